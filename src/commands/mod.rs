@@ -1,0 +1,114 @@
+//! One verb a file: the stages in order, then a report.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::ColorChoice;
+
+use crate::cli::Common;
+use crate::environment::Diff;
+use crate::error::Error;
+use crate::host::Host;
+use crate::inventory::{self, Inventory, Scope};
+use crate::launch;
+use crate::report::{self, Style};
+use crate::solve::{self, Outcome, Policy};
+use crate::target::{self, Command, Target};
+use crate::verify::{Skip, Verdict};
+use crate::view;
+
+pub mod explain;
+pub mod export;
+pub mod list;
+pub mod run;
+pub mod verify;
+
+/// How a verb ended, other than by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Yes,
+    /// The answer is no.
+    No,
+    /// The program was not started, and why has been said.
+    Refused,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Yes => 0,
+            Exit::No => 1,
+            Exit::Refused => 125,
+        }
+    }
+}
+
+/// The stages up to the decision.
+struct Considered {
+    target: Target,
+    inventory: Inventory,
+    outcome: Outcome,
+}
+
+fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considered, Error> {
+    let target = target::read(host, command, uses)?;
+    let views = own_views(host);
+    let scope = Scope {
+        site_packages: target.site_packages.clone(),
+        search_first: target.search_first.clone(),
+        machine: target.machine,
+        views: views.clone(),
+        symbols: !target.requirements.is_empty(),
+    };
+    let inventory = inventory::scan(host, &scope);
+    let outcome = solve::solve(&inventory, &target, &Policy { views });
+    Ok(Considered { target, inventory, outcome })
+}
+
+/// The directories in which views of ours stand: where they would be published, and where the one stands
+/// that this process was started with.
+fn own_views(host: &Host) -> Vec<PathBuf> {
+    let inherited = host.env.non_empty(launch::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
+    let candidates = view::view_parents(host).into_iter().chain(inherited);
+    candidates.filter_map(|directory| host.canonical(&directory).ok()).collect()
+}
+
+impl Considered {
+    /// The change of environment that the program would get, with the view where `publish` puts it.
+    fn change(&self, host: &Host, command: &Command, publish: bool) -> Result<(Diff, Option<PathBuf>), Error> {
+        let Outcome::Plan(plan) = &self.outcome else { return Ok((Diff::default(), None)) };
+        let spec = view::spec(plan);
+        let view = match (spec.is_empty(), publish) {
+            (true, _) => None,
+            (false, true) => Some(view::publish(host, &spec)?),
+            (false, false) => view::view_parents(host).first().map(|parent| parent.join(spec.name())),
+        };
+        let exec = launch::prepare(&self.target.program, command, plan, view.as_deref(), &host.env);
+        Ok((exec.diff, view))
+    }
+
+    /// Why a plan cannot be proved here, if it cannot.
+    fn nothing_to_prove_on(&self) -> Option<Verdict> {
+        (!self.inventory.has_gpu()).then_some(Verdict::Skipped { why: Skip::NoGpu })
+    }
+}
+
+fn command_of(words: &[OsString]) -> Command {
+    let (program, arguments) = words.split_first().map_or((OsString::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
+    Command { program, arguments }
+}
+
+/// The machine that a verb looks at: this one, or the one under `--root`.
+fn machine(host: Host, common: &Common) -> Result<Host, Error> {
+    let Some(root) = &common.root else { return Ok(host) };
+    let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
+    Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })
+}
+
+fn style(host: &Host, color: ColorChoice, is_terminal: bool) -> Style {
+    Style::new(color, is_terminal, host.env.get("NO_COLOR"), host.env.get("TERM"))
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    report::print(text).map_err(|error| Error::Output { error })
+}

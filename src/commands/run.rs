@@ -1,0 +1,143 @@
+//! `cudarun PROGRAM …`: find, read, decide, publish, prove, become the program.
+
+use std::path::{Path, PathBuf};
+
+use super::{Considered, Exit, consider, style};
+use crate::cache::{self, Key};
+use crate::cli::{Common, Start, When};
+use crate::error::Error;
+use crate::host::Host;
+use crate::launch::{self, Exec};
+use crate::report::{self, Style};
+use crate::solve::{Outcome, Plan};
+use crate::target::{self, Command};
+use crate::verify::{self, Skip, Verdict};
+use crate::view;
+
+/// A start that was worked out before and still holds; none of what can be slow happens here.
+pub fn cached(host: &Host, command: &Command) -> Option<Exec> {
+    let program = target::locate(host, &command.program).ok()?;
+    let key = Key::of(host, &program, command)?;
+    cache::find(host, &places(host), &key, &program, command)
+}
+
+pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
+    if common.root.is_some() {
+        return Err(Error::NothingRunsUnderRoot { verb: "run" });
+    }
+    let is_plain = start.uses.is_empty() && start.verify == When::Auto;
+    if is_plain && common.verbose == 0 {
+        if let Some(exec) = cached(host, command) {
+            return launch::exec(&exec).map(|never| match never {});
+        }
+    }
+    let style = style(host, common.color, host.stderr_is_terminal());
+    let considered = consider(host, command, &start.uses)?;
+    speak(&considered, common, style);
+    let exec = match &considered.outcome {
+        Outcome::Nothing { .. } => launch::unchanged(&considered.target.program, command),
+        Outcome::Conflict(conflict) => {
+            report::say(&report::conflict(conflict, style));
+            return Ok(Exit::Refused);
+        }
+        Outcome::Plan(plan) => {
+            let (diff, view) = considered.change(host, command, true)?;
+            let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
+            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), start.verify)?;
+            if let Verdict::Failed { .. } = verdict {
+                report::say(&report::verdict(&verdict, style));
+                return Ok(Exit::Refused);
+            }
+            if common.verbose > 0 {
+                report::say(&report::proof_line(&verdict));
+            }
+            exec
+        }
+    };
+    if is_plain {
+        keep(host, &considered, command, &exec);
+    }
+    launch::exec(&exec).map(|never| match never {})
+}
+
+/// What is said before the start: nothing, unless something must be or was asked for.
+fn speak(considered: &Considered, common: &Common, style: Style) {
+    let target = &considered.target;
+    if common.verbose > 0 {
+        report::say(&report::summary(target, &considered.outcome, common.verbose, style));
+        if common.verbose > 2 {
+            report::say(&report::warnings(&considered.inventory.warnings, style));
+        }
+    } else if !common.quiet {
+        for note in target.notes.iter().filter(|note| note.must_be_said()) {
+            report::say(&format!("cudarun: {}\n", report::note(note, target)));
+        }
+    }
+}
+
+/// Proves the plan, unless that was done before, is not wanted, or is not possible.
+fn prove(
+    host: &Host,
+    considered: &Considered,
+    plan: &Plan,
+    exec: &Exec,
+    view: Option<&Path>,
+    when: When,
+) -> Result<Verdict, Error> {
+    if when == When::Never {
+        return Ok(Verdict::Skipped { why: Skip::NotAsked });
+    }
+    if let Some(verdict) = considered.nothing_to_prove_on() {
+        return Ok(verdict);
+    }
+    let env = host.env.with(&exec.diff);
+    let name = proof_name(host, considered, plan, &env, view);
+    if let (When::Auto, Some(name)) = (when, &name) {
+        if cache::has_proof(host, &places(host), name) {
+            return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
+        }
+    }
+    let verdict = verify::run(host, plan, &env, verify::TIME_LIMIT)?;
+    if let (Verdict::Passed { .. }, Some(name), Ok(directory)) = (&verdict, name, view::cache_directory(host)) {
+        cache::keep_proof(host, &directory, &name);
+    }
+    Ok(verdict)
+}
+
+/// All that could falsify a proof: the files, the environment that reaches libraries, the driver, the GPUs,
+/// this binary. Unknown means no name, and no name means no proof is kept.
+fn proof_name(
+    host: &Host,
+    considered: &Considered,
+    plan: &Plan,
+    env: &crate::environment::Environment,
+    view: Option<&Path>,
+) -> Option<String> {
+    let driver = considered.inventory.driver.as_ref()?.version.to_string();
+    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
+    let gpus = format!("{:?} {:?}", considered.inventory.gpus, considered.inventory.devices);
+    let files = format!("{:?}", plan.picks.iter().map(|pick| &pick.copy.files).collect::<Vec<_>>());
+    let variables = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES"].map(|name| env.get(name));
+    let (own, variables) = (format!("{:?} {:?}", own.id, own.modified), format!("{variables:?} {view:?}"));
+    let parts = [driver.as_bytes(), own.as_bytes(), gpus.as_bytes(), files.as_bytes(), variables.as_bytes()];
+    Some(cache::digest(&parts))
+}
+
+/// Keeps the start for the next time, where there is a place to keep it.
+fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec) {
+    let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command)) else {
+        return;
+    };
+    let mut watched = considered.target.watched.clone();
+    watched.extend(considered.inventory.watched.iter().cloned());
+    if let Outcome::Plan(plan) = &considered.outcome {
+        watched.extend(plan.picks.iter().flat_map(|pick| &pick.copy.files).map(|member| member.path.clone()));
+        let view = exec.diff.0.iter().find(|change| change.name == launch::VIEW).and_then(|change| change.value.clone());
+        watched.extend(view.map(PathBuf::from));
+    }
+    cache::keep(host, &directory, &key, exec, &watched);
+}
+
+fn places(host: &Host) -> Vec<PathBuf> {
+    view::cache_directories(host)
+}

@@ -1,0 +1,54 @@
+//! One error type for all that ends a command, and its exit code in each form of the command line.
+//! Words are in `report`.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What ends a command early.
+#[derive(Debug)]
+pub enum Error {
+    /// No such program on the PATH that the program itself would get.
+    NotFound { name: PathBuf },
+    /// There is one, but it cannot be run.
+    NotExecutable { path: PathBuf, why: String },
+    /// The operating system refused at the last moment.
+    Exec { path: PathBuf, error: io::Error },
+    /// `--root` with a verb that would run something.
+    NothingRunsUnderRoot { verb: &'static str },
+    RootUnusable { root: PathBuf, error: io::Error },
+    /// No place for the view that nobody else can write to.
+    NoCache { tried: Vec<(PathBuf, String)> },
+    /// Some step of writing the view failed.
+    View { path: PathBuf, error: io::Error },
+    /// The verifying child could not be started at all.
+    Verifier { error: io::Error },
+    Output { error: io::Error },
+}
+
+/// Which promise the exit code keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The program's own status, or 125, 126, 127 when it was not started.
+    Run,
+    /// 0 yes, 1 the answer is no, 2 could not answer.
+    Answer,
+}
+
+impl Error {
+    pub fn code(&self, form: Form) -> u8 {
+        if form == Form::Answer {
+            return 2;
+        }
+        match self {
+            Error::NotFound { .. } => 127,
+            Error::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Error::NotExecutable { .. } | Error::Exec { .. } => 126,
+            Error::NothingRunsUnderRoot { .. }
+            | Error::RootUnusable { .. }
+            | Error::NoCache { .. }
+            | Error::View { .. }
+            | Error::Verifier { .. }
+            | Error::Output { .. } => 125,
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! What an ELF file says to the dynamic loader, and a few constants that its code and data hold.
+//! Follows program headers as the loader does; section headers only for what the loader does not read.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStringExt;
+
+use object::elf::{
+    DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB,
+    DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, Dyn64, DynamicTag, FileHeader64,
+    PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS,
+    SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux, Verneed, Versym,
+};
+use object::pod::Pod;
+use object::read::StringTable;
+use object::read::elf::{
+    Dyn as _, FileHeader as _, GnuHashTable, HashTable, NoteIterator, ProgramHeader as _, SectionHeader as _,
+    Sym as _,
+};
+use object::{LittleEndian as LE, ReadRef};
+
+type Header = FileHeader64<LE>;
+type Segment = ProgramHeader64<LE>;
+type SectionHeader = object::elf::SectionHeader64<LE>;
+type Symbols<'d> = &'d [Sym64<LE>];
+
+/// `EM_X86_64` and `EM_AARCH64`.
+pub const X86_64: u16 = 62;
+pub const AARCH64: u16 = 183;
+
+/// No function that returns a constant is longer than this.
+const CODE_LIMIT: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElfError {
+    /// The first four bytes are something else: a linker script, a git-lfs pointer, an empty file.
+    NotElf,
+    /// 32-bit or big-endian: no NVIDIA library that runs today.
+    WrongClass,
+    Malformed(&'static str),
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ElfError::NotElf => f.write_str("not an ELF file"),
+            ElfError::WrongClass => f.write_str("not a 64-bit little-endian ELF file"),
+            ElfError::Malformed(what) => write!(f, "malformed ELF file ({what})"),
+        }
+    }
+}
+
+/// A parsed file. Strings and slices borrow from its bytes.
+pub struct Elf<'d> {
+    data: &'d [u8],
+    header: &'d Header,
+    segments: &'d [Segment],
+    dynamic: &'d [Dyn64<LE>],
+    strings: StringTable<'d>,
+}
+
+/// A symbol of the dynamic table.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol<'d> {
+    pub name: &'d [u8],
+    pub defined: bool,
+    pub weak: bool,
+    pub address: u64,
+    pub size: u64,
+    /// The version node, `libcudart.so.12` or `GLIBC_2.34`.
+    pub version: Option<&'d [u8]>,
+    /// The file that an import is expected from.
+    pub file: Option<&'d [u8]>,
+}
+
+impl<'d> Elf<'d> {
+    pub fn parse(data: &'d [u8]) -> Result<Elf<'d>, ElfError> {
+        if data.get(..4) != Some(b"\x7fELF") {
+            return Err(ElfError::NotElf);
+        }
+        // Class 2 is 64-bit, encoding 1 little-endian.
+        if data.get(4..6) != Some(&[2, 1]) {
+            return Err(ElfError::WrongClass);
+        }
+        let header = Header::parse(data).map_err(|_| ElfError::Malformed("header"))?;
+        let segments = header.program_headers(LE, data).map_err(|_| ElfError::Malformed("program headers"))?;
+        let mut elf = Elf { data, header, segments, dynamic: &[], strings: StringTable::default() };
+        elf.dynamic = elf.find_dynamic()?;
+        elf.strings = elf.find_strings();
+        Ok(elf)
+    }
+
+    pub fn machine(&self) -> u16 {
+        self.header.e_machine(LE).0
+    }
+
+    /// Whether it has a dynamic section at all; a static executable has none.
+    pub fn is_dynamic(&self) -> bool {
+        !self.dynamic.is_empty()
+    }
+
+    /// The dynamic loader that an executable asks for.
+    pub fn interpreter(&self) -> Option<OsString> {
+        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_INTERP)?;
+        let bytes = segment.data(LE, self.data).ok()?;
+        let end = memchr::memchr(0, bytes)?;
+        Some(OsString::from_vec(bytes[..end].to_vec()))
+    }
+
+    pub fn soname(&self) -> Option<&'d [u8]> {
+        self.string(DT_SONAME)
+    }
+
+    pub fn needed(&self) -> impl Iterator<Item = &'d [u8]> + '_ {
+        self.entries()
+            .filter(|(tag, _)| *tag == DT_NEEDED)
+            .filter_map(|(_, value)| self.strings.get(u32::try_from(value).ok()?).ok())
+    }
+
+    pub fn rpath(&self) -> Option<&'d [u8]> {
+        self.string(DT_RPATH)
+    }
+
+    pub fn runpath(&self) -> Option<&'d [u8]> {
+        self.string(DT_RUNPATH)
+    }
+
+    /// `DF_1_NODEFLIB`: the cache and the default directories do not count for this file.
+    pub fn has_no_default_libraries(&self) -> bool {
+        self.value(DT_FLAGS_1).is_some_and(|flags| flags & 0x800 != 0)
+    }
+
+    /// Whether a segment or the section table lies beyond the end of the file.
+    pub fn is_truncated(&self) -> bool {
+        let length = self.data.len() as u64;
+        let beyond = |start: u64, size: u64| start.checked_add(size).is_none_or(|end| end > length);
+        let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
+        let table = u64::from(self.header.e_shnum(LE)) * u64::from(self.header.e_shentsize(LE));
+        loads.map(|load| load.file_range(LE)).any(|(start, size)| beyond(start, size))
+            || (self.header.e_shoff(LE) != 0 && beyond(self.header.e_shoff(LE), table))
+    }
+
+    /// The dynamic symbols, imports and exports.
+    pub fn symbols(&self) -> Vec<Symbol<'d>> {
+        let symbols = self.dynamic_symbols();
+        let versions = self.versions();
+        let describe = |(index, symbol): (usize, &Sym64<LE>)| {
+            let name = symbol.name(LE, self.strings).ok().filter(|name| !name.is_empty())?;
+            let version = versions(index);
+            Some(Symbol {
+                name,
+                defined: !symbol.is_undefined(LE),
+                weak: symbol.is_weak(),
+                address: symbol.st_value(LE),
+                size: symbol.st_size(LE),
+                version: version.map(|node| node.name),
+                file: version.and_then(|node| node.file),
+            })
+        };
+        symbols.iter().enumerate().skip(1).filter_map(describe).collect()
+    }
+
+    /// The names of the version nodes of one needed file, `GLIBC_2.34` of `libc.so.6`.
+    pub fn needed_versions(&self, file: &[u8]) -> Vec<&'d [u8]> {
+        let of_file = |node: &Node<'d>| node.file == Some(file);
+        self.needed_nodes().into_iter().filter(of_file).map(|node| node.name).collect()
+    }
+
+    /// The names of the version nodes that this file defines.
+    pub fn defined_versions(&self) -> Vec<&'d [u8]> {
+        self.defined_nodes().into_iter().map(|node| node.name).collect()
+    }
+
+    /// The first bytes of a symbol's code or data.
+    pub fn bytes_of(&self, symbol: &Symbol<'_>) -> Option<&'d [u8]> {
+        self.bytes_at(symbol.address, symbol.size)
+    }
+
+    /// The address and the code of a function that only the full symbol table names.
+    pub fn local_function(&self, name: &[u8]) -> Option<(u64, &'d [u8])> {
+        let sections = self.header.sections(LE, self.data).ok()?;
+        let table = sections.symbols(LE, self.data, SHT_SYMTAB).ok()?;
+        let symbol = table.iter().find(|symbol| symbol.name(LE, table.strings()).ok() == Some(name))?;
+        let address = symbol.st_value(LE);
+        Some((address, self.bytes_at(address, symbol.st_size(LE))?))
+    }
+
+    /// The data at an address, up to the end of its segment.
+    pub fn data_at(&self, address: u64) -> Option<&'d [u8]> {
+        let load = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD).find(|segment| {
+            let start = segment.p_vaddr(LE);
+            (start..start.saturating_add(segment.p_filesz(LE))).contains(&address)
+        })?;
+        let data = load.data(LE, self.data).ok()?;
+        data.get(usize::try_from(address - load.p_vaddr(LE)).ok()?..)
+    }
+
+    /// The ranges that hold constants and initial values: where names and version texts stand.
+    /// Code, symbol tables and fat binaries are left out.
+    pub fn constants(&self) -> Vec<&'d [u8]> {
+        let mut ranges: Vec<&'d [u8]> = self
+            .sections()
+            .filter(|(name, section)| {
+                let prefixes: [&[u8]; 4] = [b".rodata", b".lrodata", b".data", b".ldata"];
+                has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
+            })
+            .filter_map(|(_, section)| section.data(LE, self.data).ok())
+            .collect();
+        if ranges.is_empty() {
+            let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
+            let data = loads.filter(|segment| !segment.p_flags(LE).contains(PF_X));
+            ranges = data.filter_map(|segment| segment.data(LE, self.data).ok()).collect();
+        }
+        ranges
+    }
+
+    /// The ranges that hold code.
+    pub fn code(&self) -> Vec<&'d [u8]> {
+        self.sections()
+            .filter(|(_, section)| has_flag(section, SHF_EXECINSTR))
+            .filter_map(|(_, section)| section.data(LE, self.data).ok())
+            .collect()
+    }
+
+    /// The payload of the note in a section of this name.
+    pub fn note(&self, section: &[u8]) -> Option<&'d [u8]> {
+        let (_, header) = self.sections().find(|(name, _)| *name == section)?;
+        let data = header.data(LE, self.data).ok()?;
+        let mut notes = NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()?;
+        notes.next().ok().flatten().map(|note| note.desc())
+    }
+
+    fn sections(&self) -> impl Iterator<Item = (&'d [u8], &'d SectionHeader)> {
+        let sections = self.header.sections(LE, self.data).ok();
+        let headers: &'d [SectionHeader] =
+            self.header.section_headers(LE, self.data).unwrap_or_default();
+        headers.iter().filter(|section| section.sh_type(LE) != SHT_NOBITS).filter_map(move |section| {
+            Some((sections.as_ref()?.section_name(LE, section).ok()?, section))
+        })
+    }
+
+    fn find_dynamic(&self) -> Result<&'d [Dyn64<LE>], ElfError> {
+        match self.segments.iter().find(|segment| segment.p_type(LE) == PT_DYNAMIC) {
+            None => Ok(&[]),
+            Some(segment) => {
+                segment.data_as_array(LE, self.data).map_err(|()| ElfError::Malformed("dynamic section"))
+            }
+        }
+    }
+
+    fn find_strings(&self) -> StringTable<'d> {
+        let table = self.value(DT_STRTAB).and_then(|address| self.data_at(address));
+        let Some(table) = table else { return StringTable::default() };
+        let size = self.value(DT_STRSZ).unwrap_or(0).min(table.len() as u64);
+        StringTable::new(table, 0, size)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (DynamicTag, u64)> + '_ {
+        self.dynamic
+            .iter()
+            .map(|entry| (entry.d_tag(LE), entry.d_val(LE)))
+            .take_while(|(tag, _)| *tag != object::elf::DT_NULL)
+    }
+
+    fn value(&self, tag: DynamicTag) -> Option<u64> {
+        self.entries().find(|entry| entry.0 == tag).map(|entry| entry.1)
+    }
+
+    fn string(&self, tag: DynamicTag) -> Option<&'d [u8]> {
+        self.strings.get(u32::try_from(self.value(tag)?).ok()?).ok()
+    }
+
+    fn bytes_at(&self, address: u64, size: u64) -> Option<&'d [u8]> {
+        let data = self.data_at(address)?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX).min(CODE_LIMIT).min(data.len());
+        Some(&data[..size])
+    }
+
+    fn dynamic_symbols(&self) -> Symbols<'d> {
+        let Some(table) = self.value(DT_SYMTAB).and_then(|address| self.data_at(address)) else { return &[] };
+        let entry = size_of::<Sym64<LE>>();
+        let count = self.symbol_count().unwrap_or(0).min(table.len() / entry);
+        table.read_slice_at(0, count).unwrap_or_default()
+    }
+
+    /// The dynamic section does not say how many symbols there are; the hash tables do, unless nothing
+    /// is exported.
+    fn symbol_count(&self) -> Option<usize> {
+        let gnu = self.value(DT_GNU_HASH).and_then(|address| self.data_at(address));
+        let counted = gnu
+            .and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok())
+            .and_then(|hash| hash.symbol_table_length(LE));
+        let hashed = || {
+            let data = self.value(DT_HASH).and_then(|address| self.data_at(address))?;
+            HashTable::<Header>::parse(LE, data).ok().map(|hash| hash.symbol_table_length())
+        };
+        if let Some(count) = counted.or_else(hashed) {
+            return Some(count as usize);
+        }
+        let (_, section) = self.sections().find(|(_, section)| section.sh_type(LE) == SHT_DYNSYM)?;
+        usize::try_from(section.sh_size(LE)).ok().map(|size| size / size_of::<Sym64<LE>>())
+    }
+
+    /// The version of each symbol, by the symbol's index.
+    fn versions(&self) -> impl Fn(usize) -> Option<Node<'d>> {
+        let table = self.value(DT_VERSYM).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let versyms: &'d [Versym<LE>] = table.read_slice_at(0, table.len() / 2).unwrap_or_default();
+        let mut nodes = self.needed_nodes();
+        nodes.extend(self.defined_nodes());
+        let by_index: HashMap<u16, Node<'d>> = nodes.into_iter().map(|node| (node.index, node)).collect();
+        // The highest bit hides a symbol from the linker; 0 and 1 are local and global without a version.
+        move |symbol| by_index.get(&(versyms.get(symbol)?.0.get(LE).0 & 0x7fff)).copied()
+    }
+
+    fn needed_nodes(&self) -> Vec<Node<'d>> {
+        let mut nodes = Vec::new();
+        let records = self.chain::<Verneed<LE>>(DT_VERNEED, DT_VERNEEDNUM, |need| need.vn_next.get(LE));
+        for (data, need) in records {
+            let Ok(file) = self.strings.get(need.vn_file.get(LE)) else { continue };
+            let names = follow::<Vernaux<LE>>(
+                data.get(need.vn_aux.get(LE) as usize..).unwrap_or_default(),
+                need.vn_cnt.get(LE),
+                |aux| aux.vna_next.get(LE),
+            );
+            for (_, aux) in names {
+                let index = aux.vna_other.get(LE).0 & 0x7fff;
+                if let Ok(name) = self.strings.get(aux.vna_name.get(LE)) {
+                    nodes.push(Node { index, name, file: Some(file) });
+                }
+            }
+        }
+        nodes
+    }
+
+    fn defined_nodes(&self) -> Vec<Node<'d>> {
+        let records = self.chain::<Verdef<LE>>(DT_VERDEF, DT_VERDEFNUM, |def| def.vd_next.get(LE));
+        let name_of = |data: &'d [u8], def: &Verdef<LE>| {
+            let aux: &Verdaux<LE> = data.get(def.vd_aux.get(LE) as usize..)?.read_at(0).ok()?;
+            let name = self.strings.get(aux.vda_name.get(LE)).ok()?;
+            Some(Node { index: def.vd_ndx.get(LE).0 & 0x7fff, name, file: None })
+        };
+        // The first definition names the file itself; no symbol has it for its version.
+        let is_base = |def: &Verdef<LE>| def.vd_flags.get(LE).0 & 1 != 0;
+        records.into_iter().filter(|(_, def)| !is_base(def)).filter_map(|(data, def)| name_of(data, def)).collect()
+    }
+
+    fn chain<T: Pod>(
+        &self,
+        table: DynamicTag,
+        count: DynamicTag,
+        next: impl Fn(&T) -> u32,
+    ) -> Vec<(&'d [u8], &'d T)> {
+        let data = self.value(table).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let count = self.value(count).and_then(|count| u16::try_from(count).ok()).unwrap_or(0);
+        follow(data, count, next)
+    }
+}
+
+/// A version node of a symbol: its own name, and for an import the file it is expected from.
+#[derive(Clone, Copy)]
+struct Node<'d> {
+    index: u16,
+    name: &'d [u8],
+    file: Option<&'d [u8]>,
+}
+
+/// A list of records each of which says how far the next one is; the file's own count bounds it.
+fn follow<'d, T: Pod>(mut data: &'d [u8], count: u16, next: impl Fn(&T) -> u32) -> Vec<(&'d [u8], &'d T)> {
+    let mut records = Vec::new();
+    for _ in 0..count {
+        let Ok(record) = data.read_at::<T>(0) else { break };
+        records.push((data, record));
+        let step = next(record) as usize;
+        if step == 0 || step > data.len() {
+            break;
+        }
+        data = &data[step..];
+    }
+    records
+}
+
+fn has_flag(section: &SectionHeader, flag: SectionFlags) -> bool {
+    section.sh_flags(LE).contains(flag)
+}

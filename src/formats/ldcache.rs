@@ -1,0 +1,162 @@
+//! `/etc/ld.so.cache` as glibc 2.2 and later write it: which file the loader takes for a SONAME that no
+//! search path has answered. The old table that may stand before the new one is passed over.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
+const HEADER: usize = 48;
+const ENTRY: usize = 24;
+/// Directories of `glibc-hwcaps` are named in an extension; an entry of one has this in its hwcap.
+const HWCAP_EXTENSION: u64 = 1 << 62;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheError(&'static str);
+
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a cache of ld.so ({})", self.0)
+    }
+}
+
+/// By SONAME, the plain entries for one kind of machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LdCache {
+    entries: BTreeMap<String, PathBuf>,
+}
+
+impl LdCache {
+    /// Reads the entries whose flags are those of `machine` (an ELF machine number).
+    pub fn parse(data: &[u8], machine: u16) -> Result<LdCache, CacheError> {
+        let wanted = match machine {
+            super::elf::AARCH64 => 0x0a03,
+            _ => 0x0303,
+        };
+        let table = new_table(data)?;
+        let count = u32_at(table, 20).ok_or(CacheError("header"))? as usize;
+        let mut entries = BTreeMap::new();
+        for index in 0..count {
+            let entry = index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
+            let entry = entry.ok_or(CacheError("entries"))?;
+            let flags = u32_at(entry, 0);
+            let hwcap = u64::from_le_bytes(entry[16..24].try_into().expect("eight bytes"));
+            if flags != Some(wanted) || hwcap & HWCAP_EXTENSION != 0 || hwcap != 0 {
+                continue;
+            }
+            let text = |offset: usize| {
+                let start = table.get(u32_at(entry, offset)? as usize..)?;
+                Some(&start[..memchr::memchr(0, start)?])
+            };
+            let (Some(name), Some(path)) = (text(4), text(8)) else {
+                return Err(CacheError("strings"));
+            };
+            let Ok(name) = std::str::from_utf8(name) else { continue };
+            // Entries are sorted so that the loader meets the first of one name first.
+            let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+            entries.entry(name.to_owned()).or_insert(path);
+        }
+        Ok(LdCache { entries })
+    }
+
+    pub fn get(&self, soname: &str) -> Option<&PathBuf> {
+        self.entries.get(soname)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PathBuf)> {
+        self.entries.iter().map(|(soname, path)| (soname.as_str(), path))
+    }
+}
+
+/// Offsets in the new table count from its own start.
+fn new_table(data: &[u8]) -> Result<&[u8], CacheError> {
+    let mut table = data;
+    if data.starts_with(OLD_MAGIC) {
+        let count = u32_at(data, 12).ok_or(CacheError("old header"))? as usize;
+        let end = count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or(CacheError("old header"))?;
+        table = data.get(end.next_multiple_of(8)..).ok_or(CacheError("old table"))?;
+    }
+    if table.starts_with(MAGIC) { Ok(table) } else { Err(CacheError("magic")) }
+}
+
+fn u32_at(data: &[u8], offset: usize) -> Option<u32> {
+    data.get(offset..offset + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::formats::elf;
+
+    /// A cache of these entries: soname, path, flags.
+    pub(crate) fn build(entries: &[(&str, &str, u32)]) -> Vec<u8> {
+        let mut strings = Vec::new();
+        let base = HEADER + entries.len() * ENTRY;
+        let mut table = Vec::new();
+        for (name, path, flags) in entries {
+            let key = base + strings.len();
+            strings.extend_from_slice(name.as_bytes());
+            strings.push(0);
+            let value = base + strings.len();
+            strings.extend_from_slice(path.as_bytes());
+            strings.push(0);
+            for number in [*flags, key as u32, value as u32, 0] {
+                table.extend_from_slice(&number.to_le_bytes());
+            }
+            table.extend_from_slice(&0u64.to_le_bytes());
+        }
+        let mut data = MAGIC.to_vec();
+        data.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+        data.extend_from_slice(&(strings.len() as u32).to_le_bytes());
+        data.extend_from_slice(&[2, 0, 0, 0]);
+        data.resize(HEADER, 0);
+        data.extend(table);
+        data.extend(strings);
+        data
+    }
+
+    fn sample() -> Vec<u8> {
+        build(&[
+            ("libcudnn.so.9", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", 0x303),
+            ("libcudnn.so.9", "/usr/lib/i386-linux-gnu/libcudnn.so.9", 0x803),
+            ("libcuda.so.1", "/usr/lib/libcuda.so.1", 0x303),
+            ("libcuda.so.1", "/opt/second/libcuda.so.1", 0x303),
+        ])
+    }
+
+    #[test]
+    fn reads_the_entries_of_this_machine_first_come_first_served() {
+        let cache = LdCache::parse(&sample(), elf::X86_64).unwrap();
+        assert_eq!(cache.iter().count(), 2);
+        assert_eq!(cache.get("libcuda.so.1").unwrap(), &PathBuf::from("/usr/lib/libcuda.so.1"));
+        assert_eq!(LdCache::parse(&sample(), elf::AARCH64).unwrap(), LdCache::default());
+    }
+
+    #[test]
+    fn passes_over_an_old_table() {
+        let mut data = OLD_MAGIC.to_vec();
+        data.resize(12, 0);
+        data.extend_from_slice(&1u32.to_le_bytes());
+        data.resize(32, 0);
+        data.extend(sample());
+        assert_eq!(LdCache::parse(&data, elf::X86_64), LdCache::parse(&sample(), elf::X86_64));
+    }
+
+    #[test]
+    fn any_damage_gives_an_error_or_a_result() {
+        let good = sample();
+        for length in 0..good.len() {
+            let _ = LdCache::parse(&good[..length], elf::X86_64);
+        }
+        for index in 0..good.len() {
+            for value in 0..=255 {
+                let mut bad = good.clone();
+                bad[index] = value;
+                let _ = LdCache::parse(&bad, elf::X86_64);
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Bytes to facts: every parser is pure and answers any input with an error or a result, never a panic.
+//! Must not open files.
+
+pub mod elf;
+pub mod ldcache;
+pub mod metadata;
+pub mod names;
+pub mod python;

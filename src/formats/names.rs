@@ -1,0 +1,94 @@
+//! Names of shared libraries written out in bytes: in a program's constants, in a script's strings.
+
+use std::collections::BTreeSet;
+
+/// Every `lib….so…` that stands on its own: not part of a longer word, and not the end of a path, since a
+/// path is opened as it is written and no search applies to it.
+pub fn libraries(data: &[u8]) -> BTreeSet<String> {
+    memchr::memmem::find_iter(data, b".so").filter_map(|at| name_around(data, at)).collect()
+}
+
+/// The parts of a library's file name: `libcudnn_ops.so.9.1` is `libcudnn_ops` and `9.1`.
+pub fn split(name: &str) -> Option<(&str, &str)> {
+    let (stem, rest) = name.split_once(".so")?;
+    match rest.strip_prefix('.') {
+        None if rest.is_empty() => Some((stem, "")),
+        Some(numbers) if is_numbers(numbers) => Some((stem, numbers)),
+        _ => None,
+    }
+}
+
+/// The name that auditwheel gave a copy, without its hash: `libcudnn-74a4c495.so.9.1.0` and
+/// `libcudart.41118559.so.12` were `libcudnn.so.9.1.0` and `libcudart.so.12`.
+pub fn without_hash(stem: &str) -> Option<&str> {
+    let cut = stem.len().checked_sub(9)?;
+    let (plain, tail) = (stem.get(..cut)?, stem.get(cut..)?);
+    let separated = tail.starts_with(['-', '.']);
+    let hash = tail.get(1..)?;
+    let is_hash = hash.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    (separated && is_hash && !plain.is_empty()).then_some(plain)
+}
+
+fn name_around(data: &[u8], at: usize) -> Option<String> {
+    let is_stem = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
+    // No library has a longer name; a bound keeps a hostile file from costing a square.
+    let from = at.saturating_sub(64);
+    let start = from + data[from..at].iter().rposition(|byte| !is_stem(*byte)).map_or(0, |before| before + 1);
+    if !data[start..at].starts_with(b"lib") || data[..start].last() == Some(&b'/') {
+        return None;
+    }
+    let mut end = at + 3;
+    while let Some(rest) = data.get(end..).filter(|rest| rest.first() == Some(&b'.')) {
+        let digits = rest[1..].iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            break;
+        }
+        end += 1 + digits;
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.' | b'-' | b'{');
+    if data.get(end).is_some_and(|byte| is_word(*byte)) {
+        return None;
+    }
+    std::str::from_utf8(&data[start..end]).ok().map(str::to_owned)
+}
+
+fn is_numbers(text: &str) -> bool {
+    !text.is_empty() && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_names_that_stand_on_their_own() {
+        let data = b"x\0libcudnn.so.9\0libnvrtc.so\0'libcuda.so.1'\"libcudart.so.11.0\" \
+            /usr/lib/libcublas.so.12 libnccl.so.%d libcudnn.so.9.x mylibcufft.so.11 libcurand.sorted libnvrtc-builtins.so.12.4";
+        let found: Vec<String> = libraries(data).into_iter().collect();
+        assert_eq!(
+            found,
+            ["libcuda.so.1", "libcudart.so.11.0", "libcudnn.so.9", "libnvrtc-builtins.so.12.4", "libnvrtc.so"]
+        );
+    }
+
+    #[test]
+    fn splits_and_unmangles() {
+        assert_eq!(split("libcudnn_ops.so.9.1"), Some(("libcudnn_ops", "9.1")));
+        assert_eq!(split("libnvrtc.so"), Some(("libnvrtc", "")));
+        assert_eq!(split("libnvrtc.sox"), None);
+        assert_eq!(split("libnvrtc.so."), None);
+        assert_eq!(split("libnvrtc.alt.so.13"), Some(("libnvrtc.alt", "13")));
+        assert_eq!(without_hash("libcudnn-74a4c495"), Some("libcudnn"));
+        assert_eq!(without_hash("libcudart.41118559"), Some("libcudart"));
+        assert_eq!(without_hash("libcudnn_ops"), None);
+        assert_eq!(without_hash("libcudnn-zzzzzzzz"), None);
+        assert_eq!(without_hash("-74a4c495"), None);
+    }
+
+    #[test]
+    fn any_bytes_give_a_result() {
+        libraries(b".so.so.so...");
+        libraries(&[0xff, b'.', b's', b'o', b'.']);
+        libraries("lib\u{e4}.so.9".as_bytes());
+    }
+}

@@ -1,0 +1,433 @@
+//! The machine: the only door to its files, environment and clock. Paths in and out are the guest's:
+//! under `--root DIR` every component of every symbolic link is resolved inside DIR.
+//! Imports only `environment`. Must not know what it reads.
+#![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Read};
+use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+
+/// Files that are read whole are text and small tables; a larger one is not what it says it is.
+const READ_LIMIT: u64 = 64 << 20;
+/// As many links as Linux follows in one path.
+const LINK_LIMIT: u32 = 40;
+/// Deeper than any package; stops at what a loop of bind mounts would make.
+const WALK_DEPTH: usize = 24;
+
+pub struct Host {
+    root: Option<PathBuf>,
+    pub env: Environment,
+    /// The guest's current directory; empty when it is gone.
+    pub cwd: PathBuf,
+    /// When this run began: a file changed later has changed while we looked.
+    pub started: SystemTime,
+    pub uid: u32,
+    operations: Cell<u64>,
+}
+
+/// What identifies a file, whatever its name: two names with one identity are one file to the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FileId {
+    pub device: u64,
+    pub inode: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+    /// A fifo, a socket, a device: never opened.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub kind: Kind,
+    pub id: FileId,
+    pub size: u64,
+    pub mode: u32,
+    pub uid: u32,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
+}
+
+impl Stat {
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// Writable by everybody, and not a directory whose sticky bit keeps strangers from its files.
+    pub fn is_world_writable(&self) -> bool {
+        self.mode & 0o002 != 0 && !(self.is_directory() && self.mode & 0o1000 != 0)
+    }
+}
+
+impl From<fs::Metadata> for Stat {
+    fn from(metadata: fs::Metadata) -> Stat {
+        Stat {
+            kind: kind_of(metadata.file_type()),
+            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            size: metadata.size(),
+            mode: metadata.mode(),
+            uid: metadata.uid(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: Kind,
+}
+
+/// The bytes of a file, mapped.
+pub struct Mapped(Option<memmap2::Mmap>);
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Host {
+    /// This machine, as this process sees it.
+    pub fn here() -> Host {
+        Host {
+            root: None,
+            env: std::env::vars_os().collect(),
+            cwd: std::env::current_dir().unwrap_or_default(),
+            started: SystemTime::now(),
+            uid: nix::unistd::geteuid().as_raw(),
+            operations: Cell::new(0),
+        }
+    }
+
+    /// The machine whose root directory is `root`, entered at `cwd` with `env`.
+    pub fn at(root: &Path, env: Environment, cwd: PathBuf) -> io::Result<Host> {
+        let root = fs::canonicalize(root)?;
+        if !fs::metadata(&root)?.is_dir() {
+            return Err(io::Error::from(Errno::ENOTDIR));
+        }
+        Ok(Host { root: Some(root), env, cwd, ..Host::here() })
+    }
+
+    pub fn is_rerooted(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// How many times the file system was asked; tests hold the warm path to a budget.
+    pub fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+
+    /// The user's cache directory, as XDG and the user database define it; none without a home.
+    pub fn user_cache(&self) -> Option<PathBuf> {
+        if self.root.is_none() {
+            return directories::BaseDirs::new().map(|base| base.cache_dir().to_owned());
+        }
+        let given = self.env.non_empty("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        given.or_else(|| self.home().map(|home| home.join(".cache")))
+    }
+
+    pub fn home(&self) -> Option<PathBuf> {
+        if self.root.is_none() {
+            return directories::BaseDirs::new().map(|base| base.home_dir().to_owned());
+        }
+        self.env.non_empty("HOME").map(PathBuf::from)
+    }
+
+    pub fn stdout_is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    pub fn stderr_is_terminal(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// The binary that is running, to start it again as the verifying child.
+    pub fn own_executable(&self) -> io::Result<PathBuf> {
+        std::env::current_exe()
+    }
+
+    /// The path against the current directory; nothing is resolved.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        self.cwd.join(path)
+    }
+
+    /// Follows links.
+    pub fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.count();
+        fs::metadata(self.real(path, true)?).map(Stat::from)
+    }
+
+    /// Does not follow a link that stands last.
+    pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
+        self.count();
+        fs::symlink_metadata(self.real(path, false)?).map(Stat::from)
+    }
+
+    pub fn is_file(&self, path: &Path) -> bool {
+        self.stat(path).is_ok_and(|stat| stat.is_file())
+    }
+
+    pub fn is_directory(&self, path: &Path) -> bool {
+        self.stat(path).is_ok_and(|stat| stat.is_directory())
+    }
+
+    pub fn is_executable(&self, path: &Path) -> bool {
+        self.count();
+        if self.root.is_some() {
+            return self.stat(path).is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
+        }
+        nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok() && self.is_file(path)
+    }
+
+    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.count();
+        fs::read_link(self.real(path, false)?)
+    }
+
+    /// The guest path with every link resolved.
+    pub fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.count();
+        match &self.root {
+            None => fs::canonicalize(path),
+            Some(root) => {
+                let resolved = self.resolve(root, path, true)?;
+                fs::symlink_metadata(join_root(root, &resolved))?;
+                Ok(resolved)
+            }
+        }
+    }
+
+    /// A small file, whole. Never blocks: what is not a regular file is refused.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let (file, size) = self.open(path)?;
+        if size > READ_LIMIT {
+            return Err(io::Error::from(Errno::EFBIG));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        file.take(READ_LIMIT).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A small text file; what is not UTF-8 in it is replaced.
+    pub fn read_text(&self, path: &Path) -> io::Result<String> {
+        self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The first bytes of a file, at most `limit`.
+    pub fn read_start(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let (file, _) = self.open(path)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A file of any size, mapped.
+    pub fn map(&self, path: &Path) -> io::Result<Mapped> {
+        let (file, size) = self.open(path)?;
+        if size == 0 {
+            return Ok(Mapped(None));
+        }
+        // SAFETY: the mapping is private and read only; its bytes are read as plain data, in which any
+        // value is valid. A file that another process cuts short while it is mapped would end this
+        // process with SIGBUS: package managers replace libraries by rename, and no tool that reads
+        // libraries of gigabytes can do without this.
+        #[allow(unsafe_code)]
+        let map = unsafe { memmap2::MmapOptions::new().map(&file)? };
+        let _ = map.advise(memmap2::Advice::Random);
+        Ok(Mapped(Some(map)))
+    }
+
+    /// The entries of a directory, sorted by name.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.count();
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(self.real(path, true)?)? {
+            let entry = entry?;
+            let kind = entry.file_type().map_or(Kind::Other, kind_of);
+            entries.push(Entry { name: entry.file_name(), kind });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Every file and link below a directory, sorted; links are not followed, what cannot be read is
+    /// passed over, and directories that `prune` names are not entered.
+    pub fn walk(&self, directory: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+        self.count();
+        let Ok(real) = self.real(directory, true) else { return Vec::new() };
+        let walker = walkdir::WalkDir::new(&real).max_depth(WALK_DEPTH).sort_by_file_name().into_iter();
+        walker
+            .filter_entry(|entry| !(entry.depth() > 0 && entry.file_type().is_dir() && prune(entry.file_name())))
+            .filter_map(Result::ok)
+            .filter(|entry| !entry.file_type().is_dir())
+            .filter_map(|entry| entry.path().strip_prefix(&real).ok().map(|below| directory.join(below)))
+            .collect()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<(File, u64)> {
+        self.count();
+        // Without O_NONBLOCK, a fifo named like a library would hold us until somebody writes to it.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+            .open(self.real(path, true)?)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        Ok((file, metadata.len()))
+    }
+
+    /// The path to give to the operating system.
+    fn real(&self, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
+        match &self.root {
+            None => Ok(path.to_owned()),
+            Some(root) => Ok(join_root(root, &self.resolve(root, path, follow_last)?)),
+        }
+    }
+
+    /// As the kernel would resolve the path after `chroot`: absolute links start at the root again, and
+    /// `..` above it stays there.
+    fn resolve(&self, root: &Path, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
+        let mut pending: VecDeque<OsString> = components(&self.cwd.join(path));
+        let mut resolved = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(name) = pending.pop_front() {
+            if name == ".." {
+                resolved.pop();
+                continue;
+            }
+            let candidate = resolved.join(&name);
+            if pending.is_empty() && !follow_last {
+                return Ok(candidate);
+            }
+            let real = join_root(root, &candidate);
+            match fs::symlink_metadata(&real) {
+                Ok(metadata) if metadata.file_type().is_symlink() => {
+                    links += 1;
+                    if links > LINK_LIMIT {
+                        return Err(io::Error::from(Errno::ELOOP));
+                    }
+                    let target = fs::read_link(&real)?;
+                    if target.is_absolute() {
+                        resolved = PathBuf::from("/");
+                    }
+                    for component in components(&target).into_iter().rev() {
+                        pending.push_front(component);
+                    }
+                }
+                Ok(_) => resolved = candidate,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(resolved)
+    }
+
+    fn count(&self) {
+        self.operations.set(self.operations.get() + 1);
+    }
+}
+
+/// The components of a path below the root, `..` kept.
+fn components(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter(|component| matches!(component, Component::Normal(_) | Component::ParentDir))
+        .map(|component| component.as_os_str().to_owned())
+        .collect()
+}
+
+fn join_root(root: &Path, guest: &Path) -> PathBuf {
+    guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
+}
+
+fn kind_of(kind: fs::FileType) -> Kind {
+    if kind.is_file() {
+        Kind::File
+    } else if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Link
+    } else {
+        Kind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn machine() -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().unwrap();
+        let path = |below: &str| root.path().join(below);
+        fs::create_dir_all(path("usr/lib")).unwrap();
+        fs::create_dir_all(path("opt/cuda-13.0/lib")).unwrap();
+        fs::write(path("opt/cuda-13.0/lib/libcudart.so.13"), b"library").unwrap();
+        symlink("/opt/cuda-13.0", path("opt/cuda")).unwrap();
+        symlink("../../opt/cuda/lib/libcudart.so.13", path("usr/lib/libcudart.so")).unwrap();
+        symlink("/../../../../usr/lib", path("up")).unwrap();
+        symlink("loop-b", path("loop-a")).unwrap();
+        symlink("loop-a", path("loop-b")).unwrap();
+        symlink("/etc/passwd", path("escape")).unwrap();
+        let host = Host::at(root.path(), Environment::default(), PathBuf::from("/")).unwrap();
+        (root, host)
+    }
+
+    #[test]
+    fn every_component_of_every_link_stays_inside_the_root() {
+        let (_root, host) = machine();
+        let library = Path::new("/opt/cuda-13.0/lib/libcudart.so.13");
+        for name in ["/opt/cuda/lib/libcudart.so.13", "/usr/lib/libcudart.so", "/up/libcudart.so", "usr/lib/../lib/libcudart.so"] {
+            assert_eq!(host.canonical(Path::new(name)).unwrap(), library, "{name}");
+            assert_eq!(host.read(Path::new(name)).unwrap(), b"library");
+        }
+        assert!(host.read(Path::new("/escape")).is_err(), "an absolute link must not leave the root");
+        assert_eq!(host.stat(Path::new("/loop-a")).unwrap_err().raw_os_error(), Some(Errno::ELOOP as i32));
+        assert_eq!(host.lstat(Path::new("/loop-a")).unwrap().kind, Kind::Link);
+    }
+
+    #[test]
+    fn a_fifo_is_refused_and_never_waited_for() {
+        let (root, host) = machine();
+        let fifo = root.path().join("usr/lib/libcudnn.so.9");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(host.read(Path::new("/usr/lib/libcudnn.so.9")).is_err());
+        assert!(host.map(Path::new("/usr/lib/libcudnn.so.9")).is_err());
+        assert!(host.read(Path::new("/usr/lib")).is_err());
+    }
+
+    #[test]
+    fn lists_and_walks_are_sorted_and_counted() {
+        let (_root, host) = machine();
+        let before = host.operations();
+        let names: Vec<_> = host.list(Path::new("/")).unwrap().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, ["escape", "loop-a", "loop-b", "opt", "up", "usr"]);
+        let files = host.walk(Path::new("/opt"), &|name| name == "include");
+        assert_eq!(files, [Path::new("/opt/cuda"), Path::new("/opt/cuda-13.0/lib/libcudart.so.13")]);
+        assert!(host.operations() > before);
+    }
+}

@@ -1,0 +1,310 @@
+//! From directories to copies: which files of a directory belong together, and what they say as a whole.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::evidence::{self, File};
+use super::{Copy, Member, Origin, Packaged, Place, Problem, Scope, VersionSource, Warning};
+use crate::catalog::{self, Family, Group, catalog};
+use crate::formats::names;
+use crate::host::{FileId, Host, Kind, Stat};
+use crate::version::Version;
+
+/// Looks into one directory after the other; each is read once, each file is read once.
+pub(super) struct Survey<'h> {
+    host: &'h Host,
+    scope: &'h Scope,
+    files: HashMap<FileId, Option<Rc<File>>>,
+    found: Found,
+}
+
+#[derive(Default)]
+pub(super) struct Found {
+    pub copies: Vec<Copy>,
+    pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
+    pub warnings: Vec<Warning>,
+}
+
+/// A file of the directory at hand, with all names that lead to it.
+struct Candidate {
+    file: Rc<File>,
+    names: Vec<String>,
+    stat: Stat,
+}
+
+impl<'h> Survey<'h> {
+    pub(super) fn new(host: &'h Host, scope: &'h Scope) -> Survey<'h> {
+        Survey { host, scope, files: HashMap::new(), found: Found::default() }
+    }
+
+    pub(super) fn identify(&self, path: &Path) -> Option<FileId> {
+        self.host.stat(path).ok().map(|stat| stat.id)
+    }
+
+    pub(super) fn look_into(&mut self, place: Place, _source: &str) {
+        let Ok(directory) = self.host.canonical(&place.directory) else { return };
+        let is_own = directory.parent().is_some_and(|parent| self.scope.views.iter().any(|view| view == parent));
+        if is_own || self.found.directories.contains_key(&directory) {
+            return;
+        }
+        let candidates = self.candidates(&directory, &place.packaged);
+        let mut names = BTreeMap::new();
+        for candidate in &candidates {
+            names.extend(candidate.names.iter().map(|name| (name.clone(), candidate.stat.id)));
+        }
+        self.found.directories.insert(directory.clone(), names);
+        let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<Candidate>> = BTreeMap::new();
+        for candidate in candidates {
+            let file = &candidate.file;
+            let soname = match file.family.group {
+                Group::Soname => names::split(&file.soname).and_then(|(_, suffix)| catalog::first_number(suffix)),
+                Group::Place => None,
+            };
+            groups.entry((&file.family.name, soname, file.renamed)).or_default().push(candidate);
+        }
+        for ((_, soname, renamed), candidates) in groups {
+            let origin = if renamed { Origin::Bundled } else { origin_of(place.origin, &directory, &candidates) };
+            let copy = self.assemble(&directory, origin, soname, candidates, &place.packaged);
+            self.add(copy);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Found {
+        self.found.copies.sort_by(|a, b| {
+            let order = |copy: &Copy| {
+                catalog().families.iter().position(|family| family.name == copy.family)
+            };
+            (order(a), std::cmp::Reverse((a.soname, a.version)), a.origin, &a.directory)
+                .cmp(&(order(b), std::cmp::Reverse((b.soname, b.version)), b.origin, &b.directory))
+        });
+        self.found
+    }
+
+    /// The library files of a directory, by what they are and not by what they are called.
+    fn candidates(&mut self, directory: &Path, packaged: &BTreeMap<String, Packaged>) -> Vec<Candidate> {
+        let mut by_id: BTreeMap<FileId, Candidate> = BTreeMap::new();
+        for entry in self.host.list(directory).unwrap_or_default() {
+            let Some(name) = entry.name.to_str().filter(|name| is_of_interest(name)) else { continue };
+            let path = directory.join(name);
+            let stat = match self.host.stat(&path) {
+                Ok(stat) => stat,
+                Err(_) if entry.kind == Kind::Link => {
+                    self.warn(&path, "a link that leads nowhere");
+                    continue;
+                }
+                Err(error) => {
+                    self.warn(&path, &error.to_string());
+                    continue;
+                }
+            };
+            if let Some(candidate) = by_id.get_mut(&stat.id) {
+                candidate.names.push(name.to_owned());
+            } else if let Some(file) = self.read(&path, name, &stat) {
+                by_id.insert(stat.id, Candidate { file, names: vec![name.to_owned()], stat });
+            }
+        }
+        let mut candidates: Vec<Candidate> = by_id.into_values().collect();
+        // A file under its SONAME comes before a second one of the same SONAME, which the loader never takes.
+        candidates.sort_by_key(|c| (c.file.soname.clone(), !c.names.contains(&c.file.soname), c.names.clone()));
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        candidates.retain(|candidate| {
+            let first = seen.insert(candidate.file.soname.clone());
+            if !first && !packaged.contains_key(&candidate.names[0]) {
+                let path = directory.join(&candidate.names[0]);
+                let why = format!("a second file with the SONAME {}", candidate.file.soname);
+                self.found.warnings.push(Warning { path, why });
+            }
+            first
+        });
+        candidates
+    }
+
+    fn read(&mut self, path: &Path, name: &str, stat: &Stat) -> Option<Rc<File>> {
+        if let Some(known) = self.files.get(&stat.id) {
+            return known.clone();
+        }
+        let file = match stat.kind {
+            Kind::File => match self.host.map(path) {
+                Ok(data) => evidence::read(&data, name, self.scope.machine, self.scope.symbols)
+                    .map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+            Kind::Directory => Ok(None),
+            Kind::Link | Kind::Other => Err("not a regular file".to_owned()),
+        };
+        let file = match file {
+            Ok(file) => file.map(Rc::new),
+            Err(why) => {
+                self.warn(path, &why);
+                None
+            }
+        };
+        self.files.insert(stat.id, file.clone());
+        file
+    }
+
+    fn assemble(
+        &self,
+        directory: &Path,
+        origin: Origin,
+        soname: Option<u32>,
+        candidates: Vec<Candidate>,
+        packaged: &BTreeMap<String, Packaged>,
+    ) -> Copy {
+        let family = candidates[0].file.family;
+        let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
+        let record = main.names.iter().find_map(|name| packaged.get(name));
+        let mut problems = Vec::new();
+
+        let (version, version_from) = version_of(main, &candidates, record, &mut problems);
+        let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
+        let missing = missing_stems(family, soname, &candidates);
+        if !missing.is_empty() {
+            problems.push(Problem::Missing { stems: missing });
+        }
+        for candidate in &candidates {
+            let name = &candidate.names[0];
+            if candidate.file.truncated {
+                problems.push(Problem::Truncated { file: name.clone() });
+            }
+            if let Some(recorded) = packaged.get(name).and_then(|p| p.size).filter(|size| *size != candidate.stat.size) {
+                problems.push(Problem::SizeIsNotRecorded { file: name.clone(), recorded });
+            }
+            if candidate.stat.is_world_writable() {
+                problems.push(Problem::WorldWritable { path: directory.join(name) });
+            }
+        }
+        if self.host.stat(directory).is_ok_and(|stat| stat.is_world_writable()) {
+            problems.push(Problem::WorldWritable { path: directory.to_owned() });
+        }
+        Copy {
+            family: family.name.clone(),
+            soname,
+            version,
+            version_from,
+            cuda,
+            origin,
+            directory: directory.to_owned(),
+            also: Vec::new(),
+            package: record.map(|record| record.package.clone()),
+            forward_compatibility: main.file.forward_compatibility.clone(),
+            files: candidates.into_iter().map(|candidate| self.member(directory, candidate)).collect(),
+            problems,
+        }
+    }
+
+    fn member(&self, directory: &Path, candidate: Candidate) -> Member {
+        let file = &candidate.file;
+        let name = if candidate.names.contains(&file.soname) { &file.soname } else { &candidate.names[0] };
+        let path = directory.join(name);
+        Member {
+            stem: file.stem.clone(),
+            soname: file.soname.clone(),
+            path: self.host.canonical(&path).unwrap_or(path),
+            size: candidate.stat.size,
+            id: candidate.stat.id,
+            modified: candidate.stat.modified,
+            needed: file.needed.clone(),
+            imports: file.imports.clone(),
+            exports: file.exports.clone(),
+            glibc: file.glibc,
+            names: candidate.names,
+        }
+    }
+
+    /// A directory of links to files that are known already is the same copy seen from elsewhere.
+    fn add(&mut self, copy: Copy) {
+        let ids: BTreeSet<FileId> = copy.files.iter().map(|member| member.id).collect();
+        let same = self.found.copies.iter_mut().find(|known| {
+            known.family == copy.family && known.soname == copy.soname && ids.iter().all(|id| known.has_file(*id))
+        });
+        match same {
+            Some(known) => known.also.push(copy.directory),
+            None => self.found.copies.push(copy),
+        }
+    }
+
+    fn warn(&mut self, path: &Path, why: &str) {
+        self.found.warnings.push(Warning { path: path.to_owned(), why: why.to_owned() });
+    }
+}
+
+/// The strongest evidence in the contents, then the package's record, then the file's own name. A record
+/// that agrees and says more completes what the contents say.
+fn version_of(
+    main: &Candidate,
+    candidates: &[Candidate],
+    record: Option<&Packaged>,
+    problems: &mut Vec<Problem>,
+) -> (Option<Version>, Option<VersionSource>) {
+    let recorded = record.and_then(|record| record.version);
+    let named = main.names.iter().filter_map(|name| version_of_name(name)).max_by_key(|v| v.numbers().len());
+    let Some(contents) = strongest(candidates, |file| &file.versions).copied() else {
+        return match (recorded, named) {
+            (Some(version), _) => (Some(version), Some(VersionSource::PackageRecord)),
+            (None, Some(version)) => (Some(version), Some(VersionSource::FileName)),
+            (None, None) => (None, None),
+        };
+    };
+    for candidate in candidates {
+        for (_, version) in candidate.file.versions.iter().filter(|(_, other)| !other.agrees_with(&contents)) {
+            problems.push(Problem::OtherVersionAmongTheRest { file: candidate.names[0].clone(), version: *version });
+        }
+    }
+    if let (Some(record), Some(version)) = (record, recorded) {
+        if !version.agrees_with(&contents) {
+            problems.push(Problem::PackageSaysOtherwise { package: record.package.clone(), version });
+        }
+    }
+    let longer = [recorded, named].into_iter().flatten().filter(|other| other.agrees_with(&contents));
+    let fullest = longer.chain([contents]).max_by_key(|version| version.numbers().len());
+    (fullest, Some(VersionSource::Contents))
+}
+
+/// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing.
+fn version_of_name(name: &str) -> Option<Version> {
+    let (_, suffix) = names::split(name)?;
+    suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)
+}
+
+/// `nvidia-cudnn-cu12 9.1.0.70` was built for CUDA 12; a toolkit part without a suffix for its own major.
+fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
+    let record = record?;
+    let name = record.package.split(' ').next()?;
+    match name.rsplit_once("-cu") {
+        Some((_, number)) => number.parse().ok(),
+        None => None,
+    }
+}
+
+fn strongest<'c, T>(candidates: &'c [Candidate], of: impl Fn(&'c File) -> &'c Vec<(usize, T)>) -> Option<&'c T> {
+    candidates.iter().flat_map(|candidate| of(&candidate.file)).min_by_key(|(rule, _)| *rule).map(|(_, value)| value)
+}
+
+fn missing_stems(family: &Family, soname: Option<u32>, candidates: &[Candidate]) -> Vec<String> {
+    let has = |stem: &str| candidates.iter().any(|candidate| candidate.file.stem == stem);
+    let required = family.required(soname.unwrap_or(0)).into_iter();
+    required.filter(|stem| !has(stem)).map(str::to_owned).collect()
+}
+
+/// The place's own word, unless the path or the files say otherwise.
+fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
+    let has_component = |name: &str| directory.components().any(|component| component.as_os_str() == name);
+    let is_driver = candidates.iter().any(|candidate| candidate.file.family.name == "driver");
+    match origin {
+        _ if has_component("stubs") => Origin::Stub,
+        _ if is_driver && has_component("compat") => Origin::Compat,
+        // What a compat directory holds besides a driver is a part of the toolkit.
+        Origin::Compat if !is_driver => Origin::Toolkit,
+        Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
+        other => other,
+    }
+}
+
+/// Cheap, since every name of `/usr/lib` is asked.
+fn is_of_interest(name: &str) -> bool {
+    let Some((stem, _)) = names::split(name) else { return false };
+    let stem = names::without_hash(stem).unwrap_or(stem);
+    catalog().families.iter().any(|family| family.has_member(stem))
+}

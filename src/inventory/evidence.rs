@@ -1,0 +1,288 @@
+//! What one library file says of itself: names, needs, symbols, and its version and CUDA major by the
+//! rules of `profiles/libraries.toml`. Reads bytes as data; nothing is executed.
+
+use serde::Deserialize;
+
+use super::{ForwardCompatibility, system};
+use crate::catalog::{self, Evidence, Family};
+use crate::formats::elf::{Elf, ElfError, X86_64};
+use crate::formats::names;
+use crate::symbols::{self, Exports, Symbol};
+use crate::version::{CudaVersion, Version};
+
+const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
+/// No version is longer than this in text.
+const TEXT_LIMIT: usize = 48;
+
+/// What a library file says of itself.
+pub(super) struct File {
+    pub family: &'static Family,
+    pub stem: String,
+    pub soname: String,
+    /// Renamed by auditwheel, so that only its own package finds it.
+    pub renamed: bool,
+    pub needed: Vec<String>,
+    pub imports: Vec<Symbol>,
+    pub exports: Exports,
+    pub glibc: Option<Version>,
+    pub truncated: bool,
+    /// By the position of the rule in the family's table.
+    pub versions: Vec<(usize, Version)>,
+    pub cuda: Vec<(usize, u32)>,
+    pub forward_compatibility: Option<ForwardCompatibility>,
+}
+
+/// Reads a file that stands under `name`; none when it is of no known family.
+pub(super) fn read(
+    data: &[u8],
+    name: &str,
+    machine: u16,
+    with_symbols: bool,
+) -> Result<Option<File>, ElfError> {
+    let elf = Elf::parse(data)?;
+    if elf.machine() != machine {
+        return Err(ElfError::Malformed("made for another kind of machine"));
+    }
+    let soname = elf.soname().map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
+    let Some((family, stem, renamed)) = identify(&soname, name) else { return Ok(None) };
+    let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf));
+    let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
+    let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
+        Evidence::Suffix => family.cuda_of_suffix(suffix),
+        Evidence::Needed { stem, .. } => needed.iter().find_map(|name| match names::split(name) {
+            Some((found, suffix)) if found == stem => catalog::first_number(suffix),
+            _ => None,
+        }),
+        Evidence::Embedded => embedded_runtime(&elf).map(|cuda| cuda.major),
+        Evidence::Function { .. } => version_by(rule, &elf).map(|version| CudaVersion::from_number(version.major()).major),
+        Evidence::Text { .. } | Evidence::Object { .. } => version_by(rule, &elf).map(|version| version.major()),
+    });
+    Ok(Some(File {
+        family,
+        stem,
+        renamed,
+        imports: if with_symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
+        exports: if with_symbols { Exports::of(&elf) } else { Exports::default() },
+        glibc: elf.needed_versions(b"libc.so.6").into_iter().filter_map(system::glibc_version).max(),
+        truncated: elf.is_truncated(),
+        forward_compatibility: elf.note(FORWARD_COMPATIBILITY).and_then(forward_compatibility),
+        soname,
+        needed,
+        versions,
+        cuda,
+    }))
+}
+
+/// The family and stem by SONAME; by file name where the SONAME says nothing; without auditwheel's hash.
+fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)> {
+    let catalog = catalog::catalog();
+    let plain = |name: &str| catalog.family_of(name).map(|(family, stem)| (family, stem.to_owned()));
+    let unhashed = |name: &str| {
+        let (stem, _) = names::split(name)?;
+        let stem = names::without_hash(stem)?;
+        let family = catalog.families.iter().find(|family| family.has_member(stem))?;
+        Some((family, stem.to_owned()))
+    };
+    if let Some((family, stem)) = unhashed(name).or_else(|| unhashed(soname)) {
+        return Some((family, stem, true));
+    }
+    plain(soname).or_else(|| plain(name)).map(|(family, stem)| (family, stem, false))
+}
+
+fn is_library(name: &str) -> bool {
+    catalog::catalog().family_of(name).is_some()
+}
+
+fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Option<T>) -> Vec<(usize, T)> {
+    let concerns = |rule: &Evidence| match rule {
+        Evidence::Text { file, .. }
+        | Evidence::Function { file, .. }
+        | Evidence::Object { file, .. }
+        | Evidence::Needed { file, .. } => file == stem,
+        Evidence::Suffix | Evidence::Embedded => true,
+    };
+    rules
+        .iter()
+        .enumerate()
+        .filter(|(_, rule)| concerns(rule))
+        .filter_map(|(index, rule)| answer(rule).map(|value| (index, value)))
+        .collect()
+}
+
+fn version_by(rule: &Evidence, elf: &Elf<'_>) -> Option<Version> {
+    match rule {
+        Evidence::Text { after, then, separator, .. } => {
+            elf.constants().iter().find_map(|range| text_version(range, after, then.as_deref(), *separator))
+        }
+        Evidence::Function { name, major, minor, from, to, .. } => {
+            let symbols = elf.symbols();
+            let function = symbols.iter().find(|s| s.defined && s.name == name.as_bytes())?;
+            let number = only_constant(elf.bytes_of(function)?, elf.machine(), *from, *to)?;
+            match major {
+                1 => Some(Version::new(&[number])),
+                _ => Some(Version::from_scaled(number, *major, *minor)),
+            }
+        }
+        Evidence::Object { name, .. } => {
+            let symbols = elf.symbols();
+            let object = symbols.iter().find(|s| s.defined && s.name == name.as_bytes())?;
+            let bytes = elf.bytes_of(object)?.get(..4)?.try_into().ok()?;
+            let value = u32::from_le_bytes(bytes);
+            Some(Version::new(&[value >> 16, value >> 8 & 0xff, value & 0xff]))
+        }
+        Evidence::Embedded => embedded_runtime(elf).map(|cuda| Version::new(&[cuda.major, cuda.minor])),
+        Evidence::Suffix | Evidence::Needed { .. } => None,
+    }
+}
+
+fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<char>) -> Option<Version> {
+    memchr::memmem::find_iter(data, after.as_bytes()).find_map(|at| {
+        let rest = &data[at + after.len()..];
+        let rest = &rest[..rest.len().min(TEXT_LIMIT)];
+        let rest = match then {
+            Some(then) => &rest[memchr::memmem::find(rest, then.as_bytes())? + then.len()..],
+            None => rest,
+        };
+        let separator = separator.unwrap_or('.');
+        let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == separator as u8).count();
+        let text = std::str::from_utf8(&rest[..length]).ok()?.trim_matches(separator);
+        let text = text.replace(separator, ".");
+        let numbers: Vec<&str> = text.split('.').take(4).collect();
+        numbers.join(".").parse().ok()
+    })
+}
+
+/// The one constant in a plausible range that a short function loads. Two different ones are no answer.
+fn only_constant(code: &[u8], machine: u16, from: u32, to: u32) -> Option<u32> {
+    let constants = if machine == X86_64 { x86_constants(code) } else { aarch64_constants(code) };
+    let mut plausible = constants.into_iter().filter(|value| (from..=to).contains(value));
+    let first = plausible.next()?;
+    plausible.all(|other| other == first).then_some(first)
+}
+
+/// `mov $imm32, %reg` (b8+r) and `movl $imm32, (mem)` (c7 /0), wherever their bytes stand.
+pub(crate) fn x86_constants(code: &[u8]) -> Vec<u32> {
+    let immediate = |at: usize| Some(u32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
+    let mut found = Vec::new();
+    for (at, byte) in code.iter().enumerate() {
+        match byte {
+            0xb8..=0xbf => found.extend(immediate(at + 1)),
+            0xc7 => {
+                let Some(modrm) = code.get(at + 1).filter(|modrm| **modrm & 0x38 == 0) else { continue };
+                let sib = usize::from(modrm & 7 == 4 && modrm >> 6 != 3);
+                let displacement = match modrm >> 6 {
+                    1 => 1,
+                    2 => 4,
+                    0 if modrm & 7 == 5 => 4,
+                    _ => 0,
+                };
+                found.extend(immediate(at + 2 + sib + displacement));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// `movz`, with the `movk` for the upper half that may follow it.
+fn aarch64_constants(code: &[u8]) -> Vec<u32> {
+    let words: Vec<u32> =
+        code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
+    let mut found = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        if word & 0x7fe0_0000 != 0x5280_0000 {
+            continue;
+        }
+        let low = word >> 5 & 0xffff;
+        let register = word & 0x1f;
+        let upper = words[index + 1..].iter().take(3).find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
+        found.push(upper.map_or(low, |next| low | (next >> 5 & 0xffff) << 16));
+    }
+    found
+}
+
+/// The version of the CUDA runtime that is linked into a library: its `cudaRuntimeGetVersion` is
+/// `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.
+fn embedded_runtime(elf: &Elf<'_>) -> Option<CudaVersion> {
+    const START: &[u8] = &[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07];
+    const END: &[u8] = &[0x31, 0xc0, 0xc3];
+    if elf.machine() != X86_64 {
+        return None;
+    }
+    elf.code().iter().find_map(|range| {
+        memchr::memmem::find_iter(range, START).find_map(|at| {
+            let rest = range.get(at + START.len()..at + START.len() + 7)?;
+            let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
+            let plausible = (9000..15000).contains(&number) && number % 10 == 0 && number % 1000 <= 90;
+            (rest[4..] == *END && plausible).then(|| CudaVersion::from_number(number))
+        })
+    })
+}
+
+/// `{"format":1,"CUDA version":"13.0","driver":[535,…],"device":[…]}`
+fn forward_compatibility(note: &[u8]) -> Option<ForwardCompatibility> {
+    #[derive(Deserialize)]
+    struct Note {
+        #[serde(rename = "CUDA version")]
+        cuda: String,
+        driver: Vec<u32>,
+    }
+    let end = memchr::memchr(0, note).unwrap_or(note.len());
+    let note: Note = serde_json::from_slice(&note[..end]).ok()?;
+    Some(ForwardCompatibility { cuda: note.cuda.parse().ok(), kernel_branches: note.driver })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_give_versions() {
+        let version = |data: &str, after, then, separator| {
+            text_version(data.as_bytes(), after, then, separator).map(|version| version.to_string())
+        };
+        assert_eq!(version("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_')).unwrap(), "9.10.2.21");
+        let tools = "Cuda compilation tools, release 12.4, V12.4.127\0";
+        assert_eq!(version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(), "12.4.127");
+        assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", None, None).unwrap(), "2.21.5");
+        assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", Some("+cuda"), None).unwrap(), "12.4");
+        assert_eq!(version("NCCL version %d then NCCL version 2.1", "NCCL version ", None, None).unwrap(), "2.1");
+        assert_eq!(version("libnvidia-pkcs11-openssl3.so.580.95.05\0", "libnvidia-pkcs11-openssl3.so.", None, None).unwrap(), "580.95.05");
+        assert_eq!(version("cudnn_version_", "cudnn_version_", None, Some('_')), None);
+    }
+
+    #[test]
+    fn constants_are_found_in_both_forms() {
+        // mov $91002,%eax; ret        movl $12040,(%rdi)      movl $12040,8(%rsp)
+        assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xc3", X86_64, 90000, 119_999), Some(91002));
+        assert_eq!(only_constant(b"\xc7\x07\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
+        assert_eq!(only_constant(b"\xc7\x44\x24\x08\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
+        // Two different plausible constants are no answer.
+        assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xb8\x7b\x63\x01\x00", X86_64, 90000, 119_999), None);
+        assert_eq!(only_constant(b"\xb8\x7a", X86_64, 0, u32::MAX), None);
+        // movz w0,#0x637a; movk w0,#1,lsl #16; ret
+        let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0].map(u32::to_le_bytes).concat();
+        assert_eq!(only_constant(&arm, 183, 90000, 119_999), Some(91002));
+    }
+
+    #[test]
+    fn the_forward_compatibility_note_is_json() {
+        let note = br#"{"format":1,"CUDA version":"13.0","driver":[535,550,580],"device":[1,2]}"#;
+        let read = forward_compatibility(note).unwrap();
+        assert_eq!(read.cuda, "13.0".parse().ok());
+        assert_eq!(read.kernel_branches, [535, 550, 580]);
+        assert_eq!(forward_compatibility(b"{}"), None);
+        assert_eq!(forward_compatibility(b"\xff"), None);
+    }
+
+    #[test]
+    fn renamed_files_are_known_for_what_they_were() {
+        let of = |soname, name| identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed));
+        let shim = "libcudnn-74a4c495.so.9.1.0";
+        assert_eq!(of(shim, shim), Some(("cudnn", "libcudnn".to_owned(), true)));
+        assert_eq!(of("libcudart.so.12", "libcudart.41118559.so.12"), Some(("cudart", "libcudart".to_owned(), true)));
+        assert_eq!(of("libcudnn.so.9", "libcudnn.so"), Some(("cudnn", "libcudnn".to_owned(), false)));
+        assert_eq!(of("libz.so.1", "libz.so.1"), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! The GPUs, without asking a library: the kernel driver's own list and PCI device ids.
+
+use std::path::{Path, PathBuf};
+
+use super::{Gpu, Notes};
+use crate::catalog;
+use crate::host::Host;
+
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+
+pub(super) fn list(host: &Host, notes: &mut Notes) -> Vec<Gpu> {
+    notes.watched.insert(PathBuf::from(GPUS));
+    let Ok(entries) = host.list(Path::new(GPUS)) else { return Vec::new() };
+    entries.iter().filter_map(|entry| read(host, &Path::new(GPUS).join(&entry.name))).collect()
+}
+
+/// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
+pub(super) fn devices(host: &Host, notes: &mut Notes) -> Vec<PathBuf> {
+    let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
+    notes.watched.extend(control.map(Path::to_owned));
+    let is_gpu = |name: &str| {
+        let rest = name.strip_prefix("nvidia");
+        name == "dxg" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let entries = host.list(Path::new("/dev")).unwrap_or_default();
+    let nodes = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_gpu));
+    nodes.map(|entry| Path::new("/dev").join(&entry.name)).collect()
+}
+
+fn read(host: &Host, directory: &Path) -> Option<Gpu> {
+    let information = host.read_text(&directory.join("information")).ok()?;
+    let field = |name: &str| {
+        let value = information.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(value.trim_start_matches(':').trim().to_owned())
+    };
+    let bus = field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
+    let device = host.read_text(&Path::new("/sys/bus/pci/devices").join(&bus).join("device")).ok();
+    let id = device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+    let known = id.and_then(catalog::gpu);
+    let product = known.map(|(_, _, product)| product.to_owned());
+    Some(Gpu {
+        model: field("Model").filter(|model| !model.is_empty()).or(product).unwrap_or_else(|| "unknown".to_owned()),
+        chip: known.map(|(_, chip, _)| chip),
+        capability: known.and_then(|(capability, _, _)| capability),
+        bus,
+    })
+}

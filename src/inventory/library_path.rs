@@ -1,0 +1,69 @@
+//! What the environment adds: `LD_LIBRARY_PATH`, `LD_PRELOAD`; and the directories that the target's own
+//! search paths name.
+
+use std::path::{Path, PathBuf};
+
+use super::copies::Survey;
+use super::{Element, Notes, Origin, Place, Preload, Scope, SearchPath, system};
+use crate::catalog::catalog;
+use crate::environment::{library_path_elements, preload_elements};
+use crate::formats::elf::Elf;
+use crate::host::Host;
+use crate::loader::search;
+
+pub(super) fn places(host: &Host, _: &Scope, notes: &mut Notes) -> Vec<Place> {
+    let elements = elements(host);
+    // A directory that is not there yet would be found once it is.
+    notes.watched.extend(elements.iter().filter(|element| !element.text.is_empty()).map(|e| host.absolute(Path::new(&e.text))));
+    let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let preloaded = preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
+    let directories = elements.iter().filter_map(|element| element.directory.clone());
+    directories.chain(preloaded.map(Path::to_owned)).map(|directory| Place::new(directory, Origin::Loose)).collect()
+}
+
+/// The directories that the target's RPATHs name come last: most are known from a better source.
+pub(super) fn search_first(_: &Host, scope: &Scope, _: &mut Notes) -> Vec<Place> {
+    scope.search_first.iter().map(|directory| Place::new(directory, Origin::Loose)).collect()
+}
+
+pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mut Notes) -> SearchPath {
+    let cache = system::read_cache(host, scope.machine).unwrap_or_default();
+    let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
+    let preload = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    SearchPath {
+        library_path: elements(host),
+        preload: preload.into_iter().map(|text| preloaded(host, text)).collect(),
+        cache: known.filter_map(|(soname, path)| Some((soname.to_owned(), survey.identify(path)?))).collect(),
+        defaults: search::default_directories(host, scope.machine)
+            .iter()
+            .filter_map(|directory| host.canonical(directory).ok())
+            .collect(),
+    }
+}
+
+fn elements(host: &Host) -> Vec<Element> {
+    let given = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
+    let directory = |text: &std::ffi::OsString| {
+        let path = host.canonical(&host.absolute(Path::new(text))).ok()?;
+        host.is_directory(&path).then_some(path)
+    };
+    given.into_iter().map(|text| Element { directory: directory(&text), text }).collect()
+}
+
+fn preloaded(host: &Host, text: std::ffi::OsString) -> Preload {
+    let path = PathBuf::from(&text);
+    let facts = || {
+        let file = host.map(&path).ok()?;
+        let elf = Elf::parse(&file).ok()?;
+        let soname = elf.soname().map(|soname| String::from_utf8_lossy(soname).into_owned());
+        let name = soname.or_else(|| Some(path.file_name()?.to_str()?.to_owned()))?;
+        let (family, _) = catalog().family_of(&name)?;
+        Some((family.name.clone(), host.stat(&path).ok()?.id))
+    };
+    // A bare name is searched like any other; it is NVIDIA's when it says so.
+    let by_name = || Some(catalog().family_of(text.to_str()?)?.0.name.clone());
+    match facts() {
+        Some((family, id)) => Preload { text, file: Some(id), family: Some(family) },
+        None => Preload { file: None, family: by_name(), text },
+    }
+}

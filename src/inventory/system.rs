@@ -1,0 +1,51 @@
+//! What the loader finds without any search path: `/etc/ld.so.cache` and the default directories.
+
+use std::path::{Path, PathBuf};
+
+use super::{Notes, Origin, Place, Scope, Warning};
+use crate::catalog::catalog;
+use crate::formats::elf::Elf;
+use crate::formats::ldcache::LdCache;
+use crate::host::Host;
+use crate::loader::search;
+use crate::version::Version;
+
+pub(super) const CACHE: &str = "/etc/ld.so.cache";
+
+pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
+    notes.watched.insert(PathBuf::from(CACHE));
+    let debian = host.is_file(Path::new("/var/lib/dpkg/status"));
+    let origin = |directory: &Path| {
+        let system = directory.starts_with("/usr/lib") || directory.starts_with("/lib");
+        if debian && system { Origin::Debian } else { Origin::Loose }
+    };
+    let mut directories = search::default_directories(host, scope.machine);
+    match read_cache(host, scope.machine) {
+        Ok(cache) => {
+            let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
+            directories.extend(known.filter_map(|(_, path)| path.parent().map(Path::to_owned)));
+        }
+        Err(why) => notes.warnings.extend(why),
+    }
+    directories.into_iter().map(|directory| (origin(&directory), directory)).map(|(o, d)| Place::new(d, o)).collect()
+}
+
+/// The cache; or, when there is one that cannot be used, why.
+pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
+    let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
+    LdCache::parse(&bytes, machine)
+        .map_err(|error| Some(Warning { path: PathBuf::from(CACHE), why: error.to_string() }))
+}
+
+/// The newest `GLIBC_` version that the C library of the default directories defines.
+pub(super) fn glibc(host: &Host, machine: u16) -> Option<Version> {
+    let directories = search::default_directories(host, machine);
+    let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
+    let elf = Elf::parse(&file).ok()?;
+    elf.defined_versions().into_iter().filter_map(glibc_version).max()
+}
+
+/// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.
+pub(super) fn glibc_version(node: &[u8]) -> Option<Version> {
+    std::str::from_utf8(node).ok()?.strip_prefix("GLIBC_")?.parse().ok()
+}

@@ -1,0 +1,69 @@
+//! Which objects a program or an extension module brings along, and what each asks of NVIDIA's libraries.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::search::{Object, Searcher};
+use crate::host::FileId;
+
+/// An object that was walked over.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    pub object: Rc<Object>,
+    /// Of its DT_NEEDED, the names of interest.
+    pub needed: Vec<String>,
+    /// The directories that come before `LD_LIBRARY_PATH` for what it asks for.
+    pub search_first: Vec<PathBuf>,
+}
+
+/// Collects what is walked over, each object once.
+pub struct Walk<'s, 'h> {
+    searcher: &'s Searcher<'h>,
+    executable: Option<Rc<Object>>,
+    is_of_interest: fn(&str) -> bool,
+    seen: HashSet<FileId>,
+    pub consumers: Vec<Consumer>,
+    /// Names that the loader would not find, of no interest themselves.
+    pub missing: Vec<(String, PathBuf)>,
+}
+
+impl<'s, 'h> Walk<'s, 'h> {
+    /// `executable` is the program that loads what is walked: its DT_RPATH counts for all of it.
+    pub fn new(
+        searcher: &'s Searcher<'h>,
+        executable: Option<Rc<Object>>,
+        is_of_interest: fn(&str) -> bool,
+    ) -> Walk<'s, 'h> {
+        let (seen, consumers) = (HashSet::new(), Vec::new());
+        Walk { searcher, executable, is_of_interest, seen, consumers, missing: Vec::new() }
+    }
+
+    /// Walks from `root` breadth first, as the loader does. Objects that were seen before are not walked
+    /// again; names of interest are not followed, since others will stand in their place.
+    pub fn from(&mut self, root: Rc<Object>) {
+        let mut queue: VecDeque<Vec<Rc<Object>>> = VecDeque::from([vec![root]]);
+        while let Some(chain) = queue.pop_front() {
+            let object = chain[0].clone();
+            if !self.seen.insert(object.id) {
+                continue;
+            }
+            let mut asked_by = chain.clone();
+            asked_by.extend(self.executable.clone().filter(|executable| chain.iter().all(|o| o.id != executable.id)));
+            let (needed, others): (Vec<String>, Vec<String>) =
+                object.needed.iter().cloned().partition(|name| (self.is_of_interest)(name));
+            for name in others {
+                match self.searcher.find(&name, &asked_by) {
+                    Some((found, _)) => {
+                        let mut next = vec![found];
+                        next.extend(chain.iter().cloned());
+                        queue.push_back(next);
+                    }
+                    None => self.missing.push((name, object.path.clone())),
+                }
+            }
+            let search_first = self.searcher.rpath_directories(&asked_by);
+            self.consumers.push(Consumer { object, needed, search_first });
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A "no": what was needed and by whom, every candidate with its reason, one hint.
+
+use std::collections::BTreeSet;
+
+use super::Style;
+use super::style::columns;
+use super::words;
+use crate::solve::{Conflict, Unmet};
+use crate::target::{Requirement, Want};
+use crate::text::show;
+
+/// The whole search, and what to type.
+pub fn conflict(conflict: &Conflict, style: Style) -> String {
+    let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, style)).collect();
+    if let Some(hint) = &conflict.hint {
+        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), words::hint(hint)));
+    }
+    text
+}
+
+fn unmet(unmet: &Unmet, style: Style) -> String {
+    let askers: BTreeSet<String> = unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
+    let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
+    let family = words::family(&unmet.family);
+    let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
+    let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
+    let mut rows = Vec::new();
+    let needs = words::needs(&unmet.requirements);
+    if !needs.is_empty() {
+        rows.push(vec!["needs".to_owned(), needs, sources(&unmet.requirements)]);
+        text.push_str(&columns("  ", &rows));
+    }
+    let mut rows = Vec::new();
+    for (index, candidate) in unmet.candidates.iter().enumerate() {
+        let label = if index == 0 { "found" } else { "" };
+        let version = words::version(candidate.copy.version.as_ref());
+        let directory = show(&candidate.copy.directory);
+        rows.push(vec![label.to_owned(), version, directory, words::reason(&candidate.reason)]);
+    }
+    if unmet.candidates.is_empty() {
+        rows.push(vec!["found".to_owned(), "none".to_owned()]);
+    }
+    text.push_str(&columns("  ", &rows));
+    if let Some(forced) = &unmet.forced {
+        text.push_str(&format!(
+            "  the loader takes the one in {} before it looks at LD_LIBRARY_PATH (DT_RPATH or an absolute path of {})\n",
+            show(&forced.directory),
+            words::list(&askers),
+        ));
+    }
+    text
+}
+
+/// The files that say so: those with versions first, since they decide.
+fn sources(requirements: &[Requirement]) -> String {
+    let decides = |requirement: &&Requirement| matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_));
+    let deciding = requirements.iter().filter(decides);
+    let naming = requirements.iter().filter(|requirement| matches!(requirement.want, Want::Name(_)));
+    let mut sources: Vec<String> = Vec::new();
+    for requirement in deciding.chain(naming) {
+        let source = words::written_in(&requirement.by);
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    sources.truncate(2);
+    sources.join(", ")
+}

@@ -1,0 +1,229 @@
+//! What a program needs, what was picked for it, and why: short under `-v`, in full for `explain`.
+
+use super::Style;
+use super::style::columns;
+use super::words;
+use crate::environment::Diff;
+use crate::inventory::Inventory;
+use crate::solve::{Absent, Outcome, Pick, Plan, Reason, Rejection};
+use crate::target::{How, Note, Package, Standing, Target};
+use crate::text::show;
+
+/// The whole story.
+pub fn explained(
+    target: &Target,
+    inventory: &Inventory,
+    outcome: &Outcome,
+    diff: &Diff,
+    verbosity: u8,
+    style: Style,
+) -> String {
+    let mut text = program(target, style);
+    text.push_str(&machine(inventory, style));
+    match outcome {
+        Outcome::Nothing { absent } => {
+            text.push_str(&needs(target, style));
+            text.push_str(&format!("{}\n", style.strong("nothing to pick: started unchanged")));
+            text.push_str(&missing(absent));
+        }
+        Outcome::Plan(plan) => {
+            text.push_str(&needs(target, style));
+            text.push_str(&picks(plan, verbosity, style));
+            text.push_str(&environment(plan, diff, style));
+        }
+        Outcome::Conflict(conflict) => text.push_str(&format!("\n{}", super::conflict(conflict, style))),
+    }
+    if verbosity > 1 {
+        text.push_str(&super::warnings(&inventory.warnings, style));
+    }
+    text
+}
+
+/// A few lines for a start under `-v`: one a pick, one for what else matters.
+pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) -> String {
+    let program = show(target.program.file_name().unwrap_or_default());
+    let mut text = String::new();
+    for note in &target.notes {
+        text.push_str(&format!("cudarun: {}\n", words::note(note, target)));
+    }
+    match outcome {
+        Outcome::Nothing { absent } => {
+            let why = if absent.is_empty() { "needs no NVIDIA library" } else { "finds no NVIDIA library here" };
+            text.push_str(&format!("cudarun: `{program}` {why}: started unchanged\n"));
+            text.push_str(&missing(absent));
+        }
+        Outcome::Plan(plan) => {
+            let packages: Vec<String> = target.packages.iter().map(package_name).collect();
+            let what = if packages.is_empty() { format!("`{program}`") } else { words::list(&packages) };
+            text.push_str(&format!("cudarun: for {what}\n"));
+            let rows: Vec<Vec<String>> = plan.picks.iter().map(|pick| pick_row(pick, style)).collect();
+            text.push_str(&columns("  ", &rows));
+            for (element, why) in words::removals(plan) {
+                text.push_str(&format!("  without {element}: {why}\n"));
+            }
+            if verbosity > 1 {
+                text.push_str(&rejections(&plan.rejected, verbosity, style));
+                text.push_str(&missing(&plan.absent));
+            }
+        }
+        Outcome::Conflict(_) => {}
+    }
+    text
+}
+
+fn program(target: &Target, style: Style) -> String {
+    let mut rows = vec![vec![style.strong("program"), show(&target.program)]];
+    for step in target.steps.iter().skip(1) {
+        let how = match step.how {
+            How::Path => continue,
+            How::Link => "a link to",
+            How::Interpreter => "a script for",
+            How::Env => "a script, through env, for",
+            How::Shim => "a shim of pyenv for",
+            How::Script => "runs",
+            How::Module => "runs the module",
+            How::Code => "runs the code after",
+        };
+        rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
+    }
+    for package in &target.packages {
+        rows.push(vec![style.strong("package"), package_name(package), how_sure(package)]);
+    }
+    for note in &target.notes {
+        rows.push(vec![style.strong("note"), words::note(note, target)]);
+    }
+    columns("", &rows)
+}
+
+fn machine(inventory: &Inventory, style: Style) -> String {
+    let mut rows = Vec::new();
+    match &inventory.driver {
+        Some(driver) => {
+            let cuda = driver.cuda.map(|cuda| format!(", up to CUDA {cuda} in full")).unwrap_or_default();
+            let reach = if inventory.devices.is_empty() { ", but no GPU can be reached from here" } else { "" };
+            rows.push(vec![style.strong("driver"), format!("{}{cuda}{reach}", driver.version)]);
+        }
+        None => rows.push(vec![style.strong("driver"), "none".to_owned()]),
+    }
+    for gpu in &inventory.gpus {
+        let capability = gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
+        rows.push(vec![style.strong("gpu"), gpu.model.clone(), capability]);
+    }
+    columns("", &rows)
+}
+
+fn package_name(package: &Package) -> String {
+    match &package.version {
+        Some(version) => format!("{} {version}", package.name),
+        None => package.name.clone(),
+    }
+}
+
+fn how_sure(package: &Package) -> String {
+    match (package.standing, &package.imported_by) {
+        (Standing::Imported, Some(by)) => format!("imported by {by}"),
+        (Standing::Imported, None) => "imported".to_owned(),
+        (Standing::Possible, _) => "installed, and perhaps imported".to_owned(),
+        (Standing::Installed, _) => "installed, and counted since nothing else was recognised".to_owned(),
+    }
+}
+
+fn needs(target: &Target, style: Style) -> String {
+    let mut families: Vec<&str> = Vec::new();
+    for requirement in &target.requirements {
+        if !families.contains(&requirement.family.as_str()) {
+            families.push(&requirement.family);
+        }
+    }
+    let mut rows = Vec::new();
+    for family in families {
+        let of_family: Vec<_> = target.requirements.iter().filter(|r| r.family == family).cloned().collect();
+        let needs = words::needs(&of_family);
+        if !needs.is_empty() {
+            let by = &of_family[0].by;
+            rows.push(vec![words::family(family).to_owned(), needs, style.dim(&words::written_in(by))]);
+        }
+    }
+    if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows)) }
+}
+
+fn picks(plan: &Plan, verbosity: u8, style: Style) -> String {
+    let mut text = format!("\n{}\n", style.strong("picks"));
+    let mut rows = Vec::new();
+    for pick in &plan.picks {
+        rows.push(pick_row(pick, style));
+        let others = plan.rejected.iter().filter(|rejection| {
+            rejection.copy.family == pick.copy.family && is_of_interest(rejection, verbosity)
+        });
+        rows.extend(others.map(|rejection| rejection_row(rejection, style)));
+    }
+    text.push_str(&columns("  ", &rows));
+    text.push_str(&missing(&plan.absent));
+    text
+}
+
+fn pick_row(pick: &Pick, style: Style) -> Vec<String> {
+    vec![
+        words::family(&pick.copy.family).to_owned(),
+        style.good(&words::version(pick.copy.version.as_ref())),
+        pick.copy.origin.word().to_owned(),
+        show(&pick.copy.directory),
+        style.dim(words::decided_by(pick.decided_by)),
+    ]
+}
+
+fn rejection_row(rejection: &Rejection, style: Style) -> Vec<String> {
+    vec![
+        "  not".to_owned(),
+        words::version(rejection.copy.version.as_ref()),
+        rejection.copy.origin.word().to_owned(),
+        show(&rejection.copy.directory),
+        style.dim(&words::reason(&rejection.reason)),
+    ]
+}
+
+fn rejections(rejected: &[Rejection], verbosity: u8, style: Style) -> String {
+    let rows: Vec<Vec<String>> =
+        rejected.iter().filter(|r| is_of_interest(r, verbosity)).map(|r| rejection_row(r, style)).collect();
+    columns("  ", &rows)
+}
+
+/// Copies that were never meant are of interest only to those who ask twice.
+fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
+    verbosity > 1 || !matches!(rejection.reason, Reason::OtherName { .. } | Reason::Renamed)
+}
+
+fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
+    let mut text = format!("\n{}\n", style.strong("environment"));
+    let rows: Vec<Vec<String>> = diff
+        .0
+        .iter()
+        .map(|change| {
+            let value = change.value.as_ref().map_or_else(|| "(unset)".to_owned(), |value| show(value));
+            vec![show(&change.name), value]
+        })
+        .collect();
+    text.push_str(&columns("  ", &rows));
+    for (element, why) in words::removals(plan) {
+        text.push_str(&format!("  without {element}: {why}\n"));
+    }
+    if !plan.tombstones.is_empty() {
+        let names = plan.tombstones.join(", ");
+        text.push_str(&format!("  stopped from coming from elsewhere: {names}\n"));
+    }
+    if diff.is_empty() {
+        text.push_str("  as it is\n");
+    }
+    text
+}
+
+fn missing(absent: &[Absent]) -> String {
+    absent.iter().map(|absent| format!("  {}\n", words::absent(absent))).collect()
+}
+
+/// Notes that must be said although nobody asked: the program starts, and cudarun can do nothing for it.
+impl Note {
+    pub fn must_be_said(&self) -> bool {
+        matches!(self, Note::SecureExecution { .. } | Note::ForeignLoader { .. })
+    }
+}

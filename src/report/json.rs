@@ -1,0 +1,147 @@
+//! The same for programs: one object, `"schema": 1`, keys sorted, guest paths. Documented in `docs/json.md`.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::words;
+use crate::environment::Diff;
+use crate::error::{Error, Form};
+use crate::inventory::Inventory;
+use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary};
+use crate::target::Target;
+use crate::text::show;
+use crate::verify::Verdict;
+
+const SCHEMA: u32 = 1;
+
+/// `list`
+pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
+    let mut object = value(inventory);
+    if let (Some(copies), false) = (object.get_mut("copies").and_then(Value::as_array_mut), families.is_empty()) {
+        copies.retain(|copy| families.iter().any(|family| copy["family"] == *family));
+    }
+    finish(object)
+}
+
+/// `explain`
+pub fn explanation(target: &Target, inventory: &Inventory, outcome: &Outcome, diff: &Diff, view: Option<&str>) -> String {
+    let mut object = json!({
+        "target": target,
+        "driver": inventory.driver,
+        "gpus": inventory.gpus,
+        "warnings": inventory.warnings,
+        "notes": target.notes.iter().map(|note| words::note(note, target)).collect::<Vec<_>>(),
+        "environment": changes(diff),
+        "view": view,
+    });
+    let (decision, details) = match outcome {
+        Outcome::Nothing { absent } => ("nothing", json!({ "absent": absent, "families": [] })),
+        Outcome::Plan(plan) => ("plan", self::plan(plan)),
+        Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
+    };
+    object["decision"] = decision.into();
+    merge(&mut object, details);
+    finish(object)
+}
+
+/// `export`
+pub fn environment(diff: &Diff) -> String {
+    finish(json!({ "environment": changes(diff) }))
+}
+
+/// `verify`
+pub fn verdict(verdict: &Verdict) -> String {
+    finish(value(verdict))
+}
+
+/// A conflict, where another verb was asked.
+pub fn refusal(conflict: &Conflict) -> String {
+    let mut object = json!({ "decision": "conflict" });
+    merge(&mut object, self::conflict(conflict));
+    finish(object)
+}
+
+/// An error, with the exit code that goes with it.
+pub fn error(error: &Error) -> String {
+    finish(json!({ "error": { "code": error.code(Form::Answer), "message": words::error(error) } }))
+}
+
+fn plan(plan: &Plan) -> Value {
+    let families: Vec<Value> = plan
+        .picks
+        .iter()
+        .map(|pick| {
+            let others = plan.rejected.iter().filter(|rejection| rejection.copy.family == pick.copy.family);
+            let mut candidates = vec![candidate(&Summary::of(&pick.copy), true, words::decided_by(pick.decided_by))];
+            candidates.extend(others.map(rejected));
+            json!({
+                "family": pick.copy.family,
+                "picked": pick.copy,
+                "asked_by": pick.asked_by,
+                "decided_by": pick.decided_by,
+                "candidates": candidates,
+            })
+        })
+        .collect();
+    let removed: Vec<Value> =
+        words::removals(plan).into_iter().map(|(element, why)| json!({ "element": element, "why": why })).collect();
+    json!({
+        "families": families,
+        "absent": plan.absent,
+        "tombstones": plan.tombstones,
+        "removed": removed,
+        "driver_in_view": plan.driver_in_view,
+    })
+}
+
+fn conflict(conflict: &Conflict) -> Value {
+    let unmet: Vec<Value> = conflict
+        .unmet
+        .iter()
+        .map(|unmet| {
+            json!({
+                "family": unmet.family,
+                "requirements": unmet.requirements,
+                "loader_takes": unmet.forced,
+                "candidates": unmet.candidates.iter().map(rejected).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(words::hint) })
+}
+
+fn rejected(rejection: &Rejection) -> Value {
+    let mut object = candidate(&rejection.copy, false, &words::reason(&rejection.reason));
+    object["reason"] = value(&rejection.reason);
+    object
+}
+
+fn candidate(copy: &Summary, picked: bool, why: &str) -> Value {
+    let mut object = value(copy);
+    object["picked"] = picked.into();
+    object["why"] = why.into();
+    object
+}
+
+fn changes(diff: &Diff) -> Value {
+    let entries = diff.0.iter().map(|change| {
+        let value = change.value.as_ref().map_or(Value::Null, |value| value.to_string_lossy().into());
+        (show(&change.name), value)
+    });
+    Value::Object(entries.collect())
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_else(|error| json!({ "error": error.to_string() }))
+}
+
+fn merge(object: &mut Value, more: Value) {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+}
+
+fn finish(mut object: Value) -> String {
+    object["schema"] = SCHEMA.into();
+    format!("{object:#}\n")
+}

@@ -1,0 +1,32 @@
+//! Every word that a person reads, and the JSON that a program reads. Must not look at the machine.
+
+use std::io::{self, Write};
+
+mod conflict;
+mod explained;
+pub mod json;
+mod listed;
+mod style;
+mod verdict;
+mod words;
+
+pub use conflict::conflict;
+pub use explained::{explained, summary};
+pub use listed::listed;
+pub use style::Style;
+pub use verdict::{proof_line, verdict};
+pub use words::{did_you_mean, error, hint, note, shell_change, warnings};
+
+/// Text for standard output. A reader that has gone away wants no more, and that is no error.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Text for standard error. There is nowhere to complain to when that fails.
+pub fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,342 @@
+//! The wording of single facts: reasons, needs, problems, notes, errors, hints.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use super::Style;
+use crate::environment::Change;
+use crate::error::Error;
+use crate::inventory::{Problem, Warning};
+use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal};
+use crate::target::{Asker, Note, Requirement, Target, Want};
+use crate::text::{escape, show};
+
+/// The name that NVIDIA gives a family.
+pub(super) fn family(name: &str) -> &str {
+    match name {
+        "cudnn" => "cuDNN",
+        "cudart" => "CUDA runtime",
+        "cublas" => "cuBLAS",
+        "cufft" => "cuFFT",
+        "curand" => "cuRAND",
+        "cusolver" => "cuSOLVER",
+        "cusparse" => "cuSPARSE",
+        "cusparselt" => "cuSPARSELt",
+        "cutensor" => "cuTENSOR",
+        "cufile" => "cuFile",
+        "cupti" => "CUPTI",
+        "nccl" => "NCCL",
+        "nvrtc" => "NVRTC",
+        "nvjitlink" => "nvJitLink",
+        "nvshmem" => "NVSHMEM",
+        "nvtx" => "NVTX",
+        "nvjpeg" => "nvJPEG",
+        "npp" => "NPP",
+        other => other,
+    }
+}
+
+pub(super) fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::OtherName { has: Some(has), .. } => format!("is {has}"),
+        Reason::OtherName { asked, has: None } => format!("has no {asked}"),
+        Reason::TooOld { needed, by } => format!("older than {} that {by} was compiled for", needed.truncated(2)),
+        Reason::OtherMajor { needed, by } => format!("{by} was compiled for {}", needed.truncated(2)),
+        Reason::NotThatVersion { needed, by } => format!("{by} brings a part of {needed} and needs the rest of it"),
+        Reason::VersionUnknown { by } => format!("its version is not known, and {by} needs a certain one"),
+        Reason::LacksSymbols { count: 1, first, by } => format!("lacks `{first}`, which {by} imports"),
+        Reason::LacksSymbols { count, first, by } => {
+            format!("lacks {count} symbols that {by} imports, `{first}` among them")
+        }
+        Reason::Incomplete { missing } => format!("incomplete: {} missing", list(missing)),
+        Reason::Mixed { file, version } => format!("mixed: {file} is {version}"),
+        Reason::Truncated { file } => format!("damaged: {file} is cut short"),
+        Reason::Writable { path } => format!("everybody can write to {}", show(path)),
+        Reason::OtherCuda { has, needed, by } => format!("is for CUDA {has}, and {by} is for CUDA {needed}"),
+        Reason::DriverTooOld { cuda, floor, driver } => {
+            format!("CUDA {cuda} needs driver {floor} or newer, and this is {driver}")
+        }
+        Reason::Stub => "a stub to link against: fails at run time".to_owned(),
+        Reason::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
+        Reason::CompatNotNewer { kernel } => format!("not newer than the kernel's driver {kernel}"),
+        Reason::CompatOtherBranch { kernel, branches } => {
+            let branches: Vec<String> = branches.iter().map(u32::to_string).collect();
+            format!("says it serves kernel drivers {}, and this is {kernel}", list(&branches))
+        }
+        Reason::KnownBad { why } => format!("known to be bad: {why}"),
+        Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
+        Reason::LoaderTakesAnother { directory, by } => {
+            format!("the loader would take the one in {} instead: {by} searches there before LD_LIBRARY_PATH", show(directory))
+        }
+        Reason::Renamed => "renamed by its package: nothing else finds it".to_owned(),
+        Reason::Clash { with, why } => format!("does not go with {}: {}", title(with), self::reason(why)),
+        Reason::NeedsAbsent { name } => format!("is linked against {name}, for which nothing fits"),
+        Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
+        Reason::LessPreferred { criterion } => less_preferred(*criterion).to_owned(),
+    }
+}
+
+/// Why the picked one was picked.
+pub(super) fn decided_by(criterion: Criterion) -> &'static str {
+    match criterion {
+        Criterion::OnlyOne => "the only one that fits",
+        Criterion::LoaderTakesIt => "the loader takes it in any case",
+        Criterion::CameWithTarget => "it came with the program",
+        Criterion::Neighbours => "it stands with the others",
+        Criterion::Recorded => "the version that upstream tested with",
+        Criterion::NearestNewer => "the next newer than upstream tested with",
+        Criterion::Newest => "the newest that fits",
+        Criterion::Path => "the first by path",
+    }
+}
+
+fn less_preferred(criterion: Criterion) -> &'static str {
+    match criterion {
+        Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
+        Criterion::CameWithTarget => "fits, but did not come with the program",
+        Criterion::Neighbours => "fits, but stands apart from the others",
+        Criterion::Recorded => "fits, but is not the version that upstream tested with",
+        Criterion::NearestNewer => "fits, but is further from what upstream tested with",
+        Criterion::Newest => "fits, but is older",
+        Criterion::Path => "fits as well",
+    }
+}
+
+/// `libcudnn.so.9, 9.8 or newer`
+pub(super) fn needs(requirements: &[Requirement]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut versions: Vec<String> = Vec::new();
+    for requirement in requirements {
+        match &requirement.want {
+            Want::Name(name) => names.push(name.clone()),
+            Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
+            Want::Exactly(version) => versions.push(format!("exactly {version}")),
+            Want::Recorded(_) | Want::Symbols(_) => {}
+        }
+    }
+    for list in [&mut names, &mut versions] {
+        list.sort();
+        list.dedup();
+    }
+    // Where a family has many names, the first few say which it is.
+    let more = names.len().saturating_sub(3);
+    names.truncate(3);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.into_iter().chain(versions).collect::<Vec<_>>().join(", ")
+}
+
+/// Where needs are written: `torch/lib/libtorch_cuda.so`, `train.py:3`.
+pub(super) fn written_in(asker: &Asker) -> String {
+    let components: Vec<_> = asker.file.components().rev().take(2).collect();
+    let short: std::path::PathBuf = components.into_iter().rev().collect();
+    let short = if asker.file.as_os_str().len() > 40 { show(&short) } else { show(&asker.file) };
+    match asker.line {
+        Some(line) => format!("{short}:{line}"),
+        None => short,
+    }
+}
+
+pub(super) fn version(version: Option<&crate::version::Version>) -> String {
+    version.map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+pub(super) fn problem(problem: &Problem) -> String {
+    match problem {
+        Problem::Missing { stems } => format!("incomplete: {} missing", list(stems)),
+        Problem::OtherVersionAmongTheRest { file, version } => format!("mixed: {} is {version}", escape(file.as_bytes())),
+        Problem::PackageSaysOtherwise { package, version } => format!("its package {package} says {version}"),
+        Problem::SizeIsNotRecorded { file, recorded } => {
+            format!("{} is not the file that its package installed ({recorded} bytes)", escape(file.as_bytes()))
+        }
+        Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
+        Problem::WorldWritable { path } => format!("everybody can write to {}", show(path)),
+    }
+}
+
+pub(super) fn removal(removal: &Removal) -> String {
+    match removal {
+        Removal::Empty => "an empty element means the current directory".to_owned(),
+        Removal::OwnView => "the view of an earlier cudarun".to_owned(),
+        Removal::Stubs => "holds stubs, which fail at run time".to_owned(),
+        Removal::OtherDriver { version: Some(version), kernel } => {
+            format!("its libcuda is {version}, and the kernel runs driver {kernel}")
+        }
+        Removal::OtherDriver { version: None, kernel } => {
+            format!("its libcuda does not belong to the kernel's driver {kernel}")
+        }
+    }
+}
+
+/// What the plan leaves out of the environment, each with its reason.
+pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
+    let path = plan.library_path.iter().filter_map(|element| {
+        let why = element.removed.as_ref()?;
+        let text = if element.text.is_empty() { "(empty)".to_owned() } else { show(&element.text) };
+        (*why != Removal::OwnView).then(|| (text, removal(why)))
+    });
+    let preload = plan.preload.iter().filter_map(|element| {
+        let name = element.removed.as_ref()?;
+        Some((show(&element.text), format!("in LD_PRELOAD, and not the {} that was picked", family(name))))
+    });
+    path.chain(preload).collect()
+}
+
+pub(super) fn absent(absent: &Absent) -> String {
+    let askers: Vec<String> = absent.asked_by.iter().map(|asker| title(&asker.name)).collect();
+    let consequence = if absent.essential { "; without it the GPU is not used" } else { "" };
+    format!("no {} here: {} may ask for {}{consequence}", family(&absent.family), list(&askers), list(&absent.names))
+}
+
+/// `cudnn 9.1.0` with the family's proper name.
+pub(super) fn title(name: &str) -> String {
+    match name.split_once(' ') {
+        Some((first, rest)) => format!("{} {rest}", family(first)),
+        None => family(name).to_owned(),
+    }
+}
+
+/// A remark about how the target was read; `None` where it is only of interest when asked.
+pub fn note(note: &Note, target: &Target) -> String {
+    let program = show(target.program.file_name().unwrap_or_default());
+    match note {
+        Note::Static => format!("`{program}` is static: it has no loader, and nothing can be pinned"),
+        Note::SecureExecution { why } => format!(
+            "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set; put cudarun inside: `{program} cudarun …`"
+        ),
+        Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
+        Note::ForeignLoader { loader } => format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader)),
+        Note::ScriptNotRead { interpreter } => {
+            format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
+        }
+        Note::SourceNotRead { file, why } => format!("{} cannot be read: {why}", show(file)),
+        Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
+    }
+}
+
+pub fn hint(hint: &Hint) -> String {
+    match hint {
+        Hint::Pip { requirements } => {
+            let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
+            format!("pip install {}", quoted.join(" "))
+        }
+        Hint::Apt { packages } => format!("apt install {}", packages.join(" ")),
+        Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
+        Hint::InstallDriver => {
+            "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
+        }
+        Hint::NamePackages { packages } => {
+            let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
+            format!("say which of {} this program uses: cudarun --uses {name} …", list(packages))
+        }
+    }
+}
+
+pub fn error(error: &Error) -> String {
+    match error {
+        Error::NotFound { name } => format!("`{}` was not found", show(name)),
+        Error::NotExecutable { path, why } => format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes())),
+        Error::Exec { path, error } => format!("`{}` cannot be run: {error}", show(path)),
+        Error::NothingRunsUnderRoot { verb } => {
+            format!("`{verb}` starts a program, and nothing is started under --root")
+        }
+        Error::RootUnusable { root, error } => format!("--root `{}` cannot be used: {error}", show(root)),
+        Error::NoCache { tried } => {
+            let tried: Vec<String> = tried.iter().map(|(path, why)| format!("\n  {}  {why}", show(path))).collect();
+            format!("there is no place for the view that only you can write to{}", tried.concat())
+        }
+        Error::View { path, error } => format!("the view `{}` cannot be written: {error}", show(path)),
+        Error::Verifier { error } => format!("the proof cannot be started: {error}"),
+        Error::Output { error } => format!("standard output cannot be written: {error}"),
+    }
+}
+
+/// For a program that is not there and looks like a verb.
+pub fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
+    let typed = typed.to_str()?;
+    let near = verbs.iter().find(|verb| distance(typed, verb) <= 2 && typed.len() > 2)?;
+    Some(format!("did you mean the verb `{near}`?"))
+}
+
+/// What was passed over while looking.
+pub fn warnings(warnings: &[Warning], style: Style) -> String {
+    let line = |warning: &Warning| format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), escape(warning.why.as_bytes()));
+    warnings.iter().map(line).collect()
+}
+
+/// A change of the environment in the language of POSIX shells.
+pub fn shell_change(change: &Change) -> String {
+    let name = show(&change.name);
+    match &change.value {
+        Some(value) => format!("export {name}={}\n", quoted(value)),
+        None => format!("unset {name}\n"),
+    }
+}
+
+/// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
+fn quoted(value: &OsStr) -> String {
+    match value.to_str() {
+        Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
+        None => {
+            let octal: String = value.as_bytes().iter().map(|byte| format!("\\{byte:03o}")).collect();
+            format!("\"$(printf '{octal}')\"")
+        }
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Insertions, deletions and replacements that turn one word into another.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_verbs_are_offered() {
+        assert_eq!(did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(), "did you mean the verb `explain`?");
+        assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
+        assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
+    }
+
+    #[test]
+    fn shell_code_survives_any_value() {
+        let change = |value: &[u8]| {
+            let value = Some(OsStr::from_bytes(value).to_owned());
+            shell_change(&Change { name: "X".into(), value })
+        };
+        assert_eq!(change(b"/a:/b c"), "export X='/a:/b c'\n");
+        assert_eq!(change(b"it's $x"), "export X='it'\\''s $x'\n");
+        assert_eq!(change(b"\xff"), "export X=\"$(printf '\\377')\"\n");
+        assert_eq!(shell_change(&Change { name: "X".into(), value: None }), "unset X\n");
+    }
+
+    #[test]
+    fn lists_read_like_english() {
+        let list_of = |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(list_of(&["a"]), "a");
+        assert_eq!(list_of(&["a", "b"]), "a and b");
+        assert_eq!(list_of(&["a", "b", "c"]), "a, b and c");
+    }
+}

@@ -1,0 +1,230 @@
+//! The hard rules, each a function that says why a copy is out. What a copy must satisfy alone comes
+//! first, then what two picks must satisfy together.
+
+use std::path::PathBuf;
+
+use super::slots::Slot;
+use super::{Reason, asked_name};
+use crate::catalog::catalog;
+use crate::host::FileId;
+use crate::inventory::{Copy, Inventory, Member, Origin, Problem};
+use crate::symbols::Symbol;
+use crate::target::{Requirement, Target, Want};
+use crate::version::DriverVersion;
+
+/// A copy that satisfies every rule it must satisfy alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'a> {
+    pub copy: &'a Copy,
+    pub is_forced: bool,
+}
+
+/// What the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
+#[derive(Clone, Debug)]
+pub(super) struct Forced {
+    pub file: FileId,
+    pub directory: PathBuf,
+    pub by: String,
+}
+
+type Rule = fn(&Slot<'_>, &Copy, &Inventory) -> Option<Reason>;
+
+/// The rules for a copy alone, in the order in which a person wants to hear of them.
+const RULES: &[Rule] = &[
+    name,
+    version,
+    stub,
+    driver,
+    intact,
+    renamed,
+    cuda_of_asker,
+    known_bad,
+    symbols_of_target,
+    glibc,
+    writable,
+];
+
+/// Whether a copy can fill a slot, as far as it alone decides.
+pub(super) fn judge(
+    slot: &Slot<'_>,
+    copy: &Copy,
+    forced: Option<&Forced>,
+    inventory: &Inventory,
+    _target: &Target,
+) -> Result<(), Reason> {
+    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, copy, inventory)) {
+        return Err(reason);
+    }
+    match forced {
+        Some(forced) if !copy.has_file(forced.file) => {
+            Err(Reason::LoaderTakesAnother { directory: forced.directory.clone(), by: forced.by.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file that some requester's own search path leads to. The first in the order of requirements counts;
+/// a second one that leads elsewhere makes every copy fail.
+pub(super) fn forced(slot: &Slot<'_>, inventory: &Inventory) -> Option<Forced> {
+    slot.requirements.iter().find_map(|requirement| forced_by(requirement, inventory))
+}
+
+pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Option<Forced> {
+    let name = asked_name(requirement)?;
+    requirement.search_first.iter().find_map(|directory| {
+        let file = inventory.file_in(directory, name)?;
+        Some(Forced { file, directory: directory.clone(), by: requirement.by.name.clone() })
+    })
+}
+
+/// Whether two picks can be in one process: the rules for pairs, both ways.
+pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(), Reason> {
+    let share_asker = a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
+    if let (true, Some(has), Some(needed)) = (share_asker, a.1.cuda, b.1.cuda) {
+        if has != needed {
+            return Err(Reason::OtherCuda { has, needed, by: b.1.title() });
+        }
+    }
+    if let Some(reason) = driver_floor(a.1, b.1).or_else(|| driver_floor(b.1, a.1)) {
+        return Err(reason);
+    }
+    lacking(a.1, b.1).or_else(|| lacking(b.1, a.1)).map_or(Ok(()), Err)
+}
+
+/// It offers every name that is asked for.
+fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    let other = |asked: &str| Reason::OtherName {
+        asked: asked.to_owned(),
+        has: copy.member(&slot.family.main).map(|member| member.soname.clone()),
+    };
+    if !slot.concerns(copy) {
+        return Some(other(&slot.names().first().cloned().unwrap_or_default()));
+    }
+    slot.requirements.iter().filter_map(asked_name).find(|asked| !copy.offers(asked)).map(other)
+}
+
+/// Compiled floors and exact versions.
+fn version(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    slot.requirements.iter().find_map(|requirement| {
+        let by = requirement.by.name.clone();
+        let has = || copy.version.ok_or_else(|| Reason::VersionUnknown { by: by.clone() });
+        match requirement.want {
+            Want::AtLeast(needed) => match has() {
+                Err(reason) => Some(reason),
+                Ok(version) if version.serves_builds_of(&needed) => None,
+                Ok(version) if version.major() == needed.major() => Some(Reason::TooOld { needed, by: by.clone() }),
+                Ok(_) => Some(Reason::OtherMajor { needed, by: by.clone() }),
+            },
+            Want::Exactly(needed) => match has() {
+                Err(reason) => Some(reason),
+                Ok(version) if version.agrees_with(&needed) => None,
+                Ok(_) => Some(Reason::NotThatVersion { needed, by: by.clone() }),
+            },
+            _ => None,
+        }
+    })
+}
+
+fn stub(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    (copy.origin == Origin::Stub).then_some(Reason::Stub)
+}
+
+/// The driver's user-space libraries are those of the kernel's driver, or newer ones that say of
+/// themselves that they may stand in on this branch.
+fn driver(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason> {
+    if slot.family.name != "driver" {
+        return None;
+    }
+    let kernel = inventory.driver.as_ref()?.version;
+    let version = copy.version?;
+    if version == kernel.version() {
+        return None;
+    }
+    if copy.origin != Origin::Compat {
+        return Some(Reason::NotTheKernelsDriver { kernel });
+    }
+    if version < kernel.version() {
+        return Some(Reason::CompatNotNewer { kernel });
+    }
+    match &copy.forward_compatibility {
+        Some(note) if note.kernel_branches.contains(&kernel.branch()) => None,
+        Some(note) => Some(Reason::CompatOtherBranch { kernel, branches: note.kernel_branches.clone() }),
+        None if version.major() > kernel.branch() => None,
+        None => Some(Reason::CompatNotNewer { kernel }),
+    }
+}
+
+/// Complete, of one version, and whole.
+fn intact(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    copy.problems.iter().find_map(|problem| match problem {
+        Problem::Missing { stems } => Some(Reason::Incomplete { missing: stems.clone() }),
+        Problem::OtherVersionAmongTheRest { file, version } => {
+            Some(Reason::Mixed { file: file.clone(), version: *version })
+        }
+        Problem::Truncated { file } => Some(Reason::Truncated { file: file.clone() }),
+        _ => None,
+    })
+}
+
+fn renamed(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    let is_plain = |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
+    (copy.origin == Origin::Bundled && !copy.files.iter().any(is_plain)).then_some(Reason::Renamed)
+}
+
+/// Built for the CUDA major that its asker was built for.
+fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    let has = copy.cuda?;
+    let other = slot.requirements.iter().find(|r| asked_name(r).is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
+    Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
+}
+
+fn known_bad(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    let why = catalog().known_bad(&copy.family, &copy.version?)?;
+    Some(Reason::KnownBad { why: why.to_owned() })
+}
+
+/// Exports what the target's own files import from it.
+fn symbols_of_target(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    slot.requirements.iter().find_map(|requirement| match &requirement.want {
+        Want::Symbols(symbols) => lacks(copy, symbols.iter(), &requirement.by.name),
+        _ => None,
+    })
+}
+
+fn glibc(_: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason> {
+    let has = inventory.glibc?;
+    let needed = copy.files.iter().filter_map(|member| member.glibc).max().filter(|needed| *needed > has)?;
+    Some(Reason::NeedsGlibc { needed, has })
+}
+
+fn writable(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    copy.problems.iter().find_map(|problem| match problem {
+        Problem::WorldWritable { path } => Some(Reason::Writable { path: path.clone() }),
+        _ => None,
+    })
+}
+
+/// A CUDA major runs on its oldest driver or a newer one; forward compatibility counts as the newer.
+fn driver_floor(driver: &Copy, library: &Copy) -> Option<Reason> {
+    if driver.family != "driver" || library.family == "driver" {
+        return None;
+    }
+    let cuda = library.cuda?;
+    let floor = *catalog().driver_floor(cuda)?;
+    let version: DriverVersion = driver.version?.to_string().parse().ok()?;
+    (version < floor).then_some(Reason::DriverTooOld { cuda, floor, driver: version })
+}
+
+/// What one copy's files import and the other does not export.
+fn lacking(importer: &Copy, exporter: &Copy) -> Option<Reason> {
+    let imports = importer.files.iter().flat_map(|member| &member.imports);
+    lacks(exporter, imports, &importer.title())
+}
+
+fn lacks<'s>(copy: &Copy, symbols: impl Iterator<Item = &'s Symbol>, by: &str) -> Option<Reason> {
+    let mut missing = symbols.filter(|symbol| {
+        copy.files.iter().any(|member| member.soname == symbol.file && member.exports.lack(symbol))
+    });
+    let first = missing.next()?;
+    Some(Reason::LacksSymbols { count: 1 + missing.count(), first: first.name.clone(), by: by.to_owned() })
+}

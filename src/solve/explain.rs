@@ -1,0 +1,128 @@
+//! From what could not be met to a conflict that a person can act on.
+
+use super::constraints::forced_by;
+use super::{Conflict, Hint, Reason, Summary, Unmet};
+use crate::catalog::catalog;
+use crate::inventory::Inventory;
+use crate::target::{Standing, Target, Want};
+
+/// Whether a copy was never meant: it does not matter that it does not fit.
+pub(super) fn is_of_no_concern(reason: &Reason) -> bool {
+    matches!(reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
+}
+
+pub(super) fn conflict(mut unmet: Vec<Unmet>, inventory: &Inventory, target: &Target) -> Conflict {
+    for missing in &mut unmet {
+        missing.forced = missing.requirements.iter().find_map(|requirement| {
+            let forced = forced_by(requirement, inventory)?;
+            inventory.copies.iter().find(|copy| copy.has_file(forced.file)).map(Summary::of)
+        });
+        // What did not fit comes before what was never meant.
+        missing.candidates.sort_by_key(|candidate| is_of_no_concern(&candidate.reason));
+    }
+    let hint = hint(&unmet, target);
+    Conflict { unmet, hint }
+}
+
+fn hint(unmet: &[Unmet], target: &Target) -> Option<Hint> {
+    let reasons = || unmet.iter().flat_map(|missing| &missing.candidates).map(|candidate| deepest(&candidate.reason));
+    let floor = reasons().find_map(|reason| match reason {
+        Reason::DriverTooOld { floor, .. } => Some(*floor),
+        _ => None,
+    });
+    let fits_otherwise = |missing: &Unmet| {
+        missing.candidates.iter().any(|candidate| matches!(deepest(&candidate.reason), Reason::DriverTooOld { .. }))
+    };
+    if let Some(floor) = floor.filter(|_| unmet.iter().all(fits_otherwise)) {
+        return Some(Hint::UpdateDriver { floor });
+    }
+    if unmet.iter().any(|missing| missing.family == "driver") {
+        return Some(Hint::InstallDriver);
+    }
+    let contradicting = contradicting_packages(unmet);
+    if contradicting.len() > 1 {
+        return Some(Hint::NamePackages { packages: contradicting });
+    }
+    let is_python = !target.site_packages.is_empty();
+    let mut wheels = Vec::new();
+    let mut packages = Vec::new();
+    for missing in unmet {
+        let family = catalog().family(&missing.family)?;
+        let cuda = cuda_major(missing);
+        if let Some(wheel) = family.wheel(cuda) {
+            wheels.push(format!("{wheel}{}", versions(missing)));
+        }
+        let soname = missing.requirements.iter().find_map(|r| match r.want {
+            Want::AtLeast(version) | Want::Exactly(version) => Some(version.major()),
+            _ => None,
+        });
+        packages.extend(family.apt(cuda, soname.unwrap_or(9)));
+    }
+    if is_python && !wheels.is_empty() {
+        Some(Hint::Pip { requirements: wheels })
+    } else if !packages.is_empty() {
+        Some(Hint::Apt { packages })
+    } else {
+        None
+    }
+}
+
+/// In pip's grammar, what would satisfy all that asks for a version.
+fn versions(missing: &Unmet) -> String {
+    for requirement in &missing.requirements {
+        if let Want::Exactly(version) = requirement.want {
+            return format!("=={}.*", version.truncated(3));
+        }
+    }
+    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
+        Want::AtLeast(version) => Some(version),
+        _ => None,
+    });
+    match floors.max() {
+        Some(floor) => format!(">={},<{}", floor.truncated(2), floor.major() + 1),
+        None => String::new(),
+    }
+}
+
+/// The CUDA major that would fit: what an asker was built for, else what stands in the way already has.
+fn cuda_major(missing: &Unmet) -> u32 {
+    let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
+    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
+        Want::Name(name) => {
+            let (family, _) = catalog().family_of(name)?;
+            family.cuda_of_suffix(crate::formats::names::split(name)?.1)
+        }
+        _ => None,
+    });
+    let of_copy = missing.candidates.iter().find_map(|candidate| candidate.copy.cuda);
+    of_asker.or(of_name).or(of_copy).unwrap_or(12)
+}
+
+/// Packages that are only installed and want what excludes each other.
+fn contradicting_packages(unmet: &[Unmet]) -> Vec<String> {
+    let mut packages: Vec<String> = unmet
+        .iter()
+        .flat_map(|missing| &missing.candidates)
+        .filter_map(|candidate| match deepest(&candidate.reason) {
+            Reason::OtherCuda { by, .. } | Reason::OtherMajor { by, .. } => Some(by.clone()),
+            _ => None,
+        })
+        .collect();
+    let guessed = unmet.iter().flat_map(|missing| &missing.requirements).filter(|r| r.by.standing != Standing::Imported);
+    packages.extend(guessed.map(|requirement| requirement.by.name.clone()));
+    packages.sort();
+    packages.dedup();
+    let is_guess = |name: &String| {
+        let named = unmet.iter().flat_map(|missing| &missing.requirements).find(|r| r.by.name == *name);
+        named.is_some_and(|requirement| requirement.by.standing != Standing::Imported)
+    };
+    packages.retain(is_guess);
+    packages
+}
+
+fn deepest(reason: &Reason) -> &Reason {
+    match reason {
+        Reason::Clash { why, .. } => deepest(why),
+        other => other,
+    }
+}

@@ -1,0 +1,242 @@
+//! The decision: what is installed and what is asked for become one compatible set, or the reasons why
+//! there is none. Pure: no files, no environment, no clock. The same inputs give the same answer.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::inventory::{Copy, Inventory, Origin};
+use crate::target::{Asker, Requirement, Target, Want};
+use crate::text;
+use crate::version::{DriverVersion, Version};
+
+mod constraints;
+mod explain;
+mod planned;
+mod search;
+mod slots;
+
+/// What the caller wants beyond what the program needs.
+#[derive(Debug, Default)]
+pub struct Policy {
+    /// Directories whose children are views of our own: never an input.
+    pub views: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The target asks for nothing that is here, or for nothing at all.
+    Nothing { absent: Vec<Absent> },
+    Plan(Plan),
+    Conflict(Conflict),
+}
+
+/// One compatible set and how the program will be made to take it.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    pub picks: Vec<Pick>,
+    /// Copies that were not picked, with the reason.
+    pub rejected: Vec<Rejection>,
+    pub absent: Vec<Absent>,
+    /// Names that the view stops from falling through to another copy.
+    pub tombstones: Vec<String>,
+    pub library_path: Vec<Kept>,
+    pub preload: Vec<KeptPreload>,
+    /// Whether the driver's libraries stand in the view, since the environment would give others or none.
+    pub driver_in_view: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Pick {
+    pub copy: Copy,
+    pub asked_by: Vec<Asker>,
+    pub decided_by: Criterion,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Rejection {
+    pub copy: Summary,
+    pub reason: Reason,
+}
+
+/// A copy, as far as a rejection has to name it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    pub family: String,
+    pub soname: Option<u32>,
+    pub version: Option<Version>,
+    pub cuda: Option<u32>,
+    pub origin: Origin,
+    #[serde(serialize_with = "text::path")]
+    pub directory: PathBuf,
+}
+
+/// Something that is asked for and that no copy here offers; the program starts all the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct Absent {
+    pub family: String,
+    pub names: Vec<String>,
+    pub asked_by: Vec<Asker>,
+    /// Whether a framework silently goes without the GPU when it is missing.
+    pub essential: bool,
+}
+
+/// An element of `LD_LIBRARY_PATH`, and whether it stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    #[serde(serialize_with = "text::path")]
+    pub text: OsString,
+    pub removed: Option<Removal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptPreload {
+    #[serde(serialize_with = "text::path")]
+    pub text: OsString,
+    /// The family of which it is a foreign copy, when it is removed.
+    pub removed: Option<String>,
+}
+
+/// Why an inherited element does not stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Removal {
+    /// It means the current directory, whatever that is at the moment.
+    Empty,
+    /// A view of an earlier cudarun.
+    OwnView,
+    /// Libraries to link against, which fail at run time.
+    Stubs,
+    /// A driver library other than the one that fits the kernel's driver.
+    OtherDriver { version: Option<Version>, kernel: DriverVersion },
+}
+
+/// The order of preference, strongest first. Each is a column of the comparison in `search`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Criterion {
+    /// Nothing else was possible.
+    OnlyOne,
+    /// The loader takes it whatever we do.
+    LoaderTakesIt,
+    /// The target came with it.
+    CameWithTarget,
+    /// It stands where the other picks stand.
+    Neighbours,
+    /// It is the version that upstream tested with.
+    Recorded,
+    /// It is the next newer one.
+    NearestNewer,
+    Newest,
+    Path,
+}
+
+/// Why a copy is not the one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum Reason {
+    /// It has no file of that name: another SONAME.
+    OtherName { asked: String, has: Option<String> },
+    TooOld { needed: Version, by: String },
+    OtherMajor { needed: Version, by: String },
+    NotThatVersion { needed: Version, by: String },
+    VersionUnknown { by: String },
+    LacksSymbols { count: usize, first: String, by: String },
+    Incomplete { missing: Vec<String> },
+    Mixed { file: String, version: Version },
+    Truncated { file: String },
+    Writable {
+        #[serde(serialize_with = "text::path")]
+        path: PathBuf,
+    },
+    OtherCuda { has: u32, needed: u32, by: String },
+    DriverTooOld { cuda: u32, floor: DriverVersion, driver: DriverVersion },
+    Stub,
+    NotTheKernelsDriver { kernel: DriverVersion },
+    CompatNotNewer { kernel: DriverVersion },
+    CompatOtherBranch { kernel: DriverVersion, branches: Vec<u32> },
+    KnownBad { why: String },
+    NeedsGlibc { needed: Version, has: Version },
+    /// A requester's own search path comes before anything that we can set.
+    LoaderTakesAnother {
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
+        by: String,
+    },
+    /// Renamed by auditwheel: only its own package finds it.
+    Renamed,
+    Clash { with: String, why: Box<Reason> },
+    NeedsAbsent { name: String },
+    /// With it, another family could not be filled.
+    DeadEnd,
+    /// It would do; this criterion decided for another.
+    LessPreferred { criterion: Criterion },
+}
+
+/// No set is possible.
+#[derive(Debug, Serialize)]
+pub struct Conflict {
+    pub unmet: Vec<Unmet>,
+    pub hint: Option<Hint>,
+}
+
+/// A family for which nothing fits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unmet {
+    pub family: String,
+    pub requirements: Vec<Requirement>,
+    pub candidates: Vec<Rejection>,
+    /// The copy that the loader would take whatever we do, and that does not fit.
+    pub forced: Option<Summary>,
+}
+
+/// What a person can do about a conflict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "hint", rename_all = "kebab-case")]
+pub enum Hint {
+    /// Requirements in pip's own grammar.
+    Pip { requirements: Vec<String> },
+    Apt { packages: Vec<String> },
+    UpdateDriver { floor: DriverVersion },
+    InstallDriver,
+    /// The packages that count contradict each other.
+    NamePackages { packages: Vec<String> },
+}
+
+/// Decides.
+pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome {
+    let (slots, absent) = match slots::of(inventory, target) {
+        Ok(found) => found,
+        Err(unmet) => return Outcome::Conflict(explain::conflict(unmet, inventory, target)),
+    };
+    if slots.iter().all(|slot| slot.family.name == "driver" && slot.is_implied) {
+        return Outcome::Nothing { absent };
+    }
+    match search::best(slots, inventory, target) {
+        Ok(found) => Outcome::Plan(planned::plan(found, absent, inventory, target, policy)),
+        Err(unmet) => Outcome::Conflict(explain::conflict(unmet, inventory, target)),
+    }
+}
+
+impl Summary {
+    pub fn of(copy: &Copy) -> Summary {
+        Summary {
+            family: copy.family.clone(),
+            soname: copy.soname,
+            version: copy.version,
+            cuda: copy.cuda,
+            origin: copy.origin,
+            directory: copy.directory.clone(),
+        }
+    }
+}
+
+/// The name that a requirement asks for, if it asks for one.
+fn asked_name(requirement: &Requirement) -> Option<&str> {
+    match &requirement.want {
+        Want::Name(name) => Some(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,228 @@
+//! Requirements sorted into slots: one family in one SONAME major, to be filled by one copy.
+
+use std::collections::BTreeMap;
+
+use super::constraints::{self, Candidate};
+use super::{Absent, Rejection, Summary, Unmet, asked_name};
+use crate::catalog::{Family, Group, catalog, first_number};
+use crate::formats::names;
+use crate::inventory::{Copy, Inventory};
+use crate::target::{Asker, Need, Requirement, Standing, Target, Want};
+
+/// What is to be filled by one copy.
+#[derive(Clone, Debug)]
+pub(super) struct Slot<'a> {
+    pub family: &'static Family,
+    pub soname: Option<u32>,
+    pub requirements: Vec<Requirement>,
+    pub strictness: Strictness,
+    /// Those for whom all that they get must be of one CUDA major.
+    pub askers: Vec<String>,
+    /// Nobody asked by name; the driver is always of interest where there is one.
+    pub is_implied: bool,
+    pub candidates: Vec<Candidate<'a>>,
+    pub rejected: Vec<Rejection>,
+}
+
+/// What it means when a slot cannot be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strictness {
+    /// A library may open it: nothing at all is better than what does not fit.
+    May,
+    /// Nothing being there is no fault; something that does not fit is.
+    Should,
+    Must,
+}
+
+/// The slots that the target itself asks for, candidates judged one by one, and what is asked for and
+/// nowhere; or, when some cannot be filled, all of those.
+pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<(Vec<Slot<'a>>, Vec<Absent>), Vec<Unmet>> {
+    let mut slots = group(inventory, target);
+    let (mut absent, mut unmet) = (Vec::new(), Vec::new());
+    slots.retain_mut(|slot| {
+        slot.fill(inventory, target);
+        if !slot.candidates.is_empty() {
+            return true;
+        }
+        if slot.is_unfit() {
+            unmet.push(slot.unmet());
+        } else {
+            absent.extend(slot.absent());
+        }
+        false
+    });
+    if unmet.is_empty() { Ok((slots, absent)) } else { Err(unmet) }
+}
+
+/// By family and SONAME major, in the order of the catalog.
+fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
+    let mut by_key: BTreeMap<(usize, Option<u32>), Vec<Requirement>> = BTreeMap::new();
+    let mut unkeyed = Vec::new();
+    // Without a GPU to reach, the driver's libraries are not ours to choose.
+    let has_gpu = inventory.has_gpu();
+    for requirement in target.requirements.iter().filter(|requirement| has_gpu || requirement.family != "driver") {
+        let Some(position) = catalog().families.iter().position(|family| family.name == requirement.family) else {
+            continue;
+        };
+        let family = &catalog().families[position];
+        match (family.group, soname_of(family, &requirement.want)) {
+            (Group::Place, _) => by_key.entry((position, None)).or_default().push(requirement.clone()),
+            (Group::Soname, Some(soname)) => {
+                by_key.entry((position, Some(soname))).or_default().push(requirement.clone());
+            }
+            (Group::Soname, None) => unkeyed.push((position, requirement.clone())),
+        }
+    }
+    // A name without a version, and a version without a name, go with what the same asker names; failing
+    // that with what anybody names. A version alone is no wish to have the family.
+    for (position, requirement) in unkeyed {
+        let of_family = |key: &(usize, Option<u32>)| key.0 == position;
+        let keys: Vec<_> = by_key.keys().copied().filter(of_family).collect();
+        let same: Vec<_> =
+            keys.iter().filter(|key| by_key[*key].iter().any(|r| r.by.name == requirement.by.name)).copied().collect();
+        let goes_with = if same.is_empty() { keys } else { same };
+        if goes_with.is_empty() && asked_name(&requirement).is_some() {
+            by_key.entry((position, None)).or_default().push(requirement);
+        } else {
+            for key in goes_with {
+                by_key.entry(key).or_default().push(requirement.clone());
+            }
+        }
+    }
+    if has_gpu {
+        by_key.entry((0, None)).or_default();
+    }
+    by_key
+        .into_iter()
+        .filter(|((position, _), requirements)| *position == 0 || requirements.iter().any(is_wish))
+        .map(|((position, soname), requirements)| Slot::new(position, soname, requirements, inventory))
+        .collect()
+}
+
+fn is_wish(requirement: &Requirement) -> bool {
+    matches!(requirement.want, Want::Name(_) | Want::Exactly(_))
+}
+
+/// The number in the SONAME that a requirement means.
+fn soname_of(family: &Family, want: &Want) -> Option<u32> {
+    let of_name = |name: &str| names::split(name).and_then(|(_, suffix)| first_number(suffix));
+    match want {
+        Want::Name(name) => of_name(name),
+        Want::Symbols(symbols) => of_name(&symbols.first()?.file),
+        Want::AtLeast(version) | Want::Exactly(version) | Want::Recorded(version) => {
+            family.soname_is_version.then(|| version.major())
+        }
+    }
+}
+
+impl<'a> Slot<'a> {
+    fn new(position: usize, soname: Option<u32>, requirements: Vec<Requirement>, inventory: &Inventory) -> Slot<'a> {
+        let strictness = requirements.iter().filter(|r| is_wish(r)).map(|r| strictness(r, inventory)).max();
+        let mut askers: Vec<String> = requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
+        askers.sort();
+        askers.dedup();
+        Slot {
+            family: &catalog().families[position],
+            soname,
+            is_implied: requirements.is_empty(),
+            requirements,
+            strictness: strictness.unwrap_or(Strictness::Should),
+            askers,
+            candidates: Vec::new(),
+            rejected: Vec::new(),
+        }
+    }
+
+    /// What a picked copy asks for in its turn.
+    pub(super) fn asked_by_copy(
+        name: &str,
+        copy: &Copy,
+        askers: &[String],
+        strictness: Strictness,
+    ) -> Option<Slot<'a>> {
+        let (family, _) = catalog().family_of(name)?;
+        let by = Asker {
+            name: copy.title(),
+            file: copy.directory.clone(),
+            line: None,
+            cuda: copy.cuda,
+            standing: Standing::Possible,
+        };
+        let requirement = Requirement {
+            family: family.name.clone(),
+            want: Want::Name(name.to_owned()),
+            need: Need::Used,
+            by,
+            search_first: Vec::new(),
+        };
+        let soname = match family.group {
+            Group::Soname => soname_of(family, &requirement.want),
+            Group::Place => None,
+        };
+        let mut askers = askers.to_vec();
+        askers.push(copy.title());
+        let requirements = vec![requirement];
+        Some(Slot { family, soname, requirements, strictness, askers, is_implied: false, candidates: Vec::new(), rejected: Vec::new() })
+    }
+
+    /// Whether a copy is one that this slot could mean at all.
+    pub(super) fn concerns(&self, copy: &Copy) -> bool {
+        copy.family == self.family.name && (self.soname.is_none() || copy.soname.is_none() || copy.soname == self.soname)
+    }
+
+    /// Judges every copy of the family by the rules that need no other pick.
+    pub(super) fn fill(&mut self, inventory: &'a Inventory, target: &Target) {
+        let forced = constraints::forced(self, inventory);
+        for copy in inventory.copies.iter().filter(|copy| copy.family == self.family.name) {
+            match constraints::judge(self, copy, forced.as_ref(), inventory, target) {
+                Ok(()) => self.candidates.push(Candidate { copy, is_forced: forced.is_some() }),
+                Err(reason) => self.rejected.push(Rejection { copy: Summary::of(copy), reason }),
+            }
+        }
+    }
+
+    /// Whether being empty is a fault.
+    pub(super) fn is_unfit(&self) -> bool {
+        match self.strictness {
+            Strictness::Must => true,
+            Strictness::Should => self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason)),
+            Strictness::May => false,
+        }
+    }
+
+    pub(super) fn unmet(&self) -> Unmet {
+        Unmet {
+            family: self.family.name.clone(),
+            requirements: self.requirements.clone(),
+            candidates: self.rejected.clone(),
+            forced: None,
+        }
+    }
+
+    pub(super) fn absent(&self) -> Option<Absent> {
+        let names: Vec<String> = self.names();
+        let mut asked_by: Vec<Asker> = self.requirements.iter().map(|requirement| requirement.by.clone()).collect();
+        asked_by.sort();
+        asked_by.dedup_by(|a, b| a.name == b.name);
+        let essential = self.requirements.iter().any(|requirement| requirement.need == Need::Essential);
+        (!names.is_empty()).then(|| Absent { family: self.family.name.clone(), names, asked_by, essential })
+    }
+
+    /// The names that are asked for, each once.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.requirements.iter().filter_map(|r| asked_name(r)).map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// A framework that silently uses the CPU is a fault where there is a GPU to use.
+fn strictness(requirement: &Requirement, inventory: &Inventory) -> Strictness {
+    match requirement.need {
+        Need::Linked => Strictness::Must,
+        Need::Essential if inventory.has_gpu() => Strictness::Must,
+        Need::Essential | Need::Used => Strictness::Should,
+    }
+}

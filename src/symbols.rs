@@ -1,0 +1,77 @@
+//! Symbols that files ask of each other and offer to each other, as far as compatibility turns on them.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::Serialize;
+
+use crate::formats::elf::Elf;
+
+/// A symbol that must come from a file of this SONAME.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Symbol {
+    pub name: String,
+    pub version: Option<String>,
+    pub file: String,
+}
+
+/// The symbols that a file exports, by hash; or nothing known.
+#[derive(Clone, Default)]
+pub struct Exports {
+    known: Option<Box<[u64]>>,
+    versioned: bool,
+}
+
+impl Exports {
+    pub fn of(elf: &Elf<'_>) -> Exports {
+        let mut hashes = Vec::new();
+        let mut versioned = false;
+        for symbol in elf.symbols().iter().filter(|symbol| symbol.defined) {
+            hashes.push(hash(symbol.name, None));
+            if let Some(version) = symbol.version {
+                versioned = true;
+                hashes.push(hash(symbol.name, Some(version)));
+            }
+        }
+        hashes.sort_unstable();
+        hashes.dedup();
+        Exports { known: Some(hashes.into_boxed_slice()), versioned }
+    }
+
+    /// Whether the loader would not find this symbol here. Where nothing is known, nothing is lacking.
+    pub fn lack(&self, symbol: &Symbol) -> bool {
+        let Some(known) = &self.known else { return false };
+        let version = symbol.version.as_ref().filter(|_| self.versioned).map(String::as_bytes);
+        known.binary_search(&hash(symbol.name.as_bytes(), version)).is_err()
+    }
+}
+
+impl fmt::Debug for Exports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.known {
+            Some(known) => write!(f, "{} hashes", known.len()),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The imports of a file that must come from files of interest.
+pub fn imports(elf: &Elf<'_>, is_of_interest: impl Fn(&str) -> bool) -> Vec<Symbol> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    elf.symbols()
+        .iter()
+        .filter(|symbol| !symbol.defined && !symbol.weak)
+        .filter_map(|symbol| {
+            let file = text(symbol.file?);
+            is_of_interest(&file).then_some(())?;
+            Some(Symbol { name: text(symbol.name), version: symbol.version.map(text), file })
+        })
+        .collect()
+}
+
+fn hash(name: &[u8], version: Option<&[u8]>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    version.hash(&mut hasher);
+    hasher.finish()
+}

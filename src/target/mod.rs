@@ -1,0 +1,244 @@
+//! What will really run, and what it has recorded that it needs. Reads files and runs nothing; must not
+//! know what is installed elsewhere or what will be picked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::formats::elf;
+use crate::host::Host;
+use crate::loader::search::Searcher;
+use crate::symbols::Symbol;
+use crate::text;
+use crate::version::{CudaVersion, Version};
+
+mod executable;
+mod framework;
+mod imports;
+mod package;
+mod program;
+mod python;
+mod shim;
+
+pub use program::{locate, significant_arguments};
+
+/// What was typed: a program and its arguments, as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Target {
+    /// The file that exec gets: what PATH says of what was typed.
+    #[serde(serialize_with = "text::path")]
+    pub program: PathBuf,
+    /// From the program to what really runs: links, `#!` lines, shims.
+    pub steps: Vec<Step>,
+    #[serde(skip)]
+    pub machine: u16,
+    pub packages: Vec<Package>,
+    pub requirements: Vec<Requirement>,
+    pub notes: Vec<Note>,
+    #[serde(serialize_with = "text::paths")]
+    pub site_packages: Vec<PathBuf>,
+    /// Every directory that some requester searches before `LD_LIBRARY_PATH`.
+    #[serde(skip)]
+    pub search_first: Vec<PathBuf>,
+    /// What all this was read from.
+    #[serde(skip)]
+    pub watched: BTreeSet<PathBuf>,
+}
+
+/// One step from a name to what runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    pub how: How,
+    #[serde(serialize_with = "text::path")]
+    pub to: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    Path,
+    Link,
+    Interpreter,
+    Env,
+    Shim,
+    Script,
+    Module,
+    Code,
+}
+
+/// A Python package that uses a GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct Package {
+    pub name: String,
+    pub version: Option<String>,
+    #[serde(serialize_with = "text::path")]
+    pub directory: PathBuf,
+    pub cuda: Option<CudaVersion>,
+    pub standing: Standing,
+    /// Where it is imported, as far as that is known.
+    pub imported_by: Option<String>,
+}
+
+/// How sure it is that a package will be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// The program imports it.
+    Imported,
+    /// The program imports or runs what was not followed, and this is installed.
+    Possible,
+    /// It is installed, and what the program imports is known and does not need it.
+    Installed,
+}
+
+/// One thing that the target asks for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Requirement {
+    pub family: String,
+    pub want: Want,
+    pub need: Need,
+    pub by: Asker,
+    /// Directories that the loader searches for it before `LD_LIBRARY_PATH`, whatever we do.
+    #[serde(serialize_with = "text::paths")]
+    pub search_first: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Want {
+    /// A file of this name.
+    Name(String),
+    /// The same major, and this minor or a newer one: what it was compiled against.
+    AtLeast(Version),
+    /// This version and no other: what it brings a part of.
+    Exactly(Version),
+    /// What upstream tested with; a preference.
+    Recorded(Version),
+    /// All of these, exported by the file that they name.
+    Symbols(Vec<Symbol>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// Without it the program does not start.
+    Linked,
+    /// Without it the program silently does not use the GPU.
+    Essential,
+    /// The program may ask for it.
+    Used,
+}
+
+/// Who asks, and where that is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Asker {
+    /// `torch 2.11.0`, or the program's own name.
+    pub name: String,
+    #[serde(serialize_with = "text::path")]
+    pub file: PathBuf,
+    pub line: Option<usize>,
+    /// The CUDA major that it was built for.
+    pub cuda: Option<u32>,
+    pub standing: Standing,
+}
+
+/// What a person should know about how this target was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "note", rename_all = "kebab-case")]
+pub enum Note {
+    /// No dynamic loader runs, so nothing can be pinned.
+    Static,
+    /// The kernel makes the loader ignore the environment.
+    SecureExecution { why: &'static str },
+    /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
+    ForeignMachine,
+    /// Another C library, for which NVIDIA builds nothing.
+    ForeignLoader { #[serde(serialize_with = "text::path")] loader: PathBuf },
+    /// A script for an interpreter that is not looked into.
+    ScriptNotRead { #[serde(serialize_with = "text::path")] interpreter: PathBuf },
+    /// A Python script or module that could not be read.
+    SourceNotRead { #[serde(serialize_with = "text::path")] file: PathBuf, why: String },
+    /// Python whose site-packages were not found.
+    NoSitePackages,
+}
+
+/// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
+/// instead of those that the program's source shows.
+pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, Error> {
+    let program = program::locate(host, &command.program)?;
+    let mut target = Target {
+        program: program.clone(),
+        steps: vec![Step { how: How::Path, to: program.clone() }],
+        machine: elf::X86_64,
+        packages: Vec::new(),
+        requirements: Vec::new(),
+        notes: Vec::new(),
+        site_packages: Vec::new(),
+        search_first: Vec::new(),
+        watched: BTreeSet::new(),
+    };
+    let running = program::follow(host, &program, &command.arguments, &mut target)?;
+    let Some(image) = executable::inspect(host, &running.executable, &mut target)? else { return Ok(target) };
+    target.machine = image.machine;
+    let searcher = Searcher::new(host, image.machine);
+    match python::recognise(host, &running) {
+        Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target),
+        None => executable::read(host, &searcher, &image, &mut target),
+    }
+    target.settle(host);
+    Ok(target)
+}
+
+impl Target {
+    fn step(&mut self, how: How, to: &Path) {
+        self.steps.push(Step { how, to: to.to_owned() });
+        self.watched.insert(to.to_owned());
+    }
+
+    /// Directories by their real names, each requirement once.
+    fn settle(&mut self, host: &Host) {
+        let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
+        let mut settled: Vec<Requirement> = Vec::new();
+        for mut requirement in std::mem::take(&mut self.requirements) {
+            let directories = requirement.search_first.iter().filter_map(|directory| {
+                real.entry(directory.clone()).or_insert_with(|| host.canonical(directory).ok()).clone()
+            });
+            requirement.search_first = directories.collect();
+            let same = |other: &Requirement| {
+                (&other.want, &other.by.name, &other.search_first, other.need)
+                    == (&requirement.want, &requirement.by.name, &requirement.search_first, requirement.need)
+            };
+            if !settled.iter().any(same) {
+                settled.push(requirement);
+            }
+        }
+        self.search_first = settled.iter().flat_map(|requirement| requirement.search_first.clone()).collect();
+        self.search_first.sort();
+        self.search_first.dedup();
+        self.requirements = settled;
+    }
+
+    /// What really runs.
+    pub fn last_step(&self) -> &Path {
+        self.steps.last().map_or(&self.program, |step| &step.to)
+    }
+
+    /// Whether the loader would not obey an environment at all.
+    pub fn cannot_be_pinned(&self) -> Option<&Note> {
+        self.notes.iter().find(|note| {
+            matches!(
+                note,
+                Note::Static | Note::SecureExecution { .. } | Note::ForeignMachine | Note::ForeignLoader { .. }
+            )
+        })
+    }
+}

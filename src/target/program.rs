@@ -1,0 +1,246 @@
+//! From what was typed to what the kernel will run: PATH, links, `#!` lines, shims.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use which::sys::{Sys, SysMetadata, SysReadDirEntry};
+
+use super::{How, Target, python, shim};
+use crate::error::Error;
+use crate::host::{Host, Kind};
+
+/// What POSIX `execvp` uses when PATH is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+/// The kernel follows no more `#!` lines than this.
+const INTERPRETER_LIMIT: usize = 5;
+/// And reads no more of one.
+const LINE_LIMIT: u64 = 256;
+
+/// What will run in the end.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// The executable as it is invoked, links not resolved: Python finds its environment by this name.
+    pub executable: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
+/// The file that `execvp` would run, in the environment that the program will get.
+pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
+    let typed = Path::new(name);
+    if name.as_bytes().contains(&b'/') {
+        return match host.stat(typed) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(refused(typed, "permission denied")),
+            Err(_) => Err(Error::NotFound { name: typed.to_owned() }),
+            Ok(stat) if stat.is_directory() => Err(refused(typed, "is a directory")),
+            Ok(_) if !host.is_executable(typed) => Err(refused(typed, "permission denied")),
+            Ok(_) => Ok(typed.to_owned()),
+        };
+    }
+    let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let found = which::WhichConfig::new_with_sys(Door(host))
+        .binary_name(name.to_owned())
+        .custom_path_list(path.to_owned())
+        .custom_cwd(host.cwd.clone())
+        .first_result();
+    found.map_err(|_| not_on_path(host, name, path))
+}
+
+/// How many of the arguments decide what will run, and whether the current directory does. Read from the
+/// words alone, before any file: this is what a cached plan is found by.
+pub fn significant_arguments(program: &OsStr, arguments: &[OsString]) -> (usize, bool) {
+    let name = Path::new(program).file_name().unwrap_or(program);
+    if python::is_name(name) {
+        (python::CommandLine::parse(arguments).consumed, true)
+    } else {
+        (0, false)
+    }
+}
+
+/// Follows links and `#!` lines from the program to an executable image.
+pub(super) fn follow(
+    host: &Host,
+    program: &Path,
+    arguments: &[OsString],
+    target: &mut Target,
+) -> Result<Running, Error> {
+    let mut running = Running { executable: host.absolute(program), arguments: arguments.to_vec() };
+    target.watched.insert(running.executable.clone());
+    for _ in 0..INTERPRETER_LIMIT {
+        let file = running.executable.clone();
+        let real = host.canonical(&file).map_err(|error| refused(&file, &error.to_string()))?;
+        if real != file {
+            target.step(How::Link, &real);
+        }
+        let start = host.read_start(&real, LINE_LIMIT).map_err(|error| refused(&file, &error.to_string()))?;
+        if let Some(actual) = shim::resolve(host, &real, &start) {
+            target.step(How::Shim, &actual);
+            running.executable = actual;
+            continue;
+        }
+        let Some(line) = interpreter_line(&start) else { return Ok(running) };
+        let (interpreter, argument) = line;
+        let (interpreter, how, mut arguments) = through_env(host, interpreter, argument)?;
+        target.step(how, &interpreter);
+        arguments.push(file.into_os_string());
+        arguments.append(&mut running.arguments);
+        running = Running { executable: interpreter, arguments };
+    }
+    Err(refused(program, "its `#!` lines lead to one another"))
+}
+
+/// `#!/usr/bin/env python3` runs what PATH says; `-S` splits the rest into words.
+fn through_env(
+    host: &Host,
+    interpreter: PathBuf,
+    argument: Option<OsString>,
+) -> Result<(PathBuf, How, Vec<OsString>), Error> {
+    let is_env = interpreter.file_name() == Some(OsStr::new("env"));
+    let Some(argument) = argument.filter(|argument| !argument.is_empty()) else {
+        return Ok((interpreter, How::Interpreter, Vec::new()));
+    };
+    if !is_env {
+        return Ok((interpreter, How::Interpreter, vec![argument]));
+    }
+    let split = argument.as_bytes().strip_prefix(b"-S").map(|rest| OsString::from_vec(rest.to_vec()));
+    let words: Vec<OsString> = match &split {
+        Some(rest) => rest
+            .as_bytes()
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty())
+            .map(|word| OsString::from_vec(word.to_vec()))
+            .collect(),
+        None => vec![argument.clone()],
+    };
+    let is_assignment = |word: &OsString| word.as_bytes().contains(&b'=');
+    let mut words = words.into_iter().skip_while(is_assignment);
+    match words.next().filter(|word| !word.as_bytes().starts_with(b"-")) {
+        Some(name) => Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect())),
+        None => Ok((interpreter, How::Interpreter, vec![argument])),
+    }
+}
+
+/// The interpreter and its one argument, as the kernel reads them.
+fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
+    let line = start.strip_prefix(b"#!")?;
+    let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
+    let cut = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let (interpreter, argument) = (&line[..cut], line[cut..].trim_ascii());
+    if interpreter.is_empty() {
+        return None;
+    }
+    let argument = (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec()));
+    Some((PathBuf::from(OsString::from_vec(interpreter.to_vec())), argument))
+}
+
+/// Like a shell, tells what is not there from what is there and cannot be run.
+fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
+    let candidates = path.as_bytes().split(|byte| *byte == b':').map(|d| host.absolute(Path::new(OsStr::from_bytes(d))));
+    let present = candidates.map(|directory| directory.join(name)).find(|file| host.is_file(file));
+    match present {
+        Some(file) => refused(&file, "permission denied"),
+        None => Error::NotFound { name: PathBuf::from(name) },
+    }
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::NotExecutable { path: path.to_owned(), why: why.to_owned() }
+}
+
+/// The file system as `which` is to see it.
+struct Door<'h>(&'h Host);
+
+struct DoorMetadata(Kind);
+
+impl SysMetadata for DoorMetadata {
+    fn is_symlink(&self) -> bool {
+        self.0 == Kind::Link
+    }
+
+    fn is_file(&self) -> bool {
+        self.0 == Kind::File
+    }
+}
+
+struct DoorEntry(PathBuf);
+
+impl SysReadDirEntry for DoorEntry {
+    fn file_name(&self) -> OsString {
+        self.0.file_name().unwrap_or_default().to_owned()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.clone()
+    }
+}
+
+impl Sys for Door<'_> {
+    type ReadDirEntry = DoorEntry;
+    type Metadata = DoorMetadata;
+
+    fn is_windows(&self) -> bool {
+        false
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        Ok(self.0.cwd.clone())
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        // No shell has been here: `~` in a PATH is a directory of that name.
+        None
+    }
+
+    fn env_split_paths(&self, paths: &OsStr) -> Vec<PathBuf> {
+        paths.as_bytes().split(|byte| *byte == b':').map(|p| self.0.absolute(Path::new(OsStr::from_bytes(p)))).collect()
+    }
+
+    fn env_path(&self) -> Option<OsString> {
+        self.0.env.get("PATH").map(OsStr::to_owned)
+    }
+
+    fn env_path_ext(&self) -> Option<OsString> {
+        None
+    }
+
+    fn env_windows_path_ext(&self) -> Cow<'static, [String]> {
+        Cow::Borrowed(&[])
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<DoorMetadata> {
+        self.0.stat(path).map(|stat| DoorMetadata(stat.kind))
+    }
+
+    fn symlink_metadata(&self, path: &Path) -> io::Result<DoorMetadata> {
+        self.0.lstat(path).map(|stat| DoorMetadata(stat.kind))
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<DoorEntry>>>> {
+        let entries: Vec<_> = self.0.list(path)?.into_iter().map(|entry| Ok(DoorEntry(path.join(entry.name)))).collect();
+        Ok(Box::new(entries.into_iter()))
+    }
+
+    fn is_valid_executable(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.0.is_executable(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_interpreter_lines_as_the_kernel_does() {
+        let read = |text: &str| {
+            let (interpreter, argument) = interpreter_line(text.as_bytes())?;
+            Some((interpreter.to_str()?.to_owned(), argument.map(|a| a.into_string().unwrap())))
+        };
+        assert_eq!(read("#!/bin/sh\necho"), Some(("/bin/sh".into(), None)));
+        assert_eq!(read("#! /usr/bin/env  -S python3 -I \nx"), Some(("/usr/bin/env".into(), Some("-S python3 -I".into()))));
+        assert_eq!(read("#!\n"), None);
+        assert_eq!(read("\x7fELF"), None);
+        assert_eq!(read("#!/no/newline"), Some(("/no/newline".into(), None)));
+    }
+}

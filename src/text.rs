@@ -1,0 +1,73 @@
+//! Text from disk is hostile to a terminal, and paths are bytes: how both become words that can be shown.
+//! Imports nothing of the crate.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::Serializer;
+
+/// Escapes control characters and those that reorder or hide text, so that a name read from disk
+/// shows as what it is. Bytes that are not UTF-8 show as `\xNN`.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if is_hostile(character) {
+                out.extend(character.escape_unicode());
+            } else {
+                out.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// A path or name as it can be shown.
+pub fn show(name: &(impl AsRef<OsStr> + ?Sized)) -> String {
+    escape(name.as_ref().as_bytes())
+}
+
+/// For `#[serde(serialize_with = "text::path")]`: JSON has no bytes, so other than UTF-8 is replaced.
+pub fn path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+/// The same for an optional path.
+pub fn optional_path<S: Serializer>(
+    path: &Option<impl AsRef<Path>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => serializer.serialize_some(&path.as_ref().to_string_lossy()),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// The same for a list of paths.
+pub fn paths<S: Serializer>(paths: &[impl AsRef<Path>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
+}
+
+fn is_hostile(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_is_shown_not_obeyed() {
+        assert_eq!(escape(b"plain/libcudnn.so.9"), "plain/libcudnn.so.9");
+        assert_eq!(escape("Bücher".as_bytes()), "Bücher");
+        assert_eq!(escape(b"a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\u{a}c");
+        assert_eq!(escape("x\u{202e}y".as_bytes()), "x\\u{202e}y");
+        assert_eq!(escape(b"\xff\xfe"), "\\xff\\xfe");
+    }
+}

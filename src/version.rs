@@ -1,0 +1,286 @@
+//! Versions of libraries, drivers, CUDA and GPUs, as values that compare the way NVIDIA means them.
+//! Imports nothing of the crate.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// The version of a library: one to four numbers, `9.1.0.70`. Missing numbers compare as zero; a number
+/// shows with the zeros that it was written with, as drivers do: `580.159.04`.
+#[derive(Clone, Copy, Default)]
+pub struct Version {
+    parts: [u32; 4],
+    widths: [u8; 4],
+    length: u8,
+}
+
+impl Version {
+    /// From one to four numbers; further ones are dropped.
+    pub fn new(numbers: &[u32]) -> Version {
+        let mut parts = [0; 4];
+        let length = numbers.len().min(4);
+        parts[..length].copy_from_slice(&numbers[..length]);
+        Version { parts, widths: [0; 4], length: u8::try_from(length).unwrap_or(4) }
+    }
+
+    pub fn major(&self) -> u32 {
+        self.parts[0]
+    }
+
+    pub fn minor(&self) -> u32 {
+        self.parts[1]
+    }
+
+    pub fn numbers(&self) -> &[u32] {
+        &self.parts[..usize::from(self.length)]
+    }
+
+    /// Whether the numbers that both have are the same: `9.1.0` and `9.1.0.70` agree.
+    pub fn agrees_with(&self, other: &Version) -> bool {
+        self.numbers().iter().zip(other.numbers()).all(|(a, b)| a == b)
+    }
+
+    /// NVIDIA's rule for cuDNN since 7: a library serves programs built against the same major
+    /// and an equal or older minor; the patch is free.
+    pub fn serves_builds_of(&self, built: &Version) -> bool {
+        self.major() == built.major() && self.minor() >= built.minor()
+    }
+
+    /// The first `count` numbers only.
+    pub fn truncated(&self, count: usize) -> Version {
+        let kept = count.min(self.numbers().len());
+        Version { widths: self.widths, ..Version::new(&self.numbers()[..kept]) }
+    }
+
+    /// From a number such as 91002, of which the major counts `major` and the minor `minor`.
+    pub fn from_scaled(value: u32, major: u32, minor: u32) -> Version {
+        Version::new(&[value / major, value % major / minor, value % minor])
+    }
+}
+
+impl FromStr for Version {
+    type Err = ();
+
+    /// One to four numbers with dots between, and nothing else.
+    fn from_str(text: &str) -> Result<Version, ()> {
+        let mut version = Version::new(&[]);
+        for part in text.split('.') {
+            let index = usize::from(version.length);
+            if index == 4 || !(1..=9).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(());
+            }
+            version.parts[index] = part.parse().map_err(|_| ())?;
+            version.widths[index] = u8::try_from(part.len()).map_err(|_| ())?;
+            version.length += 1;
+        }
+        Ok(version)
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts
+    }
+}
+
+impl Eq for Version {}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts.cmp(&other.parts)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.numbers().iter().enumerate() {
+            let dot = if index > 0 { "." } else { "" };
+            write!(f, "{dot}{part:0width$}", width = usize::from(self.widths[index]))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The version of a driver: `580.159.04`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DriverVersion(Version);
+
+impl DriverVersion {
+    pub fn branch(&self) -> u32 {
+        self.0.major()
+    }
+
+    pub fn version(&self) -> Version {
+        self.0
+    }
+}
+
+impl FromStr for DriverVersion {
+    type Err = ();
+
+    /// Two or three numbers with dots between: `418.39`, `580.159.04`.
+    fn from_str(text: &str) -> Result<DriverVersion, ()> {
+        let version: Version = text.trim().parse()?;
+        if (2..=3).contains(&version.numbers().len()) { Ok(DriverVersion(version)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for DriverVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for DriverVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A version of CUDA: `13.0`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CudaVersion {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl CudaVersion {
+    /// From the number that `cudaRuntimeGetVersion` and `cuDriverGetVersion` give: 12040 is 12.4.
+    pub fn from_number(number: u32) -> CudaVersion {
+        CudaVersion { major: number / 1000, minor: number % 1000 / 10 }
+    }
+}
+
+impl FromStr for CudaVersion {
+    type Err = ();
+
+    /// `13.0`, `12.4.1` or `12`; what follows the minor does not count.
+    fn from_str(text: &str) -> Result<CudaVersion, ()> {
+        let mut parts = text.split('.');
+        let major = parts.next().and_then(|p| p.parse().ok()).ok_or(())?;
+        let minor = match parts.next() {
+            None => 0,
+            Some("x") => 0,
+            Some(part) => part.parse().map_err(|_| ())?,
+        };
+        Ok(CudaVersion { major, minor })
+    }
+}
+
+impl fmt::Display for CudaVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl fmt::Debug for CudaVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The compute capability of a GPU: `9.0`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComputeCapability {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl FromStr for ComputeCapability {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<ComputeCapability, ()> {
+        let (major, minor) = text.split_once('.').ok_or(())?;
+        Ok(ComputeCapability {
+            major: major.parse().map_err(|_| ())?,
+            minor: minor.parse().map_err(|_| ())?,
+        })
+    }
+}
+
+impl fmt::Display for ComputeCapability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl fmt::Debug for ComputeCapability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+macro_rules! serialize_as_text {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+
+serialize_as_text!(Version, DriverVersion, CudaVersion, ComputeCapability);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn library_versions_compare_by_number() {
+        assert!(version("9.10.2") > version("9.9.0"));
+        assert!(version("9.1.0").agrees_with(&version("9.1.0.70")));
+        assert!(!version("9.1.1").agrees_with(&version("9.1.0.70")));
+        assert_eq!(Version::from_scaled(91002, 10000, 100), version("9.10.2"));
+        assert_eq!(Version::from_scaled(8907, 1000, 100), version("8.9.7"));
+        for bad in ["", "9.", "a", "1.2.3.4.5", "+1", "1.-2", "99999999999"] {
+            assert!(bad.parse::<Version>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cudnn_serves_equal_or_older_minors_of_its_major() {
+        assert!(version("9.1.0").serves_builds_of(&version("9.1.1")));
+        assert!(version("9.10.2").serves_builds_of(&version("9.8.0")));
+        assert!(!version("9.1.0").serves_builds_of(&version("9.8.0")));
+        assert!(!version("9.1.0").serves_builds_of(&version("8.9.7")));
+    }
+
+    #[test]
+    fn driver_versions_keep_their_text() {
+        let driver: DriverVersion = "580.159.04".parse().unwrap();
+        assert_eq!(driver.to_string(), "580.159.04");
+        assert_eq!(driver.branch(), 580);
+        assert!(driver > "580.95.05".parse().unwrap());
+        assert!(driver > "418.39".parse().unwrap());
+        for bad in ["", "580", "580.", "1.2.3.4", "a.b", "580.159.04-x", "9999999.1"] {
+            assert!(bad.parse::<DriverVersion>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cuda_versions_come_as_text_and_number() {
+        assert_eq!(CudaVersion::from_number(12040), "12.4".parse().unwrap());
+        assert_eq!("13.x".parse::<CudaVersion>().unwrap().major, 13);
+        assert_eq!("12.4.1".parse::<CudaVersion>().unwrap().minor, 4);
+        assert!("cu12".parse::<CudaVersion>().is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! The view: a private directory of symbolic links to exactly the picked files, named by its content,
+//! published by one rename and never changed. What it holds is pure; publishing it is the effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use sha2::{Digest, Sha256};
+
+use crate::environment::fits_library_path;
+use crate::error::Error;
+use crate::host::{Host, Kind};
+use crate::inventory::Copy;
+use crate::solve::Plan;
+
+/// Changes when the meaning of a view changes.
+const FORMAT: &str = "cudarun view 1";
+
+/// What a view holds, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewSpec {
+    pub links: BTreeMap<String, PathBuf>,
+    /// Empty files, at which the loader's search ends.
+    pub tombstones: BTreeSet<String>,
+    /// Device, inode, size and time of what the links lead to, as text.
+    identities: BTreeMap<PathBuf, String>,
+}
+
+/// What the view of a plan holds: every picked file under every name that somebody may ask for.
+pub fn spec(plan: &Plan) -> ViewSpec {
+    let mut spec = ViewSpec { tombstones: plan.tombstones.iter().cloned().collect(), ..ViewSpec::default() };
+    let mut copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
+    copies.retain(|copy| copy.family != "driver" || plan.driver_in_view);
+    // Of two SONAME majors of one family, the newer has the name without a version.
+    copies.sort_by_key(|copy| std::cmp::Reverse(copy.soname));
+    for copy in copies {
+        for member in &copy.files {
+            for name in member.view_names(copy.version) {
+                spec.links.entry(name).or_insert_with(|| member.path.clone());
+            }
+            let identity = format!("{:?} {} {:?}", member.id, member.size, member.modified);
+            spec.identities.insert(member.path.clone(), identity);
+        }
+    }
+    let linked = |name: &String| spec.links.contains_key(name);
+    spec.tombstones = spec.tombstones.iter().filter(|name| !linked(name)).cloned().collect();
+    spec
+}
+
+impl ViewSpec {
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty() && self.tombstones.is_empty()
+    }
+
+    /// The same content has the same name, and another content another.
+    pub fn name(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(FORMAT.as_bytes());
+        for (name, path) in &self.links {
+            part(name.as_bytes());
+            part(path.as_os_str().as_encoded_bytes());
+            part(self.identities.get(path).map_or(&[], |identity| identity.as_bytes()));
+        }
+        for name in &self.tombstones {
+            part(name.as_bytes());
+            part(b"tombstone");
+        }
+        hash.finalize().iter().take(12).fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// The directory for what is kept between runs: the first that can be used, is nobody else's to write to,
+/// and can stand in `LD_LIBRARY_PATH`.
+pub fn cache_directory(host: &Host) -> Result<PathBuf, Error> {
+    let mut tried = Vec::new();
+    for directory in cache_directories(host) {
+        match usable(host, &directory) {
+            Ok(()) => return Ok(directory),
+            Err(why) => tried.push((directory, why)),
+        }
+    }
+    Err(Error::NoCache { tried })
+}
+
+/// Where views may stand; nothing is created.
+pub fn view_parents(host: &Host) -> Vec<PathBuf> {
+    cache_directories(host).into_iter().map(|directory| directory.join("views")).collect()
+}
+
+/// Publishes a view and returns its directory. A view that is there already is left as it is.
+pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
+    let parent = cache_directory(host)?.join("views");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| Error::View { path, error }
+    };
+    create_private(&parent).map_err(failed(&parent))?;
+    let view = parent.join(spec.name());
+    if is_intact(host, &view, spec) {
+        return Ok(view);
+    }
+    let temporary = parent.join(format!(".{}-{}", std::process::id(), unique(host)));
+    let written = write(&temporary, spec).and_then(|()| swap_in(host, &temporary, &view, spec));
+    if written.is_err() {
+        let _ = fs::remove_dir_all(&temporary);
+    }
+    written.map_err(failed(&view))?;
+    Ok(view)
+}
+
+fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
+    create_private(directory)?;
+    for (name, target) in &spec.links {
+        symlink(target, directory.join(name))?;
+    }
+    for name in &spec.tombstones {
+        fs::OpenOptions::new().write(true).create_new(true).open(directory.join(name))?;
+    }
+    Ok(())
+}
+
+/// Renames the finished directory into place. Where somebody was faster, theirs is as good as ours; where
+/// something has damaged what was there, it is moved aside first.
+fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::Result<()> {
+    for _ in 0..8 {
+        match fs::rename(temporary, view) {
+            Ok(()) => return Ok(()),
+            Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {
+                return Err(error);
+            }
+            Err(_) if is_intact(host, view, spec) => {
+                let _ = fs::remove_dir_all(temporary);
+                return Ok(());
+            }
+            Err(_) => {
+                let aside = temporary.with_extension("damaged");
+                match fs::rename(view, &aside) {
+                    Ok(()) => {
+                        let _ = fs::remove_dir_all(&aside);
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+    Err(io::Error::from(ErrorKind::ResourceBusy))
+}
+
+/// Whether a view is there, ours, and holds exactly what it should.
+fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
+    let is_ours = host.lstat(view).is_ok_and(|stat| stat.is_directory() && stat.uid == host.uid && stat.mode & 0o022 == 0);
+    if !is_ours {
+        return false;
+    }
+    let Ok(entries) = host.list(view) else { return false };
+    entries.len() == spec.links.len() + spec.tombstones.len()
+        && entries.iter().all(|entry| {
+            let Some(name) = entry.name.to_str() else { return false };
+            match spec.links.get(name) {
+                Some(target) => {
+                    entry.kind == Kind::Link && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
+                }
+                None => spec.tombstones.contains(name) && entry.kind == Kind::File,
+            }
+        })
+}
+
+/// Where things may be kept between runs, in order of preference; nothing is created.
+pub fn cache_directories(host: &Host) -> Vec<PathBuf> {
+    let user = host.user_cache().map(|directory| directory.join("cudarun"));
+    let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));
+    let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
+    user.into_iter().chain(session).chain([last]).collect()
+}
+
+/// Why a directory cannot be used, if it cannot. Creates it where it can.
+fn usable(host: &Host, directory: &Path) -> Result<(), String> {
+    if !fits_library_path(directory) {
+        return Err("its name cannot stand in LD_LIBRARY_PATH".to_owned());
+    }
+    create_private(directory).map_err(|error| error.to_string())?;
+    let stat = host.lstat(directory).map_err(|error| error.to_string())?;
+    if !stat.is_directory() {
+        return Err("not a directory".to_owned());
+    }
+    if stat.uid != host.uid {
+        return Err("belongs to somebody else".to_owned());
+    }
+    if stat.mode & 0o022 != 0 {
+        return Err("others can write to it".to_owned());
+    }
+    let probe = directory.join(format!(".{}-{}", std::process::id(), unique(host)));
+    fs::DirBuilder::new().mode(0o700).create(&probe).map_err(|error| error.to_string())?;
+    fs::remove_dir(&probe).map_err(|error| error.to_string())
+}
+
+fn create_private(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+fn unique(host: &Host) -> u128 {
+    host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}

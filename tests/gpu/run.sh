@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Real programs on a real GPU: tests/gpu/run.sh PATH-TO-cudarun
+#
+# Starts torch, jax, cupy and a C program in the environments that break them, first without cudarun (the
+# control: it must break where it is known to) and then with it (it must work, with one copy of each family
+# mapped, all of it from the plan). Prints a row a case and exits with 1 when any row fails.
+set -u
+cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
+here=$(dirname "$(realpath "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
+failed=0
+
+debian=/usr/lib/x86_64-linux-gnu
+toolkit=/usr/local/cuda
+
+row() { # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH
+    printf '| %s | %s | %s | %s | %s |\n' "$@"
+    [ "$1" != FAIL ] || failed=1
+}
+
+has_module() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)" 2>/dev/null; }
+
+# one BREAKS LABEL ENVIRONMENT COMMAND…: BREAKS is `breaks` or `works`, what is known of the control.
+one() {
+    local breaks=$1 label=$2 setting=$3 without with control status result=ok
+    shift 3
+    env $setting "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    control=works
+    without=$(python3 "$here/check.py" "$work/out")
+    if [ $? -ne 0 ] || [ $status -ne 0 ]; then
+        control=breaks
+        without="status $status; $(grep -m1 -E '^error|Error|803' "$work/out" "$work/err" -h | cut -c1-90); $without"
+    fi
+    env $setting "$cudarun" explain --json "$@" >"$work/plan" 2>"$work/explain"
+    env $setting "$cudarun" "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    with=$(python3 "$here/check.py" "$work/out" "$work/plan") || result=FAIL
+    if [ $status -ne 0 ]; then
+        result=FAIL
+        with="status $status; $with; $(tail -n 3 "$work/err" | tr '\n' ' ')"
+    fi
+    if [ "$control" != "$breaks" ] && [ "$breaks" = breaks ]; then
+        result=FAIL
+        with="the control does not break: this row shows nothing; $with"
+    fi
+    row $result "$label" "${setting:-as it is}" "$without" "$with"
+    if [ $result = FAIL ]; then
+        sed 's/^/      /' "$work/out" "$work/err" "$work/explain" | tail -n 40
+    elif [ -n "${VERBOSE:-}" ]; then
+        grep '^/' "$work/out" | sed 's/^/      /'
+    fi
+}
+
+echo "date $(date -u +%F), driver $(cat /sys/module/nvidia/version), $("$cudarun" --version)"
+python3 - <<'PY'
+import importlib.metadata as m
+names = ["torch", "jax", "cupy-cuda13x", "cupy-cuda12x", "nvidia-cudnn-cu13", "nvidia-cudnn-cu12"]
+found = []
+for name in names:
+    try: found.append(f"{name} {m.version(name)}")
+    except m.PackageNotFoundError: pass
+print("python packages:", ", ".join(found) or "none")
+PY
+"$cudarun" list
+echo
+row result program environment "without cudarun" "with cudarun"
+row --- --- --- --- ---
+
+if has_module torch; then
+    torch="python3 $here/torch_conv.py"
+    one works torch "" $torch
+    one breaks torch "LD_LIBRARY_PATH=$debian" $torch
+    one breaks torch "LD_LIBRARY_PATH=$toolkit/compat" $torch
+    one works torch "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $torch
+    one breaks torch "LD_PRELOAD=$debian/libcudnn.so.9" $torch
+fi
+if has_module jax; then
+    jax="python3 $here/jax_conv.py"
+    one works jax "" $jax
+    one breaks jax "LD_LIBRARY_PATH=$debian" $jax
+    one breaks jax "LD_LIBRARY_PATH=$toolkit/compat" $jax
+    one breaks jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
+fi
+if has_module cupy; then
+    cupy="python3 $here/cupy_gemm.py"
+    one works cupy "" $cupy
+    one works cupy "LD_LIBRARY_PATH=$debian" $cupy
+    one breaks cupy "LD_LIBRARY_PATH=$toolkit/compat" $cupy
+    one works cupy "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $cupy
+fi
+if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
+    cc -O1 -o "$work/opens" "$here/convcheck.c" -ldl -lm
+    cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"
+    for program in opens linked; do
+        one works "C, $program" "" "$work/$program"
+        one works "C, $program" "LD_LIBRARY_PATH=$debian" "$work/$program"
+        one breaks "C, $program" "LD_LIBRARY_PATH=$toolkit/compat" "$work/$program"
+        one works "C, $program" "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" "$work/$program"
+    done
+fi
+
+echo
+echo "proof of torch's set:"
+python3 -c 'import torch' 2>/dev/null && "$cudarun" verify python3 "$here/torch_conv.py"
+[ $failed -eq 0 ] && echo "all rows hold" || echo "SOME ROWS FAILED"
+exit $failed
