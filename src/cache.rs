@@ -183,8 +183,11 @@ fn look(host: &Host, path: &Path, before: &Seen) -> Seen {
 
 /// What a file of the kernel says, or which entries a directory of it has.
 fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
-    if let Ok(bytes) = host.read_start(path, CONTENT_LIMIT) {
-        return Some(bytes);
+    match host.read_start(path, CONTENT_LIMIT) {
+        Ok(bytes) => return Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        // A directory.
+        Err(_) => {}
     }
     let entries = host.list(path).ok()?;
     Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())

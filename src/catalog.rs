@@ -327,7 +327,7 @@ mod tests {
             assert!(framework.floor.keys().all(|family| catalog.family(family).is_some()));
         }
         assert_eq!(catalog.floors.len(), 3);
-        assert_eq!(catalog.branches.len(), DRIVERS.matches("[[branch]]").count());
+        assert_eq!(catalog.branches.len(), DRIVERS.lines().filter(|line| *line == "[[branch]]").count());
         let rows = GPUS.lines().filter(|line| !line.starts_with('#'));
         for row in rows {
             let device = u16::from_str_radix(&row[..4], 16).unwrap();

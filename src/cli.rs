@@ -76,14 +76,18 @@ pub enum When {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Start a program (the same as without a verb)
+    #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
     Run(Run),
     /// Show every copy of every NVIDIA library that is installed
     List(List),
     /// Show what a program needs, what was picked for it, and why
+    #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
     Explain(Question),
     /// Print the environment that a program would get, as shell code
+    #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
     Export(Question),
     /// Prove the set that a program would get, on this machine's GPU
+    #[command(override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
     Verify(Question),
     #[command(external_subcommand)]
     Program(Vec<OsString>),
@@ -93,9 +97,22 @@ pub enum Verb {
 pub struct Run {
     #[command(flatten)]
     pub start: Start,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<OsString>,
+    #[command(subcommand)]
+    pub command: Words,
+}
+
+/// The program and its arguments, which nothing here is to understand.
+#[derive(Debug, Subcommand)]
+pub enum Words {
+    #[command(external_subcommand)]
+    Program(Vec<OsString>),
+}
+
+impl Words {
+    pub fn all(&self) -> &[OsString] {
+        let Words::Program(words) = self;
+        words
+    }
 }
 
 #[derive(Args, Debug)]
@@ -120,7 +137,6 @@ pub struct Question {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<OsString>,
+    #[command(subcommand)]
+    pub command: Words,
 }

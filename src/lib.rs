@@ -63,13 +63,13 @@ fn dispatch(host: Host, cli: Cli) -> u8 {
     let (form, json, ended) = match &cli.verb {
         None => return no_program(),
         Some(Verb::Program(words)) => (Form::Run, false, start_program(&host, common, start, words)),
-        Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.command)),
+        Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, run.command.all())),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
         Some(Verb::Explain(question)) => {
             (Form::Answer, question.json, commands::explain::explain(host, common, question))
         }
         Some(Verb::Export(question)) => (Form::Answer, question.json, commands::export::export(host, common, question)),
-        Some(Verb::Verify(question)) => (Form::Answer, question.json, commands::verify::verify(&host, common, question)),
+        Some(Verb::Verify(question)) => (Form::Answer, question.json, commands::prove::prove(&host, common, question)),
     };
     match ended {
         Ok(exit) => exit.code(),

@@ -9,13 +9,13 @@ use crate::solve::Outcome;
 
 pub fn export(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     let host = machine(host, common)?;
-    let command = command_of(&question.command);
+    let command = command_of(question.command.all());
     let considered = consider(&host, &command, &question.uses)?;
     if let Outcome::Conflict(conflict) = &considered.outcome {
         if question.json {
             print(&report::json::refusal(conflict))?;
         } else {
-            report::say(&report::conflict(conflict, style(&host, common.color, host.stderr_is_terminal())));
+            report::say(&report::conflict(conflict, &considered.target, style(&host, common.color, host.stderr_is_terminal())));
         }
         return Ok(Exit::No);
     }

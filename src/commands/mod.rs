@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use clap::ColorChoice;
 
 use crate::cli::Common;
-use crate::environment::Diff;
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Scope};
 use crate::launch;
 use crate::report::{self, Style};
-use crate::solve::{self, Outcome, Policy};
+use crate::solve::{self, Outcome, Plan, Policy};
 use crate::target::{self, Command, Target};
-use crate::verify::{Skip, Verdict};
+use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
 pub mod explain;
 pub mod export;
 pub mod list;
+pub mod prove;
 pub mod run;
-pub mod verify;
 
 /// How a verb ended, other than by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considere
     let views = own_views(host);
     let scope = Scope {
         site_packages: target.site_packages.clone(),
-        search_first: target.search_first.clone(),
+        own_directories: target.own_directories.iter().cloned().collect(),
         machine: target.machine,
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
@@ -87,9 +87,13 @@ impl Considered {
         Ok((exec.diff, view))
     }
 
-    /// Why a plan cannot be proved here, if it cannot.
-    fn nothing_to_prove_on(&self) -> Option<Verdict> {
-        (!self.inventory.has_gpu()).then_some(Verdict::Skipped { why: Skip::NoGpu })
+    /// Proves a plan in the environment that the program will get, where there is a GPU to prove it on.
+    fn prove(&self, host: &Host, plan: &Plan, env: &Environment) -> Result<Verdict, Error> {
+        if !self.inventory.has_gpu() {
+            return Ok(Verdict::Skipped { why: Skip::NoGpu });
+        }
+        let executable = host.own_executable().map_err(|error| Error::Verifier { error })?;
+        verify::run(host, &executable, plan, env, verify::TIME_LIMIT)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::launch::{self, Exec};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan};
 use crate::target::{self, Command};
-use crate::verify::{self, Skip, Verdict};
+use crate::verify::{Skip, Verdict};
 use crate::view;
 
 /// A start that was worked out before and still holds; none of what can be slow happens here.
@@ -37,7 +37,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     let exec = match &considered.outcome {
         Outcome::Nothing { .. } => launch::unchanged(&considered.target.program, command),
         Outcome::Conflict(conflict) => {
-            report::say(&report::conflict(conflict, style));
+            report::say(&report::conflict(conflict, &considered.target, style));
             return Ok(Exit::Refused);
         }
         Outcome::Plan(plan) => {
@@ -87,9 +87,6 @@ fn prove(
     if when == When::Never {
         return Ok(Verdict::Skipped { why: Skip::NotAsked });
     }
-    if let Some(verdict) = considered.nothing_to_prove_on() {
-        return Ok(verdict);
-    }
     let env = host.env.with(&exec.diff);
     let name = proof_name(host, considered, plan, &env, view);
     if let (When::Auto, Some(name)) = (when, &name) {
@@ -97,7 +94,7 @@ fn prove(
             return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
         }
     }
-    let verdict = verify::run(host, plan, &env, verify::TIME_LIMIT)?;
+    let verdict = considered.prove(host, plan, &env)?;
     if let (Verdict::Passed { .. }, Some(name), Ok(directory)) = (&verdict, name, view::cache_directory(host)) {
         cache::keep_proof(host, &directory, &name);
     }

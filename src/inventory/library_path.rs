@@ -21,9 +21,11 @@ pub(super) fn places(host: &Host, _: &Scope, notes: &mut Notes) -> Vec<Place> {
     directories.chain(preloaded.map(Path::to_owned)).map(|directory| Place::new(directory, Origin::Loose)).collect()
 }
 
-/// The directories that the target's RPATHs name come last: most are known from a better source.
-pub(super) fn search_first(_: &Host, scope: &Scope, _: &mut Notes) -> Vec<Place> {
-    scope.search_first.iter().map(|directory| Place::new(directory, Origin::Loose)).collect()
+/// The directories that the target's own files name come last: most are known from a better source.
+pub(super) fn own_directories(_: &Host, scope: &Scope, _: &mut Notes) -> Vec<Place> {
+    let in_site = |directory: &PathBuf| scope.site_packages.iter().any(|site| directory.starts_with(site));
+    let origin = |directory: &PathBuf| if in_site(directory) { Origin::Bundled } else { Origin::Loose };
+    scope.own_directories.iter().map(|directory| Place::new(directory, origin(directory))).collect()
 }
 
 pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mut Notes) -> SearchPath {

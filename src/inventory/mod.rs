@@ -27,7 +27,7 @@ pub struct Scope {
     /// The site-packages directories of the target.
     pub site_packages: Vec<PathBuf>,
     /// Directories that the target's own search paths name.
-    pub search_first: Vec<PathBuf>,
+    pub own_directories: Vec<PathBuf>,
     /// The ELF machine of the target.
     pub machine: u16,
     /// Directories whose children are views of our own: never looked into.
@@ -50,7 +50,7 @@ const SOURCES: &[Source] = &[
     Source { name: "driver", places: driver::places },
     Source { name: "system", places: system::places },
     Source { name: "library-path", places: library_path::places },
-    Source { name: "search-path", places: library_path::search_first },
+    Source { name: "search-path", places: library_path::own_directories },
 ];
 
 /// A directory that may hold copies.
@@ -169,7 +169,7 @@ pub struct Member {
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     Wheel,
-    /// Renamed and packed into a wheel by auditwheel.
+    /// Packed into a package for its own use, perhaps renamed by auditwheel.
     Bundled,
     Toolkit,
     Debian,

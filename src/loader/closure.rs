@@ -15,6 +15,8 @@ pub struct Consumer {
     pub needed: Vec<String>,
     /// The directories that come before `LD_LIBRARY_PATH` for what it asks for.
     pub search_first: Vec<PathBuf>,
+    /// The directories of its DT_RUNPATH, which come after.
+    pub search_later: Vec<PathBuf>,
 }
 
 /// Collects what is walked over, each object once.
@@ -63,7 +65,8 @@ impl<'s, 'h> Walk<'s, 'h> {
                 }
             }
             let search_first = self.searcher.rpath_directories(&asked_by);
-            self.consumers.push(Consumer { object, needed, search_first });
+            let search_later = self.searcher.runpath_directories(&object);
+            self.consumers.push(Consumer { object, needed, search_first, search_later });
         }
     }
 }

@@ -124,6 +124,11 @@ impl<'h> Searcher<'h> {
         directories
     }
 
+    /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
+    pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
+        object.runpath.as_ref().map(|runpath| self.directories(runpath, object)).unwrap_or_default()
+    }
+
     fn read(&self, path: &Path) -> Option<Object> {
         let stat = self.host.stat(path).ok().filter(crate::host::Stat::is_file)?;
         let data = self.host.map(path).ok()?;

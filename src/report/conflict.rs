@@ -6,19 +6,18 @@ use super::Style;
 use super::style::columns;
 use super::words;
 use crate::solve::{Conflict, Unmet};
-use crate::target::{Requirement, Want};
-use crate::text::show;
+use crate::target::{Before, Requirement, Target, Want};
 
 /// The whole search, and what to type.
-pub fn conflict(conflict: &Conflict, style: Style) -> String {
-    let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, style)).collect();
+pub fn conflict(conflict: &Conflict, target: &Target, style: Style) -> String {
+    let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, target, style)).collect();
     if let Some(hint) = &conflict.hint {
         text.push_str(&format!("\n{} {}\n", style.hint("hint:"), words::hint(hint)));
     }
     text
 }
 
-fn unmet(unmet: &Unmet, style: Style) -> String {
+fn unmet(unmet: &Unmet, target: &Target, style: Style) -> String {
     let askers: BTreeSet<String> = unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
     let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
     let family = words::family(&unmet.family);
@@ -34,7 +33,7 @@ fn unmet(unmet: &Unmet, style: Style) -> String {
     for (index, candidate) in unmet.candidates.iter().enumerate() {
         let label = if index == 0 { "found" } else { "" };
         let version = words::version(candidate.copy.version.as_ref());
-        let directory = show(&candidate.copy.directory);
+        let directory = words::place(&candidate.copy.directory, Some(target));
         rows.push(vec![label.to_owned(), version, directory, words::reason(&candidate.reason)]);
     }
     if unmet.candidates.is_empty() {
@@ -42,13 +41,22 @@ fn unmet(unmet: &Unmet, style: Style) -> String {
     }
     text.push_str(&columns("  ", &rows));
     if let Some(forced) = &unmet.forced {
+        let rules: Vec<String> = forced.rules.iter().map(|rule| self::rule(*rule).to_owned()).collect();
         text.push_str(&format!(
-            "  the loader takes the one in {} before it looks at LD_LIBRARY_PATH (DT_RPATH or an absolute path of {})\n",
-            show(&forced.directory),
+            "  LD_LIBRARY_PATH cannot help: {} takes the one in {} before the loader looks there ({})\n",
             words::list(&askers),
+            words::place(&forced.copy.directory, Some(target)),
+            words::list(&rules),
         ));
     }
     text
+}
+
+fn rule(rule: Before) -> &'static str {
+    match rule {
+        Before::Rpath => "its DT_RPATH",
+        Before::AbsolutePath => "its own opening of absolute paths",
+    }
 }
 
 /// The files that say so: those with versions first, since they decide.

@@ -28,10 +28,10 @@ pub fn explained(
         }
         Outcome::Plan(plan) => {
             text.push_str(&needs(target, style));
-            text.push_str(&picks(plan, verbosity, style));
+            text.push_str(&picks(plan, target, verbosity, style));
             text.push_str(&environment(plan, diff, style));
         }
-        Outcome::Conflict(conflict) => text.push_str(&format!("\n{}", super::conflict(conflict, style))),
+        Outcome::Conflict(conflict) => text.push_str(&format!("\n{}", super::conflict(conflict, target, style))),
     }
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
@@ -56,13 +56,16 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
             let packages: Vec<String> = target.packages.iter().map(package_name).collect();
             let what = if packages.is_empty() { format!("`{program}`") } else { words::list(&packages) };
             text.push_str(&format!("cudarun: for {what}\n"));
-            let rows: Vec<Vec<String>> = plan.picks.iter().map(|pick| pick_row(pick, style)).collect();
+            let rows: Vec<Vec<String>> = plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
             text.push_str(&columns("  ", &rows));
             for (element, why) in words::removals(plan) {
                 text.push_str(&format!("  without {element}: {why}\n"));
             }
+            if !plan.tombstones.is_empty() {
+                text.push_str(&format!("  stopped from coming from elsewhere: {}\n", plan.tombstones.join(", ")));
+            }
             if verbosity > 1 {
-                text.push_str(&rejections(&plan.rejected, verbosity, style));
+                text.push_str(&rejections(&plan.rejected, target, verbosity, style));
                 text.push_str(&missing(&plan.absent));
             }
         }
@@ -85,6 +88,9 @@ fn program(target: &Target, style: Style) -> String {
             How::Code => "runs the code after",
         };
         rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
+    }
+    for site in &target.site_packages {
+        rows.push(vec![style.strong("modules"), show(site)]);
     }
     for package in &target.packages {
         rows.push(vec![style.strong("package"), package_name(package), how_sure(package)]);
@@ -147,50 +153,50 @@ fn needs(target: &Target, style: Style) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows)) }
 }
 
-fn picks(plan: &Plan, verbosity: u8, style: Style) -> String {
+fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
     let mut text = format!("\n{}\n", style.strong("picks"));
     let mut rows = Vec::new();
     for pick in &plan.picks {
-        rows.push(pick_row(pick, style));
+        rows.push(pick_row(pick, target, style));
         let others = plan.rejected.iter().filter(|rejection| {
             rejection.copy.family == pick.copy.family && is_of_interest(rejection, verbosity)
         });
-        rows.extend(others.map(|rejection| rejection_row(rejection, style)));
+        rows.extend(others.map(|rejection| rejection_row(rejection, target, style)));
     }
     text.push_str(&columns("  ", &rows));
     text.push_str(&missing(&plan.absent));
     text
 }
 
-fn pick_row(pick: &Pick, style: Style) -> Vec<String> {
+fn pick_row(pick: &Pick, target: &Target, style: Style) -> Vec<String> {
     vec![
         words::family(&pick.copy.family).to_owned(),
         style.good(&words::version(pick.copy.version.as_ref())),
         pick.copy.origin.word().to_owned(),
-        show(&pick.copy.directory),
+        words::place(&pick.copy.directory, Some(target)),
         style.dim(words::decided_by(pick.decided_by)),
     ]
 }
 
-fn rejection_row(rejection: &Rejection, style: Style) -> Vec<String> {
+fn rejection_row(rejection: &Rejection, target: &Target, style: Style) -> Vec<String> {
     vec![
         "  not".to_owned(),
         words::version(rejection.copy.version.as_ref()),
         rejection.copy.origin.word().to_owned(),
-        show(&rejection.copy.directory),
+        words::place(&rejection.copy.directory, Some(target)),
         style.dim(&words::reason(&rejection.reason)),
     ]
 }
 
-fn rejections(rejected: &[Rejection], verbosity: u8, style: Style) -> String {
+fn rejections(rejected: &[Rejection], target: &Target, verbosity: u8, style: Style) -> String {
     let rows: Vec<Vec<String>> =
-        rejected.iter().filter(|r| is_of_interest(r, verbosity)).map(|r| rejection_row(r, style)).collect();
+        rejected.iter().filter(|r| is_of_interest(r, verbosity)).map(|r| rejection_row(r, target, style)).collect();
     columns("  ", &rows)
 }
 
 /// Copies that were never meant are of interest only to those who ask twice.
 fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
-    verbosity > 1 || !matches!(rejection.reason, Reason::OtherName { .. } | Reason::Renamed)
+    verbosity > 1 || !matches!(rejection.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
 }
 
 fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use super::Style;
 use crate::environment::Change;
 use crate::error::Error;
@@ -64,8 +65,8 @@ pub(super) fn reason(reason: &Reason) -> String {
         }
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
         Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
-        Reason::LoaderTakesAnother { directory, by } => {
-            format!("the loader would take the one in {} instead: {by} searches there before LD_LIBRARY_PATH", show(directory))
+        Reason::LoaderTakesAnother { by, .. } => {
+            format!("the loader takes another: {by} searches elsewhere before LD_LIBRARY_PATH")
         }
         Reason::Renamed => "renamed by its package: nothing else finds it".to_owned(),
         Reason::Clash { with, why } => format!("does not go with {}: {}", title(with), self::reason(why)),
@@ -134,6 +135,15 @@ pub(super) fn written_in(asker: &Asker) -> String {
     match asker.line {
         Some(line) => format!("{short}:{line}"),
         None => short,
+    }
+}
+
+/// A directory; in the target's site-packages, from there on.
+pub(super) fn place(directory: &Path, target: Option<&Target>) -> String {
+    let site = target.and_then(|target| target.site_packages.first());
+    match site.and_then(|site| directory.strip_prefix(site).ok()) {
+        Some(below) => format!("site-packages/{}", show(below)),
+        None => show(directory),
     }
 }
 
@@ -254,7 +264,7 @@ pub fn error(error: &Error) -> String {
 /// For a program that is not there and looks like a verb.
 pub fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
     let typed = typed.to_str()?;
-    let near = verbs.iter().find(|verb| distance(typed, verb) <= 2 && typed.len() > 2)?;
+    let near = verbs.iter().find(|verb| (1..=2).contains(&distance(typed, verb)) && typed.len() > 2)?;
     Some(format!("did you mean the verb `{near}`?"))
 }
 

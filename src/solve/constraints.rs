@@ -71,9 +71,10 @@ pub(super) fn forced(slot: &Slot<'_>, inventory: &Inventory) -> Option<Forced> {
 
 pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Option<Forced> {
     let name = asked_name(requirement)?;
-    requirement.search_first.iter().find_map(|directory| {
-        let file = inventory.file_in(directory, name)?;
-        Some(Forced { file, directory: directory.clone(), by: requirement.by.name.clone() })
+    requirement.search_first.iter().find_map(|first| {
+        let file = inventory.file_in(&first.directory, name)?;
+        let by = requirement.by.name.clone();
+        Some(Forced { file, directory: first.directory.clone(), by })
     })
 }
 

@@ -1,10 +1,10 @@
 //! From what could not be met to a conflict that a person can act on.
 
 use super::constraints::forced_by;
-use super::{Conflict, Hint, Reason, Summary, Unmet};
+use super::{Conflict, ForcedCopy, Hint, Reason, Summary, Unmet, asked_name};
 use crate::catalog::catalog;
 use crate::inventory::Inventory;
-use crate::target::{Standing, Target, Want};
+use crate::target::{Before, First, Requirement, Standing, Target, Want};
 
 /// Whether a copy was never meant: it does not matter that it does not fit.
 pub(super) fn is_of_no_concern(reason: &Reason) -> bool {
@@ -13,15 +13,24 @@ pub(super) fn is_of_no_concern(reason: &Reason) -> bool {
 
 pub(super) fn conflict(mut unmet: Vec<Unmet>, inventory: &Inventory, target: &Target) -> Conflict {
     for missing in &mut unmet {
-        missing.forced = missing.requirements.iter().find_map(|requirement| {
-            let forced = forced_by(requirement, inventory)?;
-            inventory.copies.iter().find(|copy| copy.has_file(forced.file)).map(Summary::of)
-        });
+        missing.forced = forced_copy(&missing.requirements, inventory);
         // What did not fit comes before what was never meant.
         missing.candidates.sort_by_key(|candidate| is_of_no_concern(&candidate.reason));
     }
     let hint = hint(&unmet, target);
     Conflict { unmet, hint }
+}
+
+/// The copy that is taken whatever we do, with every rule that leads to it.
+fn forced_copy(requirements: &[Requirement], inventory: &Inventory) -> Option<ForcedCopy> {
+    let file = requirements.iter().find_map(|requirement| forced_by(requirement, inventory))?.file;
+    let copy = inventory.copies.iter().find(|copy| copy.has_file(file))?;
+    let leads_there = |first: &&First| copy.directories().any(|directory| directory == first.directory);
+    let all = requirements.iter().filter(|r| asked_name(r).is_some()).flat_map(|r| &r.search_first);
+    let mut rules: Vec<Before> = all.filter(leads_there).map(|first| first.rule).collect();
+    rules.sort();
+    rules.dedup();
+    Some(ForcedCopy { copy: Summary::of(copy), rules })
 }
 
 fn hint(unmet: &[Unmet], target: &Target) -> Option<Hint> {

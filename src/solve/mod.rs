@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::target::{Asker, Requirement, Target, Want};
+use crate::target::{Asker, Before, Requirement, Target, Want};
 use crate::text;
 use crate::version::{DriverVersion, Version};
 
@@ -188,8 +188,14 @@ pub struct Unmet {
     pub family: String,
     pub requirements: Vec<Requirement>,
     pub candidates: Vec<Rejection>,
-    /// The copy that the loader would take whatever we do, and that does not fit.
-    pub forced: Option<Summary>,
+    /// The copy that is taken whatever we do, and that does not fit.
+    pub forced: Option<ForcedCopy>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ForcedCopy {
+    pub copy: Summary,
+    pub rules: Vec<Before>,
 }
 
 /// What a person can do about a conflict.
@@ -212,7 +218,7 @@ pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome
         Err(unmet) => return Outcome::Conflict(explain::conflict(unmet, inventory, target)),
     };
     if slots.iter().all(|slot| slot.family.name == "driver" && slot.is_implied) {
-        return Outcome::Nothing { absent };
+        return Outcome::Nothing { absent: planned::merged(absent) };
     }
     match search::best(slots, inventory, target) {
         Ok(found) => Outcome::Plan(planned::plan(found, absent, inventory, target, policy)),

@@ -35,12 +35,8 @@ pub(super) fn plan(
     });
     let preload = preload.collect();
     let tombstones = tombstones(&solution, inventory, target);
-    for missing in solution.absent {
-        match absent.iter_mut().find(|known| known.family == missing.family && known.names == missing.names) {
-            Some(known) => known.asked_by.extend(missing.asked_by),
-            None => absent.push(missing),
-        }
-    }
+    absent.extend(solution.absent);
+    let absent = merged(absent);
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
         rejected.extend(relevant(&filled));
@@ -118,6 +114,26 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
     };
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
     names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
+}
+
+/// One entry a family.
+pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
+    let mut merged: Vec<Absent> = Vec::new();
+    for missing in absent {
+        match merged.iter_mut().find(|known| known.family == missing.family) {
+            Some(known) => {
+                known.names.extend(missing.names);
+                known.names.sort();
+                known.names.dedup();
+                known.asked_by.extend(missing.asked_by);
+                known.asked_by.sort();
+                known.asked_by.dedup_by(|a, b| a.name == b.name);
+                known.essential |= missing.essential;
+            }
+            None => merged.push(missing),
+        }
+    }
+    merged
 }
 
 fn askers(filled: &Filled<'_>) -> Vec<Asker> {

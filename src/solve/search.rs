@@ -1,6 +1,8 @@
 //! The search: slots are filled in order, each with the copy that is preferred among those that fit with
 //! what is picked already; what a copy opens in its turn becomes a slot; dead ends are taken back.
 
+use std::path::Path;
+
 use super::constraints::{Candidate, together};
 use super::slots::{Slot, Strictness};
 use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
@@ -107,7 +109,7 @@ impl<'a> Search<'a, '_> {
         queue: Vec<Slot<'a>>,
     ) -> Option<Solution<'a>> {
         slot.rejected = rejected;
-        if slot.strictness == Strictness::May {
+        if slot.strictness <= Strictness::Try {
             let mut solution = self.fill(done, queue)?;
             match slot.is_unfit_for_blocking() {
                 true => solution.blocked.push(slot),
@@ -205,9 +207,8 @@ impl<'a> Search<'a, '_> {
     }
 
     fn came_with_target(&self, copy: &Copy) -> bool {
-        let beside = self.target.steps.iter().rev().find_map(|step| step.to.parent());
-        let in_site = |directory: &std::path::Path| self.target.site_packages.iter().any(|site| directory.starts_with(site));
-        copy.directories().any(|directory| in_site(directory) || beside == Some(directory))
+        let in_site = |directory: &Path| self.target.site_packages.iter().any(|site| directory.starts_with(site));
+        copy.directories().any(|directory| in_site(directory) || self.target.own_directories.contains(directory))
     }
 
     /// The version that upstream tested with.

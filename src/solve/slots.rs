@@ -29,6 +29,8 @@ pub(super) struct Slot<'a> {
 pub(super) enum Strictness {
     /// A library may open it: nothing at all is better than what does not fit.
     May,
+    /// One of the names that a program may try: nothing is better than what does not go with the rest.
+    Try,
     /// Nothing being there is no fault; something that does not fit is.
     Should,
     Must,
@@ -92,11 +94,15 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     if has_gpu {
         by_key.entry((0, None)).or_default();
     }
-    by_key
-        .into_iter()
-        .filter(|((position, _), requirements)| *position == 0 || requirements.iter().any(is_wish))
-        .map(|((position, soname), requirements)| Slot::new(position, soname, requirements, inventory))
-        .collect()
+    let wished = by_key.into_iter().filter(|((position, _), wants)| *position == 0 || wants.iter().any(is_wish));
+    let mut slots: Vec<(usize, Slot<'a>)> = wished
+        .map(|((position, soname), requirements)| (position, Slot::new(position, soname, requirements, inventory)))
+        .collect();
+    // The driver first, since all else depends on it; what is only tried last; the newer major first.
+    slots.sort_by_key(|(position, slot)| {
+        (*position != 0, slot.strictness == Strictness::Try, *position, std::cmp::Reverse(slot.soname))
+    });
+    slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
 fn is_wish(requirement: &Requirement) -> bool {
@@ -185,7 +191,7 @@ impl<'a> Slot<'a> {
     pub(super) fn is_unfit(&self) -> bool {
         match self.strictness {
             Strictness::Must => true,
-            Strictness::Should => self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason)),
+            Strictness::Try | Strictness::Should => self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason)),
             Strictness::May => false,
         }
     }
@@ -224,5 +230,6 @@ fn strictness(requirement: &Requirement, inventory: &Inventory) -> Strictness {
         Need::Linked => Strictness::Must,
         Need::Essential if inventory.has_gpu() => Strictness::Must,
         Need::Essential | Need::Used => Strictness::Should,
+        Need::Named => Strictness::Try,
     }
 }

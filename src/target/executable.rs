@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::{Asker, How, Need, Note, Requirement, Standing, Target, Want};
+use super::{Asker, First, How, Need, Note, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
@@ -68,12 +68,13 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
     }
     let name = target.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for consumer in &walk.consumers {
+        target.own_directories.extend(consumer.search_later.iter().cloned());
         let by = asker(&name, &consumer.object.path, None, Standing::Imported);
         target.requirements.extend(linked(host, consumer, &by, Need::Linked));
         // Libraries of the system name many that they would use if they were there.
         if !is_system(&consumer.object.path) || consumer.object.path == real {
             let opened = names_in(host, &consumer.object);
-            target.requirements.extend(opened_names(&opened, &by, &consumer.search_first, Need::Used));
+            target.requirements.extend(opened_names(&opened, &by, &First::rpath(&consumer.search_first), Need::Named));
         }
     }
 }
@@ -88,7 +89,7 @@ pub(super) fn is_library(name: &str) -> bool {
 
 /// The names and the symbols that an object's DT_NEEDED and imports ask for.
 pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
-    let mut found = opened_names(&consumer.needed, by, &consumer.search_first, need);
+    let mut found = opened_names(&consumer.needed, by, &First::rpath(&consumer.search_first), need);
     if consumer.needed.is_empty() {
         return found;
     }
@@ -109,7 +110,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
 pub(super) fn opened_names<'n>(
     names: impl IntoIterator<Item = &'n String>,
     by: &Asker,
-    search_first: &[PathBuf],
+    search_first: &[First],
     need: Need,
 ) -> Vec<Requirement> {
     let of = |name: &String| {

@@ -33,10 +33,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// `train.py:3`, as a person would say it.
+    /// `train.py`, as a person would say it; `-c` for code on the command line.
+    pub(super) fn name(&self) -> String {
+        self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// `train.py:3`
     pub(super) fn describe(&self) -> String {
-        let name = self.file.file_name().unwrap_or(self.file.as_os_str());
-        format!("{}:{}", name.to_string_lossy(), self.line)
+        format!("{}:{}", self.name(), self.line)
     }
 }
 

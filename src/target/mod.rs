@@ -46,9 +46,9 @@ pub struct Target {
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
-    /// Every directory that some requester searches before `LD_LIBRARY_PATH`.
+    /// Every directory that the target's own files name to be searched: DT_RPATH and DT_RUNPATH.
     #[serde(skip)]
-    pub search_first: Vec<PathBuf>,
+    pub own_directories: BTreeSet<PathBuf>,
     /// What all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -107,9 +107,33 @@ pub struct Requirement {
     pub want: Want,
     pub need: Need,
     pub by: Asker,
-    /// Directories that the loader searches for it before `LD_LIBRARY_PATH`, whatever we do.
-    #[serde(serialize_with = "text::paths")]
-    pub search_first: Vec<PathBuf>,
+    /// Directories that come before `LD_LIBRARY_PATH` for it, whatever we do.
+    pub search_first: Vec<First>,
+}
+
+/// A directory that comes before `LD_LIBRARY_PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct First {
+    #[serde(serialize_with = "text::path")]
+    pub directory: PathBuf,
+    pub rule: Before,
+}
+
+/// Why it comes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Before {
+    /// The requester's DT_RPATH, or that of who loaded it.
+    Rpath,
+    /// The requester opens files there by absolute path.
+    AbsolutePath,
+}
+
+impl First {
+    /// Directories of a DT_RPATH.
+    fn rpath(directories: &[PathBuf]) -> Vec<First> {
+        directories.iter().map(|directory| First { directory: directory.clone(), rule: Before::Rpath }).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -136,6 +160,8 @@ pub enum Need {
     Essential,
     /// The program may ask for it.
     Used,
+    /// Its name is written out; the program may have others to try.
+    Named,
 }
 
 /// Who asks, and where that is written.
@@ -183,7 +209,7 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
         requirements: Vec::new(),
         notes: Vec::new(),
         site_packages: Vec::new(),
-        search_first: Vec::new(),
+        own_directories: BTreeSet::new(),
         watched: BTreeSet::new(),
     };
     let running = program::follow(host, &program, &command.arguments, &mut target)?;
@@ -209,8 +235,9 @@ impl Target {
         let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         let mut settled: Vec<Requirement> = Vec::new();
         for mut requirement in std::mem::take(&mut self.requirements) {
-            let directories = requirement.search_first.iter().filter_map(|directory| {
-                real.entry(directory.clone()).or_insert_with(|| host.canonical(directory).ok()).clone()
+            let directories = requirement.search_first.iter().filter_map(|first| {
+                let real = real.entry(first.directory.clone()).or_insert_with(|| host.canonical(&first.directory).ok());
+                Some(First { directory: real.clone()?, rule: first.rule })
             });
             requirement.search_first = directories.collect();
             let same = |other: &Requirement| {
@@ -221,9 +248,10 @@ impl Target {
                 settled.push(requirement);
             }
         }
-        self.search_first = settled.iter().flat_map(|requirement| requirement.search_first.clone()).collect();
-        self.search_first.sort();
-        self.search_first.dedup();
+        let first = settled.iter().flat_map(|requirement| &requirement.search_first);
+        self.own_directories =
+            self.own_directories.iter().filter_map(|directory| host.canonical(directory).ok()).collect();
+        self.own_directories.extend(first.map(|first| first.directory.clone()));
         self.requirements = settled;
     }
 

@@ -10,7 +10,7 @@ use super::executable::{self, Image, asker, linked, names_in, opened_names};
 use super::framework::{self, Found};
 use super::imports::{self, Imports};
 use super::python::Python;
-use super::{Asker, Need, Note, Package, Requirement, Standing, Target, Want};
+use super::{Asker, Before, First, Need, Note, Package, Requirement, Standing, Target, Want};
 use crate::catalog::{Framework, catalog};
 use crate::formats::metadata::{self, Metadata};
 use crate::formats::names;
@@ -60,12 +60,12 @@ pub(super) fn read(
     let reader = PackageReader { host, searcher, image, python, installed: &installed };
 
     let named = if uses.is_empty() { reader.imported(&imports) } else { reader.named(uses) };
-    let mut found = reader.examine(named);
+    let mut found = reader.examine(named, target);
     if found.is_empty() {
         // Nothing recognised: all that is installed counts, and how far depends on what could be seen.
         let closed = !imports.is_open && imports.installed.is_empty();
         let standing = if closed { Standing::Installed } else { Standing::Possible };
-        found = reader.examine(reader.everything(standing));
+        found = reader.examine(reader.everything(standing), target);
     }
     for (package, requirements) in found {
         target.watched.insert(package.directory.clone());
@@ -212,7 +212,7 @@ impl PackageReader<'_> {
     }
 
     /// Those of the candidates that use a GPU, with what they ask for.
-    fn examine(&self, candidates: Vec<Candidate<'_>>) -> Vec<(Package, Vec<Requirement>)> {
+    fn examine(&self, candidates: Vec<Candidate<'_>>, target: &mut Target) -> Vec<(Package, Vec<Requirement>)> {
         let executable = self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
         candidates
             .into_iter()
@@ -224,7 +224,9 @@ impl PackageReader<'_> {
                 // What the system's own libraries ask for is no need of this package.
                 let below = |consumer: &Consumer| consumer.object.path.starts_with(&candidate.site);
                 let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(below).filter(is_consumer).collect();
-                self.assess(&candidate, &consumers)
+                let assessed = self.assess(&candidate, &consumers)?;
+                target.own_directories.extend(consumers.into_iter().flat_map(|consumer| consumer.search_later));
+                Some(assessed)
             })
             .collect()
     }
@@ -258,7 +260,7 @@ impl PackageReader<'_> {
                 requirements.push(bundled);
             } else if profile.is_none() {
                 let opened = names_in(self.host, &consumer.object);
-                requirements.extend(opened_names(&opened, &by, &consumer.search_first, Need::Used));
+                requirements.extend(opened_names(&opened, &by, &First::rpath(&consumer.search_first), Need::Named));
             }
         }
         if let Some(framework) = profile {
@@ -271,14 +273,14 @@ impl PackageReader<'_> {
             requirements.extend(self.pins(distribution, &by));
         }
         if profile.is_some_and(|framework| loads_wheels(framework, version.as_deref())) {
-            let wheels = self.wheel_directories(&candidate.site);
+            let wheels: Vec<First> = self.wheel_directories(&candidate.site);
             for requirement in requirements.iter_mut().filter(|r| matches!(r.want, Want::Name(_))) {
                 requirement.search_first.splice(0..0, wheels.iter().cloned());
             }
         }
         if candidate.standing != Standing::Imported {
             for requirement in &mut requirements {
-                requirement.need = Need::Used;
+                requirement.need = requirement.need.max(Need::Used);
                 if candidate.standing == Standing::Installed {
                     requirement.search_first.clear();
                 }
@@ -313,10 +315,10 @@ impl PackageReader<'_> {
         cuda: Option<&Found<CudaVersion>>,
         by: &Asker,
     ) -> Vec<Requirement> {
-        let mut search_first: Vec<PathBuf> = Vec::new();
-        for directory in consumers.iter().flat_map(|consumer| &consumer.search_first) {
-            if !search_first.contains(directory) {
-                search_first.push(directory.clone());
+        let mut search_first: Vec<First> = Vec::new();
+        for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
+            if !search_first.contains(&first) {
+                search_first.push(first);
             }
         }
         let mut found = Vec::new();
@@ -385,22 +387,22 @@ impl PackageReader<'_> {
         found
     }
 
-    fn wheel_directories(&self, site: &Path) -> Vec<PathBuf> {
+    fn wheel_directories(&self, site: &Path) -> Vec<First> {
         let nvidia = site.join("nvidia");
         let entries = self.host.list(&nvidia).unwrap_or_default();
-        entries.iter().map(|entry| nvidia.join(&entry.name).join("lib")).collect()
+        let directories = entries.iter().map(|entry| nvidia.join(&entry.name).join("lib"));
+        directories.map(|directory| First { directory, rule: Before::AbsolutePath }).collect()
     }
 
     /// Library names in the program's own strings: it opens them itself.
     fn written_out(&self, imports: &Imports, target: &mut Target) {
-        let program = target.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let executable = self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
         let chain: Vec<_> = executable.into_iter().collect();
-        let search_first = self.searcher.rpath_directories(&chain);
+        let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
         for (name, place) in &imports.libraries {
-            let by = asker(&program, &place.file, None, Standing::Imported);
+            let by = asker(&place.name(), &place.file, None, Standing::Imported);
             let by = Asker { line: Some(place.line), ..by };
-            target.requirements.extend(opened_names([name], &by, &search_first, Need::Used));
+            target.requirements.extend(opened_names([name], &by, &search_first, Need::Named));
         }
     }
 }
@@ -417,7 +419,7 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         want: Want::Exactly(version),
         need: Need::Essential,
         by: by.clone(),
-        search_first: consumer.search_first.clone(),
+        search_first: First::rpath(&consumer.search_first),
     })
 }
 

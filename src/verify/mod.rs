@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -80,13 +80,19 @@ pub enum Failure {
     TimedOut { step: Option<Step>, seconds: u64 },
 }
 
-/// Proves a plan in the environment that the program will get.
-pub fn run(host: &Host, plan: &Plan, env: &Environment, limit: Duration) -> Result<Verdict, Error> {
+/// Proves a plan in the environment that the program will get; `executable` is this binary.
+pub fn run(
+    host: &Host,
+    executable: &Path,
+    plan: &Plan,
+    env: &Environment,
+    limit: Duration,
+) -> Result<Verdict, Error> {
     let request = request(plan);
     if request.is_empty() {
         return Ok(Verdict::Skipped { why: Skip::NothingToTry });
     }
-    let heard = listen(start(host, env, &request)?, limit);
+    let heard = listen(start(executable, env, &request)?, limit);
     Ok(judge(host, plan, env, heard))
 }
 
@@ -106,9 +112,7 @@ fn request(plan: &Plan) -> Request {
     request
 }
 
-fn start(host: &Host, env: &Environment, request: &Request) -> Result<Child, Error> {
-    let failed = |error| Error::Verifier { error };
-    let executable = host.own_executable().map_err(failed)?;
+fn start(executable: &Path, env: &Environment, request: &Request) -> Result<Child, Error> {
     #[allow(clippy::disallowed_methods, reason = "this is where the verifying child is started")]
     let mut command = std::process::Command::new(executable);
     command
@@ -120,7 +124,7 @@ fn start(host: &Host, env: &Environment, request: &Request) -> Result<Child, Err
         .stderr(Stdio::piped())
         // A group of its own, so that what it may start goes with it.
         .process_group(0);
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(|error| Error::Verifier { error })?;
     if let Some(mut input) = child.stdin.take() {
         // A child that is gone already has its verdict in how it ended.
         let _ = serde_json::to_writer(&mut input, request);

@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::report;
 use crate::solve::Outcome;
-use crate::verify::{self, Skip, Verdict};
+use crate::verify::{Skip, Verdict};
 
-pub fn verify(host: &Host, common: &Common, question: &Question) -> Result<Exit, Error> {
+pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
-    let command = command_of(&question.command);
+    let command = command_of(question.command.all());
     let considered = consider(host, &command, &question.uses)?;
     let style = style(host, common.color, host.stdout_is_terminal());
     let verdict = match &considered.outcome {
@@ -20,18 +20,15 @@ pub fn verify(host: &Host, common: &Common, question: &Question) -> Result<Exit,
             if question.json {
                 print(&report::json::refusal(conflict))?;
             } else {
-                report::say(&report::conflict(conflict, style));
+                report::say(&report::conflict(conflict, &considered.target, style));
             }
             return Ok(Exit::No);
         }
         Outcome::Nothing { .. } => Verdict::Skipped { why: Skip::NothingToTry },
-        Outcome::Plan(plan) => match considered.nothing_to_prove_on() {
-            Some(skipped) => skipped,
-            None => {
-                let (diff, _) = considered.change(host, &command, true)?;
-                verify::run(host, plan, &host.env.with(&diff), verify::TIME_LIMIT)?
-            }
-        },
+        Outcome::Plan(plan) => {
+            let (diff, _) = considered.change(host, &command, true)?;
+            considered.prove(host, plan, &host.env.with(&diff))?
+        }
     };
     if question.json {
         print(&report::json::verdict(&verdict))?;

@@ -1,0 +1,97 @@
+//! Damaged files: every prefix and every single-byte change of a small library gives an error or a result,
+//! never a panic. (The same for `ld.so.cache` stands beside its parser.)
+
+use cudarun::formats::elf::Elf;
+use cudarun::symbols::{Exports, imports};
+
+use crate::support::elf;
+
+fn sample() -> Vec<u8> {
+    let library = elf::Elf {
+        soname: Some("libcudnn_graph.so.9".into()),
+        needed: vec!["libc.so.6".into(), "libcublasLt.so.12".into()],
+        rpath: Some("$ORIGIN/../lib:${ORIGIN}".into()),
+        exports: vec!["cudnnCreate".into()],
+        imports: [("libcublasLt.so.12".to_owned(), vec!["cublasLtCreate".to_owned()])].into(),
+        constants: vec!["cudnn_version_9_1_0_70_x".into(), "libnvrtc.so.12".into()],
+        functions: [("cudnnGetCudartVersion".to_owned(), 12040)].into(),
+        forward_compatibility: Some(r#"{"format":1,"CUDA version":"13.0","driver":[535]}"#.into()),
+        interpreter: Some("/lib64/ld-linux-x86-64.so.2".into()),
+        ..elf::Elf::default()
+    };
+    library.build()
+}
+
+/// Asks everything that can be asked of a file.
+fn ask_all(data: &[u8]) {
+    let Ok(elf) = Elf::parse(data) else { return };
+    let _ = (elf.machine(), elf.is_dynamic(), elf.interpreter(), elf.soname(), elf.needed().count());
+    let _ = (elf.rpath(), elf.runpath(), elf.has_no_default_libraries(), elf.is_truncated());
+    for symbol in elf.symbols() {
+        let _ = elf.bytes_of(&symbol);
+    }
+    let _ = (elf.needed_versions(b"libcublasLt.so.12"), elf.defined_versions());
+    let _ = (elf.constants(), elf.code(), elf.note(b".note.cuda.fwd_compatibility"));
+    let _ = elf.local_function(b"cudnnCreate");
+    let exports = Exports::of(&elf);
+    for symbol in imports(&elf, |_| true) {
+        let _ = exports.lack(&symbol);
+    }
+    for constants in elf.constants() {
+        cudarun::formats::names::libraries(constants);
+    }
+}
+
+#[test]
+fn the_sample_is_read_as_it_was_written() {
+    let data = sample();
+    let elf = Elf::parse(&data).unwrap();
+    assert_eq!(elf.soname(), Some(&b"libcudnn_graph.so.9"[..]));
+    assert_eq!(elf.needed().collect::<Vec<_>>(), [&b"libc.so.6"[..], b"libcublasLt.so.12"]);
+    assert_eq!(elf.rpath(), Some(&b"$ORIGIN/../lib:${ORIGIN}"[..]));
+    assert_eq!(elf.interpreter().unwrap(), "/lib64/ld-linux-x86-64.so.2");
+    assert!(!elf.is_truncated());
+    let imported = imports(&elf, |file| file == "libcublasLt.so.12");
+    assert_eq!(imported.len(), 1);
+    assert_eq!(imported[0].name, "cublasLtCreate");
+    assert!(Exports::of(&elf).lack(&imported[0]));
+    assert_eq!(elf.defined_versions(), [b"libcudnn_graph.so.9"]);
+    assert!(elf.note(b".note.cuda.fwd_compatibility").unwrap().starts_with(b"{\"format\":1"));
+}
+
+#[test]
+fn every_prefix_gives_an_error_or_a_result() {
+    let data = sample();
+    for length in 0..data.len() {
+        ask_all(&data[..length]);
+        if let Ok(elf) = Elf::parse(&data[..length]) {
+            assert!(elf.is_truncated(), "a file cut at {length} of {} must be seen to be cut", data.len());
+        }
+    }
+}
+
+#[test]
+fn every_single_byte_change_gives_an_error_or_a_result() {
+    let data = sample();
+    for index in 0..data.len() {
+        for value in [0, 1, 2, 0x3f, 0x7f, 0x80, 0xff, data[index].wrapping_add(1), data[index].wrapping_sub(1)] {
+            let mut bad = data.clone();
+            bad[index] = value;
+            ask_all(&bad);
+        }
+    }
+}
+
+/// All 256 values where a byte decides how far a parser goes: headers and the dynamic section.
+#[test]
+fn every_value_of_every_deciding_byte_gives_an_error_or_a_result() {
+    let data = sample();
+    let deciding = (0..64 + 3 * 56).chain(data.len() - 900..data.len());
+    for index in deciding {
+        for value in 0..=255 {
+            let mut bad = data.clone();
+            bad[index] = value;
+            ask_all(&bad);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The program starts as if it had been started directly: name, arguments, environment, status, signals.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+
+use crate::support::{CUDARUN, Run, Workshop};
+
+const SHOW: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+int main(int c, char **v) { char d[4096]; printf("%s|", getcwd(d, sizeof d)); for (int i = 0; i < c; i++) printf("%s|", v[i]); return 7; }
+"#;
+
+#[test]
+fn name_arguments_directory_and_status_are_passed_on() {
+    let workshop = Workshop::new();
+    workshop.compile("bin/show", SHOW, &[]);
+    let path = format!("{}:/usr/bin", workshop.path("bin").display());
+    let here = workshop.path("").canonicalize().unwrap();
+    for _cold_then_warm in 0..2 {
+        Run::new(["show", "-v", "--", "--help", "", "a b"])
+            .env("PATH", &path)
+            .in_directory(&here)
+            .stdout(format!("{}|show|-v|--|--help||a b|", here.display()))
+            .status(7)
+            .check();
+    }
+}
+
+#[test]
+fn bytes_stay_bytes() {
+    let workshop = Workshop::new();
+    let show = workshop.compile("show", SHOW, &[]);
+    let odd = OsStr::from_bytes(b"\xff\xfe=\x80");
+    let output = Command::new(CUDARUN)
+        .env("HOME", workshop.path("home"))
+        .env(OsStr::from_bytes(b"ODD"), odd)
+        .arg(&show)
+        .arg(odd)
+        .output()
+        .unwrap();
+    let expected = [show.as_os_str().as_bytes(), b"|\xff\xfe=\x80|"].concat();
+    assert!(output.stdout.ends_with(&expected), "{output:?}");
+}
+
+#[test]
+fn a_signal_ends_the_program_and_not_somebody_in_between() {
+    let home = tempfile::tempdir().unwrap();
+    for (script, signal) in [("kill -TERM $$", 15), ("kill -KILL $$", 9), ("kill -SEGV $$", 11)] {
+        let status =
+            Command::new(CUDARUN).env("HOME", home.path()).args(["sh", "-c", script]).status().unwrap();
+        assert_eq!(status.signal(), Some(signal), "{script}: {status}");
+    }
+}
+
+#[test]
+fn the_process_is_the_same_one() {
+    let home = tempfile::tempdir().unwrap();
+    let child = Command::new(CUDARUN)
+        .env("HOME", home.path())
+        .args(["sh", "-c", "echo $$"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), id.to_string());
+}
+
+/// Rust ignores SIGPIPE when it starts; a program must not inherit that.
+#[test]
+fn a_closed_pipe_ends_the_program() {
+    let home = tempfile::tempdir().unwrap();
+    for through in ["", CUDARUN] {
+        let script = format!("{through} yes | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}");
+        let output = Command::new("bash").env("HOME", home.path()).args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "141\n", "{script}");
+    }
+}
+
+/// What the parent ignores or blocks stays as it is, as with `nohup`.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "trap '' HUP INT; exec \"$@\"";
+    let show = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let run = |through: &[&str]| {
+        let mut command = Command::new("bash");
+        command.env("HOME", home.path()).args(["-c", script, "bash"]).args(through).args(["sh", "-c", show]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(run(&[CUDARUN]), run(&["env"]));
+}
+
+#[test]
+fn a_program_that_needs_nothing_keeps_its_environment() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+        command.env("LD_LIBRARY_PATH", ":/nowhere:").env("EMPTY", "").arg0(program);
+        let output = command.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let mut lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let direct = run("/usr/bin/env", &[]);
+    assert_eq!(run(CUDARUN, &["env"]), direct, "cold");
+    assert_eq!(run(CUDARUN, &["env"]), direct, "warm");
+}
+
+#[test]
+fn standard_streams_are_the_programs_own() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = Command::new(CUDARUN)
+        .env("HOME", home.path())
+        .args(["sh", "-c", "cat; echo error >&2; exit 3"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"input\0\xff").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"input\0\xff");
+    assert_eq!(output.stderr, b"error\n");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn scripts_start_through_their_interpreters() {
+    let workshop = Workshop::new();
+    let make = |name: &str, text: &str| {
+        let path = workshop.write(name, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        path
+    };
+    let sh = make("a.sh", "#!/bin/sh\necho sh $0 $1\n");
+    Run::new([sh.to_str().unwrap(), "x"]).stdout(format!("sh {} x\n", sh.display())).check();
+    let env = make("b.sh", "#!/usr/bin/env -S sh -e\necho env $1\n");
+    Run::new([env.to_str().unwrap(), "x"]).stdout("env x\n").check();
+    let broken = make("c.sh", "#!/no/such/interpreter\n");
+    Run::new([&broken]).status(126).stderr_contains(&["cannot be run"]).check();
+    let looping = make("d.sh", &format!("#!{}\n", workshop.path("d.sh").display()));
+    Run::new([&looping]).status(126).stderr_contains(&["lead to one another"]).check();
+}

@@ -1,0 +1,138 @@
+//! Who may name whom. The table is the architecture; a file that names what it may not is the failure.
+
+use std::fs;
+use std::path::Path;
+
+/// A file or folder below `src`, and the modules of the crate that it may name. The first row that matches
+/// a file counts.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("version.rs", &[]),
+    ("text.rs", &[]),
+    ("environment.rs", &[]),
+    ("host.rs", &["environment"]),
+    ("formats/", &["version", "formats"]),
+    ("symbols.rs", &["formats"]),
+    ("catalog.rs", &["formats", "version"]),
+    ("loader/", &["environment", "formats", "host", "loader"]),
+    ("inventory/", &["catalog", "environment", "formats", "host", "inventory", "loader", "symbols", "text", "version"]),
+    ("target/", &["catalog", "error", "formats", "host", "loader", "symbols", "target", "text", "version"]),
+    ("solve/", &["catalog", "formats", "host::FileId", "inventory", "solve", "symbols", "target", "text", "version"]),
+    ("view.rs", &["environment", "error", "host", "inventory::Copy", "solve::Plan"]),
+    ("launch.rs", &["environment", "error", "solve::Plan", "target::Command"]),
+    ("cache.rs", &["environment", "host", "launch", "target::Command", "target::significant_arguments"]),
+    ("verify/child.rs", &["catalog", "host", "verify"]),
+    ("verify/", &["catalog", "environment", "error", "host", "solve::Plan", "verify"]),
+    ("error.rs", &[]),
+    ("cli.rs", &[]),
+    (
+        "report/",
+        &["environment", "error", "inventory", "report", "solve", "target", "text", "verify", "version"],
+    ),
+    (
+        "commands/",
+        &[
+            "cache", "cli", "environment", "error", "formats", "host", "inventory", "launch", "report", "solve",
+            "target", "text", "verify", "view",
+        ],
+    ),
+];
+
+#[test]
+fn every_file_names_only_what_it_may() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut faults = Vec::new();
+    for file in files(&source) {
+        let name = file.strip_prefix(&source).unwrap().to_string_lossy().into_owned();
+        let Some((_, allowed)) = MAY_NAME.iter().find(|(row, _)| name.starts_with(row)) else {
+            assert!(["lib.rs", "main.rs", "build.rs"].contains(&name.as_str()), "{name} has no row in the table");
+            continue;
+        };
+        let text = fs::read_to_string(&file).unwrap();
+        // Tests may build what they test from anything.
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for (index, line) in text.lines().enumerate() {
+            for named in names(line) {
+                let ok = allowed.iter().any(|row| named == *row || named.starts_with(&format!("{row}::")));
+                if !ok {
+                    faults.push(format!("src/{name}:{}: may not name {named}", index + 1));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_table_catches_what_it_should() {
+    assert_eq!(names("use crate::host::{FileId, Host};"), ["host::FileId", "host::Host"]);
+    assert_eq!(names("let x = crate::catalog::first_number(s);"), ["catalog::first_number"]);
+    assert_eq!(names("use crate::{host, solve::Plan};"), ["host", "solve::Plan"]);
+    assert_eq!(names("use super::Style;"), [""; 0]);
+}
+
+#[test]
+fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in files(&source) {
+        let name = file.strip_prefix(&source).unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).unwrap();
+        let may = ["verify/child.rs", "verify/cudnn.rs", "host.rs"];
+        let has_unsafe = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains("unsafe "));
+        assert!(!has_unsafe || may.contains(&name.as_str()), "{name} holds unsafe code");
+        if name.starts_with("commands/") && name != "commands/mod.rs" {
+            for verb in ["run", "list", "explain", "export", "prove"] {
+                assert!(!text.contains(&format!("super::{verb}")), "{name} names {verb}");
+            }
+        }
+        for tool in ["libloading", "cudarc"] {
+            assert!(!text.contains(&format!("use {tool}")) || name.starts_with("verify/"), "{name} uses {tool}");
+        }
+        assert!(text.starts_with("//!") || text.starts_with("#![doc"), "{name} does not say what it is");
+        let length = text.lines().count();
+        assert!(length <= 480, "{name} has {length} lines");
+    }
+}
+
+/// Every `crate::a::b` of a line, two levels deep, groups taken apart.
+fn names(line: &str) -> Vec<String> {
+    let code = line.split("//").next().unwrap();
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let inside = group.split('}').next().unwrap();
+            found.extend(inside.split(',').map(|item| item.trim().trim_end_matches("::{").to_owned()));
+            continue;
+        }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let first: String = rest.chars().take_while(|c| is_word(*c)).collect();
+        let after = rest[first.len()..].strip_prefix("::");
+        match after {
+            Some(group) if group.starts_with('{') => {
+                let inside = group[1..].split('}').next().unwrap();
+                let items = inside.split(',').map(str::trim).filter(|item| !item.is_empty());
+                found.extend(items.map(|item| if item == "self" { first.clone() } else { format!("{first}::{item}") }));
+            }
+            Some(second) => {
+                let second: String = second.chars().take_while(|c| is_word(*c)).collect();
+                found.push(format!("{first}::{second}"));
+            }
+            None => found.push(first),
+        }
+    }
+    found
+}
+
+fn files(directory: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

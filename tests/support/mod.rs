@@ -1,0 +1,184 @@
+//! What the tests share: a run of the real binary of which everything is pinned, machines made of text,
+//! libraries built by a compiler.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub mod elf;
+pub mod machine;
+
+pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
+
+/// A run of cudarun. What is not stated must be empty: standard output, standard error, and status 0.
+pub struct Run {
+    command: Command,
+    stdout: Expected,
+    stderr: Expected,
+    status: i32,
+    home: tempfile::TempDir,
+}
+
+enum Expected {
+    Exactly(String),
+    Containing(Vec<String>),
+    Anything,
+}
+
+impl Run {
+    pub fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Run {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new(CUDARUN);
+        command.args(arguments).env_clear().stdin(Stdio::null());
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home.path());
+        Run {
+            command,
+            stdout: Expected::Exactly(String::new()),
+            stderr: Expected::Exactly(String::new()),
+            status: 0,
+            home,
+        }
+    }
+
+    /// Under the root of a machine made of text, in its environment.
+    pub fn on(machine: &machine::Machine, arguments: &[&str]) -> Run {
+        let mut all: Vec<OsString> = vec!["--root".into(), machine.root().into()];
+        all.extend(arguments.iter().map(OsString::from));
+        let mut run = Run::new(all);
+        run.command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/home/user").envs(&machine.env);
+        run.command.current_dir(machine.root());
+        run
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
+        self.command.env(name, value);
+        self
+    }
+
+    pub fn in_directory(mut self, directory: impl AsRef<Path>) -> Run {
+        self.command.current_dir(directory);
+        self
+    }
+
+    pub fn stdout(mut self, text: impl Into<String>) -> Run {
+        self.stdout = Expected::Exactly(text.into());
+        self
+    }
+
+    pub fn stdout_contains(mut self, parts: &[&str]) -> Run {
+        self.stdout = Expected::Containing(parts.iter().map(ToString::to_string).collect());
+        self
+    }
+
+    pub fn any_stdout(mut self) -> Run {
+        self.stdout = Expected::Anything;
+        self
+    }
+
+    pub fn stderr(mut self, text: impl Into<String>) -> Run {
+        self.stderr = Expected::Exactly(text.into());
+        self
+    }
+
+    pub fn stderr_contains(mut self, parts: &[&str]) -> Run {
+        self.stderr = Expected::Containing(parts.iter().map(ToString::to_string).collect());
+        self
+    }
+
+    pub fn status(mut self, status: i32) -> Run {
+        self.status = status;
+        self
+    }
+
+    /// Runs, and compares what came of it with what was stated.
+    #[track_caller]
+    pub fn check(mut self) -> String {
+        let output = self.command.output().unwrap();
+        compare("standard output", &self.stdout, &output.stdout, &output);
+        compare("standard error", &self.stderr, &output.stderr, &output);
+        assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The same for JSON on standard output.
+    #[track_caller]
+    pub fn json(self) -> serde_json::Value {
+        let text = self.any_stdout().check();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+}
+
+#[track_caller]
+fn compare(what: &str, expected: &Expected, got: &[u8], output: &Output) {
+    let got = String::from_utf8_lossy(got);
+    match expected {
+        Expected::Anything => {}
+        Expected::Exactly(text) => assert_eq!(got, *text, "{what}\n{}", show(output)),
+        Expected::Containing(parts) => {
+            for part in parts {
+                assert!(got.contains(part), "{what} lacks `{part}`\n{}", show(output));
+            }
+        }
+    }
+}
+
+fn show(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n--- standard output\n{out}\n--- standard error\n{err}", output.status)
+}
+
+/// A directory in which C is compiled: shared libraries and programs for the real loader.
+pub struct Workshop {
+    pub directory: tempfile::TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Workshop {
+        Workshop { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.directory.path().join(below)
+    }
+
+    pub fn write(&self, below: &str, text: &str) -> PathBuf {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Compiles C from a string; the flags decide what it becomes.
+    #[track_caller]
+    pub fn compile(&self, below: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let unit = self.write(&format!("{below}.c"), source);
+        let mut command = Command::new("cc");
+        command.arg("-o").arg(&path).arg(&unit).args(flags).args(["-ldl", "-lm"]);
+        let output = command.output().unwrap();
+        fs::remove_file(unit).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        path
+    }
+
+    /// A shared library of this SONAME.
+    #[track_caller]
+    pub fn library(&self, below: &str, soname: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let soname = format!("-Wl,-soname,{soname}");
+        let mut all = vec!["-shared", "-fPIC", &soname];
+        all.extend(flags);
+        self.compile(below, source, &all)
+    }
+}
+
+/// Runs a program without cudarun, for the control.
+pub fn bare(program: &Path, arguments: &[&str], env: &BTreeMap<&str, String>) -> Output {
+    Command::new(program).args(arguments).env_clear().env("PATH", "/usr/bin:/bin").envs(env).output().unwrap()
+}
