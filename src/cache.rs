@@ -23,9 +23,22 @@ use crate::target::{Command, significant_arguments};
 const FORMAT: u32 = 1;
 /// The variables that a plan depends on.
 const VARIABLES: &[&str] = &[
-    "CUDARUN_VIEW", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "PATH", "PYENV_DIR", "PYENV_VERSION", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "PYTHONUSERBASE",
-    "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
+    "CUDARUN_VIEW",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PATH",
+    "PYENV_DIR",
+    "PYENV_VERSION",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
 ];
 /// Files of the kernel have no times of their own; what they say is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
@@ -62,7 +75,8 @@ impl Key {
         let own = host.stat(Path::new("/proc/self/exe")).ok()?;
         let (significant, needs_directory) = significant_arguments(&command.program, &command.arguments);
         let library_path = host.env.get("LD_LIBRARY_PATH").unwrap_or_default().as_bytes();
-        let is_relative = |path: &[u8]| path.split(|b| matches!(b, b':' | b';')).any(|part| !part.starts_with(b"/"));
+        let is_relative =
+            |path: &[u8]| path.split(|b| matches!(b, b':' | b';')).any(|part| !part.starts_with(b"/"));
         let needs_directory =
             needs_directory || program.is_relative() || !library_path.is_empty() && is_relative(library_path);
         let mut bytes = Vec::with_capacity(1024);
@@ -71,7 +85,9 @@ impl Key {
             bytes.extend_from_slice(&length.to_le_bytes());
             bytes.extend_from_slice(value.unwrap_or_default());
         };
-        for number in [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()] {
+        for number in
+            [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()]
+        {
             part(Some(&number.to_le_bytes()));
         }
         part(Some(&host.uid.to_le_bytes()));
@@ -96,13 +112,23 @@ impl Key {
 }
 
 /// The start that was kept for this key, if nothing that it was read from has changed.
-pub fn find(host: &Host, directories: &[PathBuf], key: &Key, program: &Path, command: &Command) -> Option<Exec> {
+pub fn find(
+    host: &Host,
+    directories: &[PathBuf],
+    key: &Key,
+    program: &Path,
+    command: &Command,
+) -> Option<Exec> {
     let name = key.file_name();
-    let bytes = directories.iter().find_map(|directory| read_private(host, &directory.join("starts"), &name))?;
+    let bytes =
+        directories.iter().find_map(|directory| read_private(host, &directory.join("starts"), &name))?;
     let entry: Entry = postcard::from_bytes(&bytes).ok()?;
     let holds = entry.format == FORMAT
         && entry.key == key.0
-        && entry.watched.iter().all(|(path, seen)| look(host, Path::new(OsStr::from_bytes(path)), seen) == *seen);
+        && entry
+            .watched
+            .iter()
+            .all(|(path, seen)| look(host, Path::new(OsStr::from_bytes(path)), seen) == *seen);
     holds.then(|| Exec {
         program: program.to_owned(),
         argv0: command.program.clone(),
@@ -195,7 +221,8 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
 
 fn changed_since(host: &Host, seen: &Seen) -> bool {
     let Seen::Stamp { modified, changed, .. } = seen else { return false };
-    let started = host.started.checked_sub(GRACE).and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let started =
+        host.started.checked_sub(GRACE).and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     let started = (i64::try_from(started.as_secs()).unwrap_or(i64::MAX), i64::from(started.subsec_nanos()));
     *modified.max(changed) >= started
 }

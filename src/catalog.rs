@@ -79,9 +79,25 @@ pub enum Group {
 #[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Evidence {
     /// A text in the constants: the number right after `after`, or after the `then` that follows it.
-    Text { file: String, after: String, #[serde(default)] then: Option<String>, #[serde(default)] separator: Option<char> },
+    Text {
+        file: String,
+        after: String,
+        #[serde(default)]
+        then: Option<String>,
+        #[serde(default)]
+        separator: Option<char>,
+    },
     /// A function that does nothing but return a constant.
-    Function { file: String, name: String, #[serde(default = "one")] major: u32, #[serde(default = "one")] minor: u32, from: u32, to: u32 },
+    Function {
+        file: String,
+        name: String,
+        #[serde(default = "one")]
+        major: u32,
+        #[serde(default = "one")]
+        minor: u32,
+        from: u32,
+        to: u32,
+    },
     /// An exported object of four bytes: major << 16 | minor << 8 | patch.
     Object { file: String, name: String },
     /// The CUDA major that has this SONAME.
@@ -179,8 +195,16 @@ impl Catalog {
         Ok(Catalog {
             families: toml::from_str::<Libraries>(LIBRARIES)?.family,
             frameworks: FRAMEWORKS.iter().map(|text| toml::from_str(text)).collect::<Result<_, _>>()?,
-            floors: drivers.floor.iter().filter_map(|row| Some((row.cuda, row.driver.parse().ok()?))).collect(),
-            branches: drivers.branch.iter().filter_map(|row| Some((row.driver, row.cuda.parse().ok()?))).collect(),
+            floors: drivers
+                .floor
+                .iter()
+                .filter_map(|row| Some((row.cuda, row.driver.parse().ok()?)))
+                .collect(),
+            branches: drivers
+                .branch
+                .iter()
+                .filter_map(|row| Some((row.driver, row.cuda.parse().ok()?)))
+                .collect(),
             known_bad: toml::from_str::<Releases>(KNOWN_BAD)?.release,
         })
     }
@@ -260,13 +284,19 @@ impl Family {
     /// The Debian package of NVIDIA's repository that brings it.
     pub fn apt(&self, cuda_major: u32, soname_major: u32) -> Option<String> {
         let template = self.apt.as_ref()?;
-        Some(template.replace("{cuda}", &cuda_major.to_string()).replace("{soname}", &soname_major.to_string()))
+        Some(
+            template
+                .replace("{cuda}", &cuda_major.to_string())
+                .replace("{soname}", &soname_major.to_string()),
+        )
     }
 
     /// Whether a distribution of this (normalised) name brings it.
     pub fn is_wheel(&self, distribution: &str) -> bool {
         self.wheel.as_ref().is_some_and(|base| {
-            distribution.strip_prefix(base.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("-cu"))
+            distribution
+                .strip_prefix(base.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with("-cu"))
         })
     }
 }
@@ -358,7 +388,9 @@ mod tests {
         assert_eq!(family("cublas").wheel(12).unwrap(), "nvidia-cublas-cu12");
         assert_eq!(family("cublas").wheel(13).unwrap(), "nvidia-cublas");
         assert_eq!(family("cudnn").wheel(13).unwrap(), "nvidia-cudnn-cu13");
-        assert!(family("cublas").is_wheel("nvidia-cublas") && !family("cublas").is_wheel("nvidia-cublasmp-cu12"));
+        assert!(
+            family("cublas").is_wheel("nvidia-cublas") && !family("cublas").is_wheel("nvidia-cublasmp-cu12")
+        );
         assert_eq!(family("cudnn").apt(12, 9).unwrap(), "libcudnn9-cuda-12");
         assert_eq!(gpu(0x2335).unwrap().0, "9.0".parse().ok());
     }

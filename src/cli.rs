@@ -76,18 +76,30 @@ pub enum When {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Start a program (the same as without a verb)
-    #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
+    #[command(
+        override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...",
+        disable_help_subcommand = true
+    )]
     Run(Run),
     /// Show every copy of every NVIDIA library that is installed
     List(List),
     /// Show what a program needs, what was picked for it, and why
-    #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
+    #[command(
+        override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...",
+        disable_help_subcommand = true
+    )]
     Explain(Question),
     /// Print the environment that a program would get, as shell code
-    #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
+    #[command(
+        override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...",
+        disable_help_subcommand = true
+    )]
     Export(Question),
     /// Prove the set that a program would get, on this machine's GPU
-    #[command(override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...", disable_help_subcommand = true)]
+    #[command(
+        override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...",
+        disable_help_subcommand = true
+    )]
     Verify(Question),
     #[command(external_subcommand)]
     Program(Vec<OsString>),

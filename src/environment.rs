@@ -85,7 +85,11 @@ pub fn library_path_elements(value: &OsStr) -> Vec<OsString> {
     if value.is_empty() {
         return Vec::new();
     }
-    value.as_bytes().split(|byte| matches!(byte, b':' | b';')).map(|e| OsString::from_vec(e.to_vec())).collect()
+    value
+        .as_bytes()
+        .split(|byte| matches!(byte, b':' | b';'))
+        .map(|e| OsString::from_vec(e.to_vec()))
+        .collect()
 }
 
 /// The elements of an `LD_PRELOAD` as the loader splits it: at `:` and at blanks; empty ones do not count.

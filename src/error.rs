@@ -8,21 +8,43 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub enum Error {
     /// No such program on the PATH that the program itself would get.
-    NotFound { name: PathBuf },
+    NotFound {
+        name: PathBuf,
+    },
     /// There is one, but it cannot be run.
-    NotExecutable { path: PathBuf, why: String },
+    NotExecutable {
+        path: PathBuf,
+        why: String,
+    },
     /// The operating system refused at the last moment.
-    Exec { path: PathBuf, error: io::Error },
+    Exec {
+        path: PathBuf,
+        error: io::Error,
+    },
     /// `--root` with a verb that would run something.
-    NothingRunsUnderRoot { verb: &'static str },
-    RootUnusable { root: PathBuf, error: io::Error },
+    NothingRunsUnderRoot {
+        verb: &'static str,
+    },
+    RootUnusable {
+        root: PathBuf,
+        error: io::Error,
+    },
     /// No place for the view that nobody else can write to.
-    NoCache { tried: Vec<(PathBuf, String)> },
+    NoCache {
+        tried: Vec<(PathBuf, String)>,
+    },
     /// Some step of writing the view failed.
-    View { path: PathBuf, error: io::Error },
+    View {
+        path: PathBuf,
+        error: io::Error,
+    },
     /// The verifying child could not be started at all.
-    Verifier { error: io::Error },
-    Output { error: io::Error },
+    Verifier {
+        error: io::Error,
+    },
+    Output {
+        error: io::Error,
+    },
 }
 
 /// Which promise the exit code keeps.

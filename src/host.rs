@@ -281,7 +281,9 @@ impl Host {
         let Ok(real) = self.real(directory, true) else { return Vec::new() };
         let walker = walkdir::WalkDir::new(&real).max_depth(WALK_DEPTH).sort_by_file_name().into_iter();
         walker
-            .filter_entry(|entry| !(entry.depth() > 0 && entry.file_type().is_dir() && prune(entry.file_name())))
+            .filter_entry(|entry| {
+                !(entry.depth() > 0 && entry.file_type().is_dir() && prune(entry.file_name()))
+            })
             .filter_map(Result::ok)
             .filter(|entry| !entry.file_type().is_dir())
             .filter_map(|entry| entry.path().strip_prefix(&real).ok().map(|below| directory.join(below)))
@@ -401,7 +403,12 @@ mod tests {
     fn every_component_of_every_link_stays_inside_the_root() {
         let (_root, host) = machine();
         let library = Path::new("/opt/cuda-13.0/lib/libcudart.so.13");
-        for name in ["/opt/cuda/lib/libcudart.so.13", "/usr/lib/libcudart.so", "/up/libcudart.so", "usr/lib/../lib/libcudart.so"] {
+        for name in [
+            "/opt/cuda/lib/libcudart.so.13",
+            "/usr/lib/libcudart.so",
+            "/up/libcudart.so",
+            "usr/lib/../lib/libcudart.so",
+        ] {
             assert_eq!(host.canonical(Path::new(name)).unwrap(), library, "{name}");
             assert_eq!(host.read(Path::new(name)).unwrap(), b"library");
         }

@@ -33,7 +33,13 @@ pub fn unchanged(program: &Path, command: &Command) -> Exec {
 }
 
 /// The start of a program with a plan; `view` is where the plan's view was published, if it has one.
-pub fn prepare(program: &Path, command: &Command, plan: &Plan, view: Option<&Path>, env: &Environment) -> Exec {
+pub fn prepare(
+    program: &Path,
+    command: &Command,
+    plan: &Plan,
+    view: Option<&Path>,
+    env: &Environment,
+) -> Exec {
     Exec { diff: environment(plan, view, env), ..unchanged(program, command) }
 }
 
@@ -61,14 +67,19 @@ fn environment(plan: &Plan, view: Option<&Path>, env: &Environment) -> Diff {
         }
     };
     let kept = plan.library_path.iter().filter(|element| element.removed.is_none());
-    let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept.map(|e| e.text.as_os_str())).collect();
+    let elements: Vec<&OsStr> =
+        view.map(Path::as_os_str).into_iter().chain(kept.map(|e| e.text.as_os_str())).collect();
     let was_empty = env.get("LD_LIBRARY_PATH").is_some_and(OsStr::is_empty);
     if !(elements.is_empty() && was_empty) {
         change("LD_LIBRARY_PATH", (!elements.is_empty()).then(|| join_elements(elements)));
     }
     if plan.preload.iter().any(|element| element.removed.is_some()) {
-        let kept: Vec<&OsStr> =
-            plan.preload.iter().filter(|element| element.removed.is_none()).map(|e| e.text.as_os_str()).collect();
+        let kept: Vec<&OsStr> = plan
+            .preload
+            .iter()
+            .filter(|element| element.removed.is_none())
+            .map(|e| e.text.as_os_str())
+            .collect();
         change("LD_PRELOAD", (!kept.is_empty()).then(|| join_elements(kept)));
     }
     if let Some(view) = view {

@@ -1,4 +1,14 @@
 #![doc = include_str!("ARCHITECTURE.md")]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::float_cmp,
+        clippy::unwrap_used,
+        reason = "tests are the place for it"
+    )
+)]
 
 pub mod cache;
 pub mod catalog;
@@ -33,19 +43,17 @@ use host::Host;
 use target::Command;
 
 /// Does what the command line says, and returns the exit code; a program that is started does not return.
-pub fn run(arguments: Vec<OsString>, host: Host) -> u8 {
+pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
         return verify::child::main(&host);
     }
-    if let Some(command) = plain_start(&arguments) {
-        if let Some(exec) = commands::run::cached(&host, &command) {
-            let Err(error) = launch::exec(&exec);
-            return complain(&error, Form::Run, false);
-        }
+    if let Some(exec) = plain_start(arguments).and_then(|command| commands::run::cached(&host, &command)) {
+        let Err(error) = launch::exec(&exec);
+        return complain(&error, Form::Run, false);
     }
-    let form = form_of(&arguments);
-    match Cli::try_parse_from(&arguments) {
-        Ok(cli) => dispatch(host, cli),
+    let form = form_of(arguments);
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => dispatch(host, &cli),
         Err(error) => usage(&error, form),
     }
 }
@@ -58,18 +66,24 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
     (!is_verb).then(|| Command { program: program.clone(), arguments: arguments[2..].to_vec() })
 }
 
-fn dispatch(host: Host, cli: Cli) -> u8 {
+fn dispatch(host: Host, cli: &Cli) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
         None => return no_program(),
         Some(Verb::Program(words)) => (Form::Run, false, start_program(&host, common, start, words)),
-        Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, run.command.all())),
+        Some(Verb::Run(run)) => {
+            (Form::Run, false, start_program(&host, common, &run.start, run.command.all()))
+        }
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
         Some(Verb::Explain(question)) => {
             (Form::Answer, question.json, commands::explain::explain(host, common, question))
         }
-        Some(Verb::Export(question)) => (Form::Answer, question.json, commands::export::export(host, common, question)),
-        Some(Verb::Verify(question)) => (Form::Answer, question.json, commands::prove::prove(&host, common, question)),
+        Some(Verb::Export(question)) => {
+            (Form::Answer, question.json, commands::export::export(host, common, question))
+        }
+        Some(Verb::Verify(question)) => {
+            (Form::Answer, question.json, commands::prove::prove(&host, common, question))
+        }
     };
     match ended {
         Ok(exit) => exit.code(),
@@ -77,7 +91,12 @@ fn dispatch(host: Host, cli: Cli) -> u8 {
     }
 }
 
-fn start_program(host: &Host, common: &cli::Common, start: &cli::Start, words: &[OsString]) -> Result<Exit, Error> {
+fn start_program(
+    host: &Host,
+    common: &cli::Common,
+    start: &cli::Start,
+    words: &[OsString],
+) -> Result<Exit, Error> {
     let (program, arguments) = words.split_first().expect("clap gives at least one word");
     let command = Command { program: program.clone(), arguments: arguments.to_vec() };
     commands::run::run(host, common, start, &command)
@@ -88,10 +107,10 @@ fn complain(error: &Error, form: Form, json: bool) -> u8 {
         let _ = report::print(&report::json::error(error));
     }
     report::say(&format!("cudarun: {}\n", report::error(error)));
-    if let Error::NotFound { name } = error {
-        if let Some(hint) = report::did_you_mean(name.as_os_str(), cli::VERBS) {
-            report::say(&format!("\nhint: {hint}\n"));
-        }
+    if let Error::NotFound { name } = error
+        && let Some(hint) = report::did_you_mean(name.as_os_str(), cli::VERBS)
+    {
+        report::say(&format!("\nhint: {hint}\n"));
     }
     error.code(form)
 }

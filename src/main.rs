@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(cudarun::run(std::env::args_os().collect(), cudarun::host::Host::here()))
+    ExitCode::from(cudarun::run(&std::env::args_os().collect::<Vec<_>>(), cudarun::host::Host::here()))
 }

@@ -173,8 +173,7 @@ impl FromStr for CudaVersion {
         let mut parts = text.split('.');
         let major = parts.next().and_then(|p| p.parse().ok()).ok_or(())?;
         let minor = match parts.next() {
-            None => 0,
-            Some("x") => 0,
+            None | Some("x") => 0,
             Some(part) => part.parse().map_err(|_| ())?,
         };
         Ok(CudaVersion { major, minor })
@@ -205,10 +204,7 @@ impl FromStr for ComputeCapability {
 
     fn from_str(text: &str) -> Result<ComputeCapability, ()> {
         let (major, minor) = text.split_once('.').ok_or(())?;
-        Ok(ComputeCapability {
-            major: major.parse().map_err(|_| ())?,
-            minor: minor.parse().map_err(|_| ())?,
-        })
+        Ok(ComputeCapability { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
     }
 }
 

@@ -136,7 +136,9 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
     for _ in 0..8 {
         match fs::rename(temporary, view) {
             Ok(()) => return Ok(()),
-            Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {
+            Err(error)
+                if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) =>
+            {
                 return Err(error);
             }
             Err(_) if is_intact(host, view, spec) => {
@@ -160,7 +162,9 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
 
 /// Whether a view is there, ours, and holds exactly what it should.
 fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
-    let is_ours = host.lstat(view).is_ok_and(|stat| stat.is_directory() && stat.uid == host.uid && stat.mode & 0o022 == 0);
+    let is_ours = host
+        .lstat(view)
+        .is_ok_and(|stat| stat.is_directory() && stat.uid == host.uid && stat.mode & 0o022 == 0);
     if !is_ours {
         return false;
     }
@@ -170,7 +174,8 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
             let Some(name) = entry.name.to_str() else { return false };
             match spec.links.get(name) {
                 Some(target) => {
-                    entry.kind == Kind::Link && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
+                    entry.kind == Kind::Link
+                        && host.read_link(&view.join(name)).is_ok_and(|link| link == *target)
                 }
                 None => spec.tombstones.contains(name) && entry.kind == Kind::File,
             }

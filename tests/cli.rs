@@ -7,7 +7,9 @@ use crate::support::machine::Machine;
 fn version_and_help_answer_on_standard_output() {
     let version = concat!("cudarun ", env!("CARGO_PKG_VERSION"), "\n");
     Run::new(["--version"]).stdout(version).check();
-    for arguments in [vec!["--help"], vec!["-h"], vec!["list", "--help"], vec!["explain", "-h"], vec!["run", "--help"]] {
+    for arguments in
+        [vec!["--help"], vec!["-h"], vec!["list", "--help"], vec!["explain", "-h"], vec!["run", "--help"]]
+    {
         let help = Run::new(arguments).any_stdout().check();
         assert!(help.contains("Usage:"), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
@@ -16,7 +18,10 @@ fn version_and_help_answer_on_standard_output() {
 
 #[test]
 fn without_a_program_it_says_what_it_wants() {
-    Run::new::<&str>([]).status(125).stderr_contains(&["Usage: cudarun [OPTIONS] [--] PROGRAM", "--help"]).check();
+    Run::new::<&str>([])
+        .status(125)
+        .stderr_contains(&["Usage: cudarun [OPTIONS] [--] PROGRAM", "--help"])
+        .check();
 }
 
 #[test]
@@ -37,7 +42,10 @@ fn a_program_that_is_not_there_is_127() {
         .status(127)
         .stderr("cudarun: `explian` was not found\n\nhint: did you mean the verb `explain`?\n")
         .check();
-    Run::new(["explain", "no-such-program"]).status(2).stderr("cudarun: `no-such-program` was not found\n").check();
+    Run::new(["explain", "no-such-program"])
+        .status(2)
+        .stderr("cudarun: `no-such-program` was not found\n")
+        .check();
     Run::new(["explain", "--json", "no-such-program"])
         .status(2)
         .stdout_contains(&["\"code\": 2", "\"schema\": 1", "was not found"])
@@ -54,7 +62,10 @@ fn a_program_that_cannot_be_run_is_126() {
     run("./").stderr("cudarun: `./` cannot be run: is a directory\n").check();
     run("data")
         .env("PATH", directory.path())
-        .stderr(format!("cudarun: `{}` cannot be run: permission denied\n", directory.path().join("data").display()))
+        .stderr(format!(
+            "cudarun: `{}` cannot be run: permission denied\n",
+            directory.path().join("data").display()
+        ))
         .check();
 }
 
@@ -82,7 +93,10 @@ fn nothing_is_started_under_a_root() {
         .status(2)
         .stderr("cudarun: `verify` starts a program, and nothing is started under --root\n")
         .check();
-    Run::new(["--root", "/no/such/root", "list"]).status(2).stderr_contains(&["--root `/no/such/root`"]).check();
+    Run::new(["--root", "/no/such/root", "list"])
+        .status(2)
+        .stderr_contains(&["--root `/no/such/root`"])
+        .check();
 }
 
 #[test]

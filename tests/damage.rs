@@ -74,7 +74,9 @@ fn every_prefix_gives_an_error_or_a_result() {
 fn every_single_byte_change_gives_an_error_or_a_result() {
     let data = sample();
     for index in 0..data.len() {
-        for value in [0, 1, 2, 0x3f, 0x7f, 0x80, 0xff, data[index].wrapping_add(1), data[index].wrapping_sub(1)] {
+        for value in
+            [0, 1, 2, 0x3f, 0x7f, 0x80, 0xff, data[index].wrapping_add(1), data[index].wrapping_sub(1)]
+        {
             let mut bad = data.clone();
             bad[index] = value;
             ask_all(&bad);

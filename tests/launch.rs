@@ -103,7 +103,8 @@ fn a_program_that_needs_nothing_keeps_its_environment() {
         command.env("LD_LIBRARY_PATH", ":/nowhere:").env("EMPTY", "").arg0(program);
         let output = command.output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        let mut lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        let mut lines: Vec<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };

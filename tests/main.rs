@@ -1,7 +1,12 @@
 //! One test binary for all that needs the real program, the real loader, or a machine made of text.
 //! Real wheels are `tests/real/run.sh`, a real GPU is `tests/gpu/run.sh`.
 #![allow(unreachable_pub)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::cast_possible_truncation, clippy::too_many_lines)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    clippy::too_many_lines
+)]
 
 mod cli;
 mod damage;

@@ -37,10 +37,10 @@ int cudnnGetVersion(void)
 }
 "#;
 
-const GRAPH: &str = r#"
+const GRAPH: &str = r"
 __attribute__((used)) static const char stamp[] = STAMP;
 int graph_version(void) { return 90000 + 100 * MINOR + PATCH; }
-"#;
+";
 
 /// Prints the version that it gets and every cuDNN file that is mapped.
 const PROGRAM: &str = r#"
@@ -127,7 +127,8 @@ impl World {
     }
 
     fn library_path(&self, directories: &[&str]) -> String {
-        let element = |name: &&str| if name.is_empty() { String::new() } else { self.path(name).display().to_string() };
+        let element =
+            |name: &&str| if name.is_empty() { String::new() } else { self.path(name).display().to_string() };
         directories.iter().map(element).collect::<Vec<_>>().join(":")
     }
 
@@ -156,7 +157,8 @@ impl Got {
         let mut lines = output.lines();
         let version = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
         let files: Vec<&Path> = lines.map(Path::new).collect();
-        let mut directories: Vec<PathBuf> = files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
+        let mut directories: Vec<PathBuf> =
+            files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
         directories.sort();
         directories.dedup();
         Got { version, directories, files: files.len() }
@@ -168,7 +170,11 @@ fn a_second_copy_on_the_path_does_not_mix_with_what_rpath_gives() {
     let world = &*WORLD;
     let polluted = world.library_path(&["new"]);
     let control = world.control("with-rpath", &polluted);
-    assert_eq!(control.directories, [world.path("new"), world.path("old")], "the control must mix: {control:?}");
+    assert_eq!(
+        control.directories,
+        [world.path("new"), world.path("old")],
+        "the control must mix: {control:?}"
+    );
     let cured = world.cured("with-rpath", &polluted);
     assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
 }
@@ -178,7 +184,11 @@ fn an_incomplete_copy_first_on_the_path_is_passed_over() {
     let world = &*WORLD;
     let polluted = world.library_path(&["torn", "new"]);
     let control = world.control("plain", &polluted);
-    assert_eq!(control.directories, [world.path("new"), world.path("torn")], "the control must mix: {control:?}");
+    assert_eq!(
+        control.directories,
+        [world.path("new"), world.path("torn")],
+        "the control must mix: {control:?}"
+    );
     let cured = world.cured("plain", &polluted);
     assert_eq!(cured, Got { version: 91002, directories: vec![world.path("new")], files: 9 });
 }
@@ -189,12 +199,19 @@ fn a_sublibrary_that_the_picked_copy_lacks_does_not_come_from_another() {
     // A RUNPATH leads to `old`, the path to `new`: `old` is picked when it alone is asked for by version.
     let polluted = world.library_path(&["old", "new"]);
     let control = world.control("plain", &polluted);
-    assert!(control.directories.contains(&world.path("new")), "the control must take libcudnn_ext: {control:?}");
-    let run = Run::new(["explain", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-rpath")]));
+    assert!(
+        control.directories.contains(&world.path("new")),
+        "the control must take libcudnn_ext: {control:?}"
+    );
+    let run =
+        Run::new(["explain", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-rpath")]));
     let explained = run.env("LD_LIBRARY_PATH", &polluted).json();
     let tombstones: Vec<&str> =
         explained["tombstones"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert!(tombstones.contains(&"libcudnn_ext.so.9") && tombstones.contains(&"libcudnn_ext.so.9.1.0"), "{tombstones:?}");
+    assert!(
+        tombstones.contains(&"libcudnn_ext.so.9") && tombstones.contains(&"libcudnn_ext.so.9.1.0"),
+        "{tombstones:?}"
+    );
     let cured = world.cured("with-rpath", &polluted);
     assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
 }
@@ -204,7 +221,11 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
     let world = &*WORLD;
     let polluted = world.library_path(&["new"]);
     let control = world.control("with-torn-rpath", &polluted);
-    assert_eq!(control.directories, [world.path("new"), world.path("torn")], "the control must mix: {control:?}");
+    assert_eq!(
+        control.directories,
+        [world.path("new"), world.path("torn")],
+        "the control must mix: {control:?}"
+    );
     Run::new([world.path("with-torn-rpath")])
         .env("LD_LIBRARY_PATH", &polluted)
         .status(125)
@@ -286,8 +307,12 @@ fn cudarun_below_cudarun_changes_nothing_more() {
     };
     assert_eq!(show(&[CUDARUN, CUDARUN]), show(&[]), "a shell needs nothing");
     let program = world.path("with-rpath");
-    let nested = Run::new([CUDARUN.as_ref(), program.as_os_str()]).env("LD_LIBRARY_PATH", world.library_path(&["new"]));
-    assert_eq!(Got::read(&nested.any_stdout().check()), world.cured("with-rpath", &world.library_path(&["new"])));
+    let nested = Run::new([CUDARUN.as_ref(), program.as_os_str()])
+        .env("LD_LIBRARY_PATH", world.library_path(&["new"]));
+    assert_eq!(
+        Got::read(&nested.any_stdout().check()),
+        world.cured("with-rpath", &world.library_path(&["new"]))
+    );
     // Inside a plan, the outer view is no input and does not stay.
     let outer = Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([program.clone()]));
     let home = outer.home().to_owned();
@@ -305,12 +330,15 @@ fn cudarun_below_cudarun_changes_nothing_more() {
 #[test]
 fn a_view_holds_every_name_that_may_be_asked_for() {
     let world = &*WORLD;
-    let run = Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-runpath")]));
-    let home = run.home().to_owned();
-    let exported = run.json();
+    let run =
+        Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-runpath")]));
+    let home = tempfile::tempdir().unwrap();
+    let exported = run.env("HOME", home.path()).json();
     let view = PathBuf::from(exported["environment"]["CUDARUN_VIEW"].as_str().unwrap());
-    assert!(view.starts_with(home.join(".cache/cudarun/views")), "{}", view.display());
-    for name in ["libcudnn_graph.so", "libcudnn_graph.so.9", "libcudnn_graph.so.9.1", "libcudnn_graph.so.9.1.0"] {
+    assert!(view.starts_with(home.path().join(".cache/cudarun/views")), "{}", view.display());
+    for name in
+        ["libcudnn_graph.so", "libcudnn_graph.so.9", "libcudnn_graph.so.9.1", "libcudnn_graph.so.9.1.0"]
+    {
         assert_eq!(view.join(name).canonicalize().unwrap(), world.path("old/libcudnn_graph.so.9"), "{name}");
     }
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&view).unwrap().permissions());
@@ -322,17 +350,14 @@ fn a_damaged_view_is_made_anew() {
     let world = &*WORLD;
     let polluted = world.library_path(&["new"]);
     let run = || Run::new([world.path("with-rpath")]).env("LD_LIBRARY_PATH", &polluted);
-    let first = run();
-    let home = first.home().to_owned();
     let keep = tempfile::tempdir().unwrap();
-    let expected = first.env("HOME", keep.path()).any_stdout().check();
+    let expected = run().env("HOME", keep.path()).any_stdout().check();
     let views = keep.path().join(".cache/cudarun/views");
     let view = std::fs::read_dir(&views).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_file(view.join("libcudnn_graph.so.9.1.0")).unwrap();
     assert_eq!(run().env("HOME", keep.path()).any_stdout().check(), expected);
     assert!(view.join("libcudnn_graph.so.9.1.0").exists());
     assert_eq!(std::fs::read_dir(&views).unwrap().count(), 1, "nothing is left behind");
-    drop(home);
 }
 
 #[test]
@@ -350,6 +375,10 @@ fn without_a_home_there_is_still_a_place_and_without_a_place_there_is_a_reason()
     let odd = tempfile::tempdir().unwrap();
     let spaced = odd.path().join("a home:with;blanks");
     std::fs::create_dir(&spaced).unwrap();
-    Run::new([world.path("with-rpath")]).env("HOME", &spaced).env("XDG_RUNTIME_DIR", &path).any_stdout().check();
+    Run::new([world.path("with-rpath")])
+        .env("HOME", &spaced)
+        .env("XDG_RUNTIME_DIR", &path)
+        .any_stdout()
+        .check();
     assert!(!spaced.join(".cache/cudarun/views").exists());
 }

@@ -1,1 +1,309 @@
-//! proof
+//! The proof, with a driver and a cuDNN built here whose behaviour a variable sets: whatever happens to the
+//! child is a verdict, within the time limit, and never a crash of cudarun.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use cudarun::environment::Environment;
+use cudarun::host::Host;
+use cudarun::inventory::{self, Scope};
+use cudarun::solve::{Criterion, Pick, Plan};
+use cudarun::verify::protocol::Step;
+use cudarun::verify::{self, Failure, Skip, Verdict};
+
+use crate::support::{CUDARUN, Workshop};
+
+/// A driver whose device memory is the host's.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+static int is(const char *what) { const char *mode = getenv("STAND_IN"); return mode && !strcmp(mode, what); }
+__attribute__((used)) static const char stamp[] = "libnvidia-pkcs11-openssl3.so.580.1.2";
+int cuInit(unsigned flags) { return is("no-device") ? 100 : is("mismatch") ? 803 : 0; }
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuGetErrorName(int code, const char **name)
+{
+    *name = code == 803 ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" : "CUDA_ERROR_OTHER";
+    return 0;
+}
+int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "Stand-in", size); return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 75 ? 9 : 0; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxSynchronize(void) { return 0; }
+int cuMemAlloc_v2(unsigned long long *address, size_t size)
+{
+    *address = (unsigned long long)malloc(size);
+    return is("out-of-memory") ? 2 : 0;
+}
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t size) { memcpy((void *)to, from, size); return 0; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memcpy(to, (void *)from, size); return 0; }
+"#;
+
+/// A cuDNN that convolves on the CPU, and misbehaves as it is told.
+const CUDNN: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int is(const char *what) { const char *mode = getenv("STAND_IN"); return mode && !strcmp(mode, what); }
+size_t cudnnGetVersion(void) { return 91900; }
+const char *cudnnGetErrorString(int status) { return status == 1001 ? "CUDNN_STATUS_NOT_INITIALIZED" : "CUDNN_STATUS_OTHER"; }
+void cudnnGetLastErrorString(char *text, size_t size) { snprintf(text, size, "a reason"); }
+int cudnnCreate(void **handle)
+{
+    *handle = (void *)1;
+    if (is("abort")) {
+        fprintf(stderr, "\nUnable to load any of {libcudnn_graph.so.9.19.0}\n\n");
+        abort();
+    }
+    if (is("crash"))
+        *(volatile int *)0 = 1;
+    if (is("hang"))
+        for (;;)
+            pause();
+    if (is("leave"))
+        _exit(0);
+    if (is("fork"))
+        if (!fork())
+            for (;;)
+                pause();
+    if (is("noise"))
+        for (int i = 0; i < 100000; i++)
+            printf("{\"cudarun\":1,\"line\":{\"report\":\"passed\"}} noise noise noise noise\n"), fflush(stdout);
+    if (is("foreign") && !dlopen(getenv("FOREIGN"), RTLD_NOW))
+        return 1;
+    return is("refuse") ? 1001 : 0;
+}
+int cudnnDestroy(void *handle) { return 0; }
+static int new(void **d) { *d = (void *)1; return 0; }
+int cudnnCreateTensorDescriptor(void **d) { return new(d); }
+int cudnnCreateFilterDescriptor(void **d) { return new(d); }
+int cudnnCreateConvolutionDescriptor(void **d) { return new(d); }
+int cudnnSetTensor4dDescriptor(void *d, int format, int type, int n, int c, int h, int w) { return 0; }
+int cudnnSetFilter4dDescriptor(void *d, int type, int format, int k, int c, int h, int w) { return 0; }
+int cudnnSetConvolution2dDescriptor(void *d, int a, int b, int c, int e, int f, int g, int m, int t) { return 0; }
+int cudnnGetConvolutionForwardWorkspaceSize(void *h, void *x, void *w, void *c, void *y, int a, size_t *s) { *s = 64; return 0; }
+int cudnnConvolutionForward(void *h, const float *alpha, void *xd, const float *x, void *wd, const float *w, void *cd, int a,
+                            void *ws, size_t size, const float *beta, void *yd, float *y)
+{
+    for (int k = 0; k < 4; k++)
+        for (int p = 0; p < 8; p++)
+            for (int q = 0; q < 8; q++) {
+                float sum = 0;
+                for (int c = 0; c < 3; c++)
+                    for (int r = 0; r < 3; r++)
+                        for (int s = 0; s < 3; s++) {
+                            int i = p + r - 1, j = q + s - 1;
+                            if (i >= 0 && j >= 0 && i < 8 && j < 8)
+                                sum += x[(c * 8 + i) * 8 + j] * w[((k * 3 + c) * 3 + r) * 3 + s];
+                        }
+                y[(k * 8 + p) * 8 + q] = sum;
+            }
+    if (is("wrong"))
+        y[100] += 0.5f;
+    if (is("nan"))
+        y[7] = 0.0f / 0.0f;
+    return is("no-engine") ? 3000 : 0;
+}
+"#;
+
+struct World {
+    workshop: Workshop,
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let workshop = Workshop::new();
+    workshop.library("set/libcuda.so.1", "libcuda.so.1", DRIVER, &[]);
+    workshop.library("set/libcudnn.so.9", "libcudnn.so.9", CUDNN, &[]);
+    workshop.library("set/libcudart.so.13", "libcudart.so.13", "int nothing;", &[]);
+    workshop.library("other/libcublas.so.13", "libcublas.so.13", "int nothing;", &[]);
+    World { workshop }
+});
+
+impl World {
+    fn path(&self, below: &str) -> PathBuf {
+        self.workshop.path(below).canonicalize().unwrap()
+    }
+
+    /// A plan of what stands in `set`, as the inventory reads it.
+    fn plan(&self) -> Plan {
+        let host = Host::here();
+        let scope = Scope { machine: 62, own_directories: vec![self.path("set")], ..Scope::default() };
+        let inventory = inventory::scan(&host, &scope);
+        let mine = inventory.copies.into_iter().filter(|copy| copy.directory == self.path("set"));
+        let picks: Vec<Pick> =
+            mine.map(|copy| Pick { copy, asked_by: Vec::new(), decided_by: Criterion::OnlyOne }).collect();
+        assert_eq!(picks.len(), 3);
+        Plan {
+            picks,
+            rejected: Vec::new(),
+            absent: Vec::new(),
+            tombstones: Vec::new(),
+            library_path: Vec::new(),
+            preload: Vec::new(),
+            driver_in_view: false,
+        }
+    }
+
+    fn prove(&self, mode: &str, limit: Duration) -> Verdict {
+        let env: Environment = [
+            ("LD_LIBRARY_PATH", self.path("set").display().to_string()),
+            ("STAND_IN", mode.to_owned()),
+            ("FOREIGN", self.path("other/libcublas.so.13").display().to_string()),
+        ]
+        .into_iter()
+        .collect();
+        verify::run(&Host::here(), Path::new(CUDARUN), &self.plan(), &env, limit).unwrap()
+    }
+
+    #[track_caller]
+    fn failure(&self, mode: &str) -> Failure {
+        match self.prove(mode, Duration::from_secs(20)) {
+            Verdict::Failed { failure, .. } => failure,
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_set_that_works_is_proved() {
+    let Verdict::Passed { steps, finding } = WORLD.prove("", Duration::from_secs(20)) else { panic!() };
+    assert_eq!(finding.cudnn, Some(91900));
+    assert_eq!(finding.driver_cuda, Some(13000));
+    assert_eq!(finding.device.as_deref(), Some("Stand-in"));
+    assert_eq!(finding.capability.as_deref(), Some("9.0"));
+    assert_eq!(finding.largest_error, Some(0.0));
+    assert_eq!(finding.mapped.len(), 3);
+    let taken: Vec<Step> = steps.iter().map(|taken| taken.step).collect();
+    let expected = [
+        Step::LoadDriver,
+        Step::CuInit,
+        Step::Device,
+        Step::LoadCudnn,
+        Step::CudnnVersion,
+        Step::CudnnCreate,
+        Step::Convolution,
+        Step::Compare,
+        Step::LoadOthers,
+        Step::Mapped,
+    ];
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn codes_are_reported_with_the_call_that_gave_them() {
+    let status = |mode: &str| match WORLD.failure(mode) {
+        Failure::Status { step, call, code, name, message } => (step, call, code, name, message),
+        other => panic!("{mode}: {other:?}"),
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        status("mismatch"),
+        (Step::CuInit, "cuInit".into(), 803, text("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), None)
+    );
+    let refused = (
+        Step::CudnnCreate,
+        "cudnnCreate".into(),
+        1001,
+        text("CUDNN_STATUS_NOT_INITIALIZED"),
+        text("a reason"),
+    );
+    assert_eq!(status("refuse"), refused);
+    assert_eq!(status("no-engine").2, 3000);
+    assert_eq!(status("out-of-memory").1, "cuMemAlloc");
+}
+
+#[test]
+fn wrong_numbers_are_found_however_few() {
+    assert_eq!(WORLD.failure("wrong"), Failure::WrongNumbers { largest_error: Some(0.5), at: 100 });
+    assert_eq!(WORLD.failure("nan"), Failure::WrongNumbers { largest_error: None, at: 7 });
+}
+
+#[test]
+fn a_child_that_dies_is_placed_and_quoted() {
+    let Failure::Signal { step, signal, last_words } = WORLD.failure("abort") else { panic!() };
+    assert_eq!((step, signal), (Some(Step::CudnnCreate), 6));
+    assert_eq!(last_words.as_deref(), Some("Unable to load any of {libcudnn_graph.so.9.19.0}"));
+    let Failure::Signal { step, signal: 11, .. } = WORLD.failure("crash") else { panic!() };
+    assert_eq!(step, Some(Step::CudnnCreate));
+    let Failure::Exited { step, code: 0, .. } = WORLD.failure("leave") else { panic!() };
+    assert_eq!(step, Some(Step::CudnnCreate));
+}
+
+#[test]
+fn a_child_that_hangs_is_ended_in_time() {
+    let started = Instant::now();
+    let Verdict::Failed { failure, .. } = WORLD.prove("hang", Duration::from_secs(2)) else { panic!() };
+    assert_eq!(failure, Failure::TimedOut { step: Some(Step::CudnnCreate), seconds: 2 });
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn what_a_child_leaves_running_goes_with_it() {
+    assert!(matches!(WORLD.prove("fork", Duration::from_secs(20)), Verdict::Passed { .. }));
+    let set = WORLD.path("set/libcudnn.so.9").display().to_string();
+    let left = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let pid: u32 = entry.unwrap().file_name().to_str()?.parse().ok()?;
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let is_ours = String::from_utf8_lossy(&environment).contains("STAND_IN=fork");
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+            (is_ours && maps.contains(&set)).then_some(pid)
+        });
+        processes.count()
+    };
+    let started = Instant::now();
+    while left() > 0 {
+        assert!(started.elapsed() < Duration::from_secs(5), "a process is left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_libraries_print_is_not_taken_for_a_report() {
+    assert!(matches!(WORLD.prove("noise", Duration::from_secs(20)), Verdict::Passed { .. }));
+}
+
+#[test]
+fn files_from_elsewhere_are_a_failure() {
+    assert_eq!(
+        WORLD.failure("foreign"),
+        Failure::Foreign { files: vec![WORLD.path("other/libcublas.so.13")] }
+    );
+}
+
+#[test]
+fn hidden_gpus_are_no_fault_of_the_libraries() {
+    let Failure::Status { code: 100, .. } = WORLD.failure("no-device") else { panic!() };
+    let env: Environment = [
+        ("LD_LIBRARY_PATH", WORLD.path("set").display().to_string()),
+        ("STAND_IN", "no-device".to_owned()),
+        ("CUDA_VISIBLE_DEVICES", String::new()),
+    ]
+    .into_iter()
+    .collect();
+    let verdict =
+        verify::run(&Host::here(), Path::new(CUDARUN), &WORLD.plan(), &env, Duration::from_secs(20)).unwrap();
+    assert_eq!(verdict, Verdict::Skipped { why: Skip::GpusHidden });
+}
+
+#[test]
+fn a_library_that_does_not_load_is_named() {
+    let mut plan = WORLD.plan();
+    let cudnn = plan.picks.iter_mut().find(|pick| pick.copy.family == "cudnn").unwrap();
+    cudnn.copy.files[0].soname = "libcudnn.so.77".to_owned();
+    let env: Environment =
+        [("LD_LIBRARY_PATH", WORLD.path("set").display().to_string())].into_iter().collect();
+    let verdict =
+        verify::run(&Host::here(), Path::new(CUDARUN), &plan, &env, Duration::from_secs(20)).unwrap();
+    let Verdict::Failed { failure: Failure::Load { step, name, message }, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!((step, name.as_str()), (Step::LoadCudnn, "libcudnn.so.77"));
+    assert!(message.contains("cannot open shared object file"), "{message}");
+}

@@ -15,7 +15,11 @@ pub fn export(host: Host, common: &Common, question: &Question) -> Result<Exit, 
         if question.json {
             print(&report::json::refusal(conflict))?;
         } else {
-            report::say(&report::conflict(conflict, &considered.target, style(&host, common.color, host.stderr_is_terminal())));
+            report::say(&report::conflict(
+                conflict,
+                &considered.target,
+                style(&host, common.color, host.stderr_is_terminal()),
+            ));
         }
         return Ok(Exit::No);
     }

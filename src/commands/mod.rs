@@ -68,14 +68,20 @@ fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considere
 /// The directories in which views of ours stand: where they would be published, and where the one stands
 /// that this process was started with.
 fn own_views(host: &Host) -> Vec<PathBuf> {
-    let inherited = host.env.non_empty(launch::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
+    let inherited =
+        host.env.non_empty(launch::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
     let candidates = view::view_parents(host).into_iter().chain(inherited);
     candidates.filter_map(|directory| host.canonical(&directory).ok()).collect()
 }
 
 impl Considered {
     /// The change of environment that the program would get, with the view where `publish` puts it.
-    fn change(&self, host: &Host, command: &Command, publish: bool) -> Result<(Diff, Option<PathBuf>), Error> {
+    fn change(
+        &self,
+        host: &Host,
+        command: &Command,
+        publish: bool,
+    ) -> Result<(Diff, Option<PathBuf>), Error> {
         let Outcome::Plan(plan) = &self.outcome else { return Ok((Diff::default(), None)) };
         let spec = view::spec(plan);
         let view = match (spec.is_empty(), publish) {
@@ -98,7 +104,8 @@ impl Considered {
 }
 
 fn command_of(words: &[OsString]) -> Command {
-    let (program, arguments) = words.split_first().map_or((OsString::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
+    let (program, arguments) =
+        words.split_first().map_or((OsString::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
     Command { program, arguments }
 }
 

@@ -26,10 +26,11 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return Err(Error::NothingRunsUnderRoot { verb: "run" });
     }
     let is_plain = start.uses.is_empty() && start.verify == When::Auto;
-    if is_plain && common.verbose == 0 {
-        if let Some(exec) = cached(host, command) {
-            return launch::exec(&exec).map(|never| match never {});
-        }
+    if is_plain
+        && common.verbose == 0
+        && let Some(exec) = cached(host, command)
+    {
+        return launch::exec(&exec).map(|never| match never {});
     }
     let style = style(host, common.color, host.stderr_is_terminal());
     let considered = consider(host, command, &start.uses)?;
@@ -89,13 +90,13 @@ fn prove(
     }
     let env = host.env.with(&exec.diff);
     let name = proof_name(host, considered, plan, &env, view);
-    if let (When::Auto, Some(name)) = (when, &name) {
-        if cache::has_proof(host, &places(host), name) {
-            return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
-        }
+    let was_proved = |name: &String| cache::has_proof(host, &places(host), name);
+    if when == When::Auto && name.as_ref().is_some_and(was_proved) {
+        return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
     }
     let verdict = considered.prove(host, plan, &env)?;
-    if let (Verdict::Passed { .. }, Some(name), Ok(directory)) = (&verdict, name, view::cache_directory(host)) {
+    if let (Verdict::Passed { .. }, Some(name), Ok(directory)) = (&verdict, name, view::cache_directory(host))
+    {
         cache::keep_proof(host, &directory, &name);
     }
     Ok(verdict)
@@ -114,7 +115,8 @@ fn proof_name(
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let gpus = format!("{:?} {:?}", considered.inventory.gpus, considered.inventory.devices);
     let files = format!("{:?}", plan.picks.iter().map(|pick| &pick.copy.files).collect::<Vec<_>>());
-    let variables = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES"].map(|name| env.get(name));
+    let variables =
+        ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES"].map(|name| env.get(name));
     let (own, variables) = (format!("{:?} {:?}", own.id, own.modified), format!("{variables:?} {view:?}"));
     let parts = [driver.as_bytes(), own.as_bytes(), gpus.as_bytes(), files.as_bytes(), variables.as_bytes()];
     Some(cache::digest(&parts))
@@ -122,14 +124,20 @@ fn proof_name(
 
 /// Keeps the start for the next time, where there is a place to keep it.
 fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec) {
-    let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command)) else {
+    let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command))
+    else {
         return;
     };
     let mut watched = considered.target.watched.clone();
     watched.extend(considered.inventory.watched.iter().cloned());
     if let Outcome::Plan(plan) = &considered.outcome {
         watched.extend(plan.picks.iter().flat_map(|pick| &pick.copy.files).map(|member| member.path.clone()));
-        let view = exec.diff.0.iter().find(|change| change.name == launch::VIEW).and_then(|change| change.value.clone());
+        let view = exec
+            .diff
+            .0
+            .iter()
+            .find(|change| change.name == launch::VIEW)
+            .and_then(|change| change.value.clone());
         watched.extend(view.map(PathBuf::from));
     }
     cache::keep(host, &directory, &key, exec, &watched);

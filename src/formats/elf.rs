@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 
 use object::elf::{
     DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB,
-    DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, Dyn64, DynamicTag, FileHeader64,
-    PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS,
-    SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux, Verneed, Versym,
+    DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, Dyn64, DynamicTag,
+    FileHeader64, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR,
+    SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux, Verneed, Versym,
 };
 use object::pod::Pod;
 use object::read::StringTable;
@@ -84,7 +84,8 @@ impl<'d> Elf<'d> {
             return Err(ElfError::WrongClass);
         }
         let header = Header::parse(data).map_err(|_| ElfError::Malformed("header"))?;
-        let segments = header.program_headers(LE, data).map_err(|_| ElfError::Malformed("program headers"))?;
+        let segments =
+            header.program_headers(LE, data).map_err(|_| ElfError::Malformed("program headers"))?;
         let mut elf = Elf { data, header, segments, dynamic: &[], strings: StringTable::default() };
         elf.dynamic = elf.find_dynamic()?;
         elf.strings = elf.find_strings();
@@ -233,11 +234,11 @@ impl<'d> Elf<'d> {
 
     fn sections(&self) -> impl Iterator<Item = (&'d [u8], &'d SectionHeader)> {
         let sections = self.header.sections(LE, self.data).ok();
-        let headers: &'d [SectionHeader] =
-            self.header.section_headers(LE, self.data).unwrap_or_default();
-        headers.iter().filter(|section| section.sh_type(LE) != SHT_NOBITS).filter_map(move |section| {
-            Some((sections.as_ref()?.section_name(LE, section).ok()?, section))
-        })
+        let headers: &'d [SectionHeader] = self.header.section_headers(LE, self.data).unwrap_or_default();
+        headers
+            .iter()
+            .filter(|section| section.sh_type(LE) != SHT_NOBITS)
+            .filter_map(move |section| Some((sections.as_ref()?.section_name(LE, section).ok()?, section)))
     }
 
     fn find_dynamic(&self) -> Result<&'d [Dyn64<LE>], ElfError> {
@@ -342,7 +343,11 @@ impl<'d> Elf<'d> {
         };
         // The first definition names the file itself; no symbol has it for its version.
         let is_base = |def: &Verdef<LE>| def.vd_flags.get(LE).0 & 1 != 0;
-        records.into_iter().filter(|(_, def)| !is_base(def)).filter_map(|(data, def)| name_of(data, def)).collect()
+        records
+            .into_iter()
+            .filter(|(_, def)| !is_base(def))
+            .filter_map(|(data, def)| name_of(data, def))
+            .collect()
     }
 
     fn chain<T: Pod>(

@@ -40,7 +40,8 @@ impl LdCache {
         let count = u32_at(table, 20).ok_or(CacheError("header"))? as usize;
         let mut entries = BTreeMap::new();
         for index in 0..count {
-            let entry = index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
+            let entry =
+                index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
             let entry = entry.ok_or(CacheError("entries"))?;
             let flags = u32_at(entry, 0);
             let hwcap = u64::from_le_bytes(entry[16..24].try_into().expect("eight bytes"));
@@ -76,7 +77,8 @@ fn new_table(data: &[u8]) -> Result<&[u8], CacheError> {
     let mut table = data;
     if data.starts_with(OLD_MAGIC) {
         let count = u32_at(data, 12).ok_or(CacheError("old header"))? as usize;
-        let end = count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or(CacheError("old header"))?;
+        let end =
+            count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or(CacheError("old header"))?;
         table = data.get(end.next_multiple_of(8)..).ok_or(CacheError("old table"))?;
     }
     if table.starts_with(MAGIC) { Ok(table) } else { Err(CacheError("magic")) }

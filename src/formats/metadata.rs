@@ -34,7 +34,9 @@ impl Requires {
     /// The version that an `==` names, without a final `.*`; what upstream tested with.
     pub fn pinned(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
-        let exact = |operator: &Operator| matches!(operator, Operator::Equal | Operator::EqualStar | Operator::ExactEqual);
+        let exact = |operator: &Operator| {
+            matches!(operator, Operator::Equal | Operator::EqualStar | Operator::ExactEqual)
+        };
         let pin = specifiers.iter().find(|specifier| exact(specifier.operator()))?;
         plain_version(pin.version())
     }
@@ -42,7 +44,8 @@ impl Requires {
     /// The oldest version that it allows.
     pub fn lower_bound(&self) -> Option<Version> {
         let specifiers = VersionSpecifiers::from_str(&self.versions).ok()?;
-        let lower = |operator: &Operator| matches!(operator, Operator::GreaterThanEqual | Operator::TildeEqual);
+        let lower =
+            |operator: &Operator| matches!(operator, Operator::GreaterThanEqual | Operator::TildeEqual);
         specifiers.iter().filter(|s| lower(s.operator())).filter_map(|s| plain_version(s.version())).max()
     }
 }
@@ -100,7 +103,10 @@ pub fn pyvenv(text: &str) -> BTreeMap<String, String> {
 /// The directories that a `.pth` file adds; lines that are code are not run.
 pub fn pth_directories(text: &str) -> Vec<&str> {
     let is_code = |line: &str| line.starts_with("import ") || line.starts_with("import\t");
-    text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line)).collect()
+    text.lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
+        .collect()
 }
 
 fn requires(text: &str) -> Option<Requires> {
@@ -124,7 +130,8 @@ fn requires(text: &str) -> Option<Requires> {
 
 /// A version that is only numbers, of which the first four count.
 fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
-    let numbers: Option<Vec<u32>> = version.release().iter().map(|number| u32::try_from(*number).ok()).collect();
+    let numbers: Option<Vec<u32>> =
+        version.release().iter().map(|number| u32::try_from(*number).ok()).collect();
     numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| Version::new(&numbers))
 }
 
@@ -166,7 +173,10 @@ mod tests {
     #[test]
     fn reads_records_environments_and_paths() {
         let lines = record("nvidia/cudnn/lib/libcudnn.so.9,sha256=abc,125136\n\"a,b\",,\nbroken\n");
-        assert_eq!(lines, [("nvidia/cudnn/lib/libcudnn.so.9".to_owned(), Some(125_136)), ("a,b".to_owned(), None)]);
+        assert_eq!(
+            lines,
+            [("nvidia/cudnn/lib/libcudnn.so.9".to_owned(), Some(125_136)), ("a,b".to_owned(), None)]
+        );
         let venv = pyvenv("home = /usr/bin\nInclude-System-Site-Packages = false\nversion_info = 3.12.3\n");
         assert_eq!(venv["include-system-site-packages"], "false");
         assert_eq!(pth_directories("# x\n/opt/lib\nimport os; os.system('x')\nsub\n\n"), ["/opt/lib", "sub"]);

@@ -53,7 +53,8 @@ fn name_around(data: &[u8], at: usize) -> Option<String> {
 }
 
 fn is_numbers(text: &str) -> bool {
-    !text.is_empty() && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    !text.is_empty()
+        && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -67,7 +68,13 @@ mod tests {
         let found: Vec<String> = libraries(data).into_iter().collect();
         assert_eq!(
             found,
-            ["libcuda.so.1", "libcudart.so.11.0", "libcudnn.so.9", "libnvrtc-builtins.so.12.4", "libnvrtc.so"]
+            [
+                "libcuda.so.1",
+                "libcudart.so.11.0",
+                "libcudnn.so.9",
+                "libnvrtc-builtins.so.12.4",
+                "libnvrtc.so"
+            ]
         );
     }
 

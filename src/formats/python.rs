@@ -233,7 +233,9 @@ struct Prefix {
 fn prefix_of(word: Option<&String>, bytes: &[u8], at: usize) -> Prefix {
     let adjacent = at > 0 && bytes[at - 1].is_ascii_alphabetic();
     let formatted = adjacent
-        && word.is_some_and(|word| word.len() <= 2 && word.bytes().any(|byte| matches!(byte, b'f' | b'F' | b't' | b'T')));
+        && word.is_some_and(|word| {
+            word.len() <= 2 && word.bytes().any(|byte| matches!(byte, b'f' | b'F' | b't' | b'T'))
+        });
     Prefix { formatted }
 }
 
@@ -265,10 +267,7 @@ data = {'import': 1}; important = 3
 lambda x: x
 if True: from a.b import c
 ";
-        assert_eq!(
-            modules(source),
-            ["os", "sys", "torch.nn", ".", "..pkg.mod", "jax", "cupy", "a.b"]
-        );
+        assert_eq!(modules(source), ["os", "sys", "torch.nn", ".", "..pkg.mod", "jax", "cupy", "a.b"]);
         let imports = read(source.as_bytes()).imports;
         assert_eq!(imports[2].line, 3);
         assert_eq!(imports[4].names, ["a", "b"]);
@@ -296,7 +295,21 @@ if True: from a.b import c
 
     #[test]
     fn any_text_gives_a_result() {
-        for source in ["'", "\"\"\"", "f'{", "f'{'", "\\", "import", "from", "from import", "import a.", "((((", "))))", "f\"{{\"", "\0import\0x"] {
+        for source in [
+            "'",
+            "\"\"\"",
+            "f'{",
+            "f'{'",
+            "\\",
+            "import",
+            "from",
+            "from import",
+            "import a.",
+            "((((",
+            "))))",
+            "f\"{{\"",
+            "\0import\0x",
+        ] {
             read(source.as_bytes());
         }
         let all: Vec<u8> = (0..=255).collect();

@@ -42,9 +42,10 @@ impl<'h> Survey<'h> {
         self.host.stat(path).ok().map(|stat| stat.id)
     }
 
-    pub(super) fn look_into(&mut self, place: Place, _source: &str) {
+    pub(super) fn look_into(&mut self, place: &Place) {
         let Ok(directory) = self.host.canonical(&place.directory) else { return };
-        let is_own = directory.parent().is_some_and(|parent| self.scope.views.iter().any(|view| view == parent));
+        let is_own =
+            directory.parent().is_some_and(|parent| self.scope.views.iter().any(|view| view == parent));
         if is_own || self.found.directories.contains_key(&directory) {
             return;
         }
@@ -58,13 +59,16 @@ impl<'h> Survey<'h> {
         for candidate in candidates {
             let file = &candidate.file;
             let soname = match file.family.group {
-                Group::Soname => names::split(&file.soname).and_then(|(_, suffix)| catalog::first_number(suffix)),
+                Group::Soname => {
+                    names::split(&file.soname).and_then(|(_, suffix)| catalog::first_number(suffix))
+                }
                 Group::Place => None,
             };
             groups.entry((&file.family.name, soname, file.renamed)).or_default().push(candidate);
         }
         for ((_, soname, renamed), candidates) in groups {
-            let origin = if renamed { Origin::Bundled } else { origin_of(place.origin, &directory, &candidates) };
+            let origin =
+                if renamed { Origin::Bundled } else { origin_of(place.origin, &directory, &candidates) };
             let copy = self.assemble(&directory, origin, soname, candidates, &place.packaged);
             self.add(copy);
         }
@@ -72,11 +76,13 @@ impl<'h> Survey<'h> {
 
     pub(super) fn finish(mut self) -> Found {
         self.found.copies.sort_by(|a, b| {
-            let order = |copy: &Copy| {
-                catalog().families.iter().position(|family| family.name == copy.family)
-            };
-            (order(a), std::cmp::Reverse((a.soname, a.version)), a.origin, &a.directory)
-                .cmp(&(order(b), std::cmp::Reverse((b.soname, b.version)), b.origin, &b.directory))
+            let order = |copy: &Copy| catalog().families.iter().position(|family| family.name == copy.family);
+            (order(a), std::cmp::Reverse((a.soname, a.version)), a.origin, &a.directory).cmp(&(
+                order(b),
+                std::cmp::Reverse((b.soname, b.version)),
+                b.origin,
+                &b.directory,
+            ))
         });
         self.found
     }
@@ -106,7 +112,8 @@ impl<'h> Survey<'h> {
         }
         let mut candidates: Vec<Candidate> = by_id.into_values().collect();
         // A file under its SONAME comes before a second one of the same SONAME, which the loader never takes.
-        candidates.sort_by_key(|c| (c.file.soname.clone(), !c.names.contains(&c.file.soname), c.names.clone()));
+        candidates
+            .sort_by_key(|c| (c.file.soname.clone(), !c.names.contains(&c.file.soname), c.names.clone()));
         let mut seen: BTreeSet<String> = BTreeSet::new();
         candidates.retain(|candidate| {
             let first = seen.insert(candidate.file.soname.clone());
@@ -168,7 +175,9 @@ impl<'h> Survey<'h> {
             if candidate.file.truncated {
                 problems.push(Problem::Truncated { file: name.clone() });
             }
-            if let Some(recorded) = packaged.get(name).and_then(|p| p.size).filter(|size| *size != candidate.stat.size) {
+            if let Some(recorded) =
+                packaged.get(name).and_then(|p| p.size).filter(|size| *size != candidate.stat.size)
+            {
                 problems.push(Problem::SizeIsNotRecorded { file: name.clone(), recorded });
             }
             if candidate.stat.is_world_writable() {
@@ -217,7 +226,9 @@ impl<'h> Survey<'h> {
     fn add(&mut self, copy: Copy) {
         let ids: BTreeSet<FileId> = copy.files.iter().map(|member| member.id).collect();
         let same = self.found.copies.iter_mut().find(|known| {
-            known.family == copy.family && known.soname == copy.soname && ids.iter().all(|id| known.has_file(*id))
+            known.family == copy.family
+                && known.soname == copy.soname
+                && ids.iter().all(|id| known.has_file(*id))
         });
         match same {
             Some(known) => known.also.push(copy.directory),
@@ -248,14 +259,17 @@ fn version_of(
         };
     };
     for candidate in candidates {
-        for (_, version) in candidate.file.versions.iter().filter(|(_, other)| !other.agrees_with(&contents)) {
-            problems.push(Problem::OtherVersionAmongTheRest { file: candidate.names[0].clone(), version: *version });
+        for (_, version) in candidate.file.versions.iter().filter(|(_, other)| !other.agrees_with(&contents))
+        {
+            problems.push(Problem::OtherVersionAmongTheRest {
+                file: candidate.names[0].clone(),
+                version: *version,
+            });
         }
     }
-    if let (Some(record), Some(version)) = (record, recorded) {
-        if !version.agrees_with(&contents) {
-            problems.push(Problem::PackageSaysOtherwise { package: record.package.clone(), version });
-        }
+    let contradicting = recorded.filter(|version| !version.agrees_with(&contents));
+    if let (Some(record), Some(version)) = (record, contradicting) {
+        problems.push(Problem::PackageSaysOtherwise { package: record.package.clone(), version });
     }
     let longer = [recorded, named].into_iter().flatten().filter(|other| other.agrees_with(&contents));
     let fullest = longer.chain([contents]).max_by_key(|version| version.numbers().len());
@@ -278,8 +292,15 @@ fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
     }
 }
 
-fn strongest<'c, T>(candidates: &'c [Candidate], of: impl Fn(&'c File) -> &'c Vec<(usize, T)>) -> Option<&'c T> {
-    candidates.iter().flat_map(|candidate| of(&candidate.file)).min_by_key(|(rule, _)| *rule).map(|(_, value)| value)
+fn strongest<'c, T>(
+    candidates: &'c [Candidate],
+    of: impl Fn(&'c File) -> &'c Vec<(usize, T)>,
+) -> Option<&'c T> {
+    candidates
+        .iter()
+        .flat_map(|candidate| of(&candidate.file))
+        .min_by_key(|(rule, _)| *rule)
+        .map(|(_, value)| value)
 }
 
 fn missing_stems(family: &Family, soname: Option<u32>, candidates: &[Candidate]) -> Vec<String> {

@@ -43,7 +43,8 @@ pub(super) fn read(
     if elf.machine() != machine {
         return Err(ElfError::Malformed("made for another kind of machine"));
     }
-    let soname = elf.soname().map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
+    let soname =
+        elf.soname().map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
     let Some((family, stem, renamed)) = identify(&soname, name) else { return Ok(None) };
     let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf));
@@ -55,8 +56,12 @@ pub(super) fn read(
             _ => None,
         }),
         Evidence::Embedded => embedded_runtime(&elf).map(|cuda| cuda.major),
-        Evidence::Function { .. } => version_by(rule, &elf).map(|version| CudaVersion::from_number(version.major()).major),
-        Evidence::Text { .. } | Evidence::Object { .. } => version_by(rule, &elf).map(|version| version.major()),
+        Evidence::Function { .. } => {
+            version_by(rule, &elf).map(|version| CudaVersion::from_number(version.major()).major)
+        }
+        Evidence::Text { .. } | Evidence::Object { .. } => {
+            version_by(rule, &elf).map(|version| version.major())
+        }
     });
     Ok(Some(File {
         family,
@@ -145,7 +150,8 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
             None => rest,
         };
         let separator = separator.unwrap_or('.');
-        let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == separator as u8).count();
+        let length =
+            rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == separator as u8).count();
         let text = std::str::from_utf8(&rest[..length]).ok()?.trim_matches(separator);
         let text = text.replace(separator, ".");
         let numbers: Vec<&str> = text.split('.').take(4).collect();
@@ -196,7 +202,8 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
         }
         let low = word >> 5 & 0xffff;
         let register = word & 0x1f;
-        let upper = words[index + 1..].iter().take(3).find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
+        let upper =
+            words[index + 1..].iter().take(3).find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
         found.push(upper.map_or(low, |next| low | (next >> 5 & 0xffff) << 16));
     }
     found
@@ -242,13 +249,29 @@ mod tests {
         let version = |data: &str, after, then, separator| {
             text_version(data.as_bytes(), after, then, separator).map(|version| version.to_string())
         };
-        assert_eq!(version("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_')).unwrap(), "9.10.2.21");
+        assert_eq!(
+            version("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_')).unwrap(),
+            "9.10.2.21"
+        );
         let tools = "Cuda compilation tools, release 12.4, V12.4.127\0";
-        assert_eq!(version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(), "12.4.127");
+        assert_eq!(
+            version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(),
+            "12.4.127"
+        );
         assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", None, None).unwrap(), "2.21.5");
-        assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", Some("+cuda"), None).unwrap(), "12.4");
-        assert_eq!(version("NCCL version %d then NCCL version 2.1", "NCCL version ", None, None).unwrap(), "2.1");
-        assert_eq!(version("libnvidia-pkcs11-openssl3.so.580.95.05\0", "libnvidia-pkcs11-openssl3.so.", None, None).unwrap(), "580.95.05");
+        assert_eq!(
+            version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", Some("+cuda"), None).unwrap(),
+            "12.4"
+        );
+        assert_eq!(
+            version("NCCL version %d then NCCL version 2.1", "NCCL version ", None, None).unwrap(),
+            "2.1"
+        );
+        assert_eq!(
+            version("libnvidia-pkcs11-openssl3.so.580.95.05\0", "libnvidia-pkcs11-openssl3.so.", None, None)
+                .unwrap(),
+            "580.95.05"
+        );
         assert_eq!(version("cudnn_version_", "cudnn_version_", None, Some('_')), None);
     }
 
@@ -278,10 +301,15 @@ mod tests {
 
     #[test]
     fn renamed_files_are_known_for_what_they_were() {
-        let of = |soname, name| identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed));
+        let of = |soname, name| {
+            identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))
+        };
         let shim = "libcudnn-74a4c495.so.9.1.0";
         assert_eq!(of(shim, shim), Some(("cudnn", "libcudnn".to_owned(), true)));
-        assert_eq!(of("libcudart.so.12", "libcudart.41118559.so.12"), Some(("cudart", "libcudart".to_owned(), true)));
+        assert_eq!(
+            of("libcudart.so.12", "libcudart.41118559.so.12"),
+            Some(("cudart", "libcudart".to_owned(), true))
+        );
         assert_eq!(of("libcudnn.so.9", "libcudnn.so"), Some(("cudnn", "libcudnn".to_owned(), false)));
         assert_eq!(of("libz.so.1", "libz.so.1"), None);
     }

@@ -20,7 +20,8 @@ pub(super) fn devices(host: &Host, notes: &mut Notes) -> Vec<PathBuf> {
     notes.watched.extend(control.map(Path::to_owned));
     let is_gpu = |name: &str| {
         let rest = name.strip_prefix("nvidia");
-        name == "dxg" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        name == "dxg"
+            || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let entries = host.list(Path::new("/dev")).unwrap_or_default();
     let nodes = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_gpu));
@@ -39,7 +40,10 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let known = id.and_then(catalog::gpu);
     let product = known.map(|(_, _, product)| product.to_owned());
     Some(Gpu {
-        model: field("Model").filter(|model| !model.is_empty()).or(product).unwrap_or_else(|| "unknown".to_owned()),
+        model: field("Model")
+            .filter(|model| !model.is_empty())
+            .or(product)
+            .unwrap_or_else(|| "unknown".to_owned()),
         chip: known.map(|(_, chip, _)| chip),
         capability: known.and_then(|(capability, _, _)| capability),
         bus,

@@ -14,11 +14,17 @@ use crate::loader::search;
 pub(super) fn places(host: &Host, _: &Scope, notes: &mut Notes) -> Vec<Place> {
     let elements = elements(host);
     // A directory that is not there yet would be found once it is.
-    notes.watched.extend(elements.iter().filter(|element| !element.text.is_empty()).map(|e| host.absolute(Path::new(&e.text))));
+    notes.watched.extend(
+        elements.iter().filter(|element| !element.text.is_empty()).map(|e| host.absolute(Path::new(&e.text))),
+    );
     let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
-    let preloaded = preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
+    let preloaded =
+        preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
     let directories = elements.iter().filter_map(|element| element.directory.clone());
-    directories.chain(preloaded.map(Path::to_owned)).map(|directory| Place::new(directory, Origin::Loose)).collect()
+    directories
+        .chain(preloaded.map(Path::to_owned))
+        .map(|directory| Place::new(directory, Origin::Loose))
+        .collect()
 }
 
 /// The directories that the target's own files name come last: most are known from a better source.

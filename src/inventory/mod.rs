@@ -37,20 +37,17 @@ pub struct Scope {
 }
 
 /// A source of copies: it names directories, and what is in them is read alike for all.
-struct Source {
-    name: &'static str,
-    places: fn(&Host, &Scope, &mut Notes) -> Vec<Place>,
-}
+type Source = fn(&Host, &Scope, &mut Notes) -> Vec<Place>;
 
 /// A new source is a file and a row here. The order decides which origin a directory has that two name,
 /// and the order of output; nothing else.
 const SOURCES: &[Source] = &[
-    Source { name: "wheels", places: wheel::places },
-    Source { name: "toolkits", places: toolkit::places },
-    Source { name: "driver", places: driver::places },
-    Source { name: "system", places: system::places },
-    Source { name: "library-path", places: library_path::places },
-    Source { name: "search-path", places: library_path::own_directories },
+    wheel::places,
+    toolkit::places,
+    driver::places,
+    system::places,
+    library_path::places,
+    library_path::own_directories,
 ];
 
 /// A directory that may hold copies.
@@ -200,12 +197,28 @@ pub struct ForwardCompatibility {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
-    Missing { stems: Vec<String> },
-    OtherVersionAmongTheRest { file: String, version: Version },
-    PackageSaysOtherwise { package: String, version: Version },
-    SizeIsNotRecorded { file: String, recorded: u64 },
-    Truncated { file: String },
-    WorldWritable { #[serde(serialize_with = "text::path")] path: PathBuf },
+    Missing {
+        stems: Vec<String>,
+    },
+    OtherVersionAmongTheRest {
+        file: String,
+        version: Version,
+    },
+    PackageSaysOtherwise {
+        package: String,
+        version: Version,
+    },
+    SizeIsNotRecorded {
+        file: String,
+        recorded: u64,
+    },
+    Truncated {
+        file: String,
+    },
+    WorldWritable {
+        #[serde(serialize_with = "text::path")]
+        path: PathBuf,
+    },
 }
 
 /// What was passed over, and why.
@@ -256,8 +269,8 @@ pub fn scan(host: &Host, scope: &Scope) -> Inventory {
     let devices = gpu::devices(host, &mut notes);
     let mut survey = copies::Survey::new(host, scope);
     for source in SOURCES {
-        for place in (source.places)(host, scope, &mut notes) {
-            survey.look_into(place, source.name);
+        for place in source(host, scope, &mut notes) {
+            survey.look_into(&place);
         }
     }
     let search = library_path::search(host, scope, &mut survey, &mut notes);

@@ -27,7 +27,11 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
         }
         Err(why) => notes.warnings.extend(why),
     }
-    directories.into_iter().map(|directory| (origin(&directory), directory)).map(|(o, d)| Place::new(d, o)).collect()
+    directories
+        .into_iter()
+        .map(|directory| (origin(&directory), directory))
+        .map(|(o, d)| Place::new(d, o))
+        .collect()
 }
 
 /// The cache; or, when there is one that cannot be used, why.

@@ -16,7 +16,10 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
         let entries = host.list(parent).unwrap_or_default();
         let is_toolkit = |name: &str| name == "cuda" || name.starts_with("cuda-");
         roots.extend(
-            entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_toolkit)).map(|entry| parent.join(&entry.name)),
+            entries
+                .iter()
+                .filter(|entry| entry.name.to_str().is_some_and(is_toolkit))
+                .map(|entry| parent.join(&entry.name)),
         );
     }
     roots.extend(VARIABLES.iter().filter_map(|name| host.env.non_empty(name)).map(PathBuf::from));

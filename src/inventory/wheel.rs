@@ -30,16 +30,17 @@ fn recorded(host: &Host, site: &Path) -> Vec<Place> {
         let Ok(record) = host.read_text(&site.join(&entry.name).join("RECORD")) else { continue };
         for (path, size) in metadata::record(&record) {
             let path = site.join(path);
-            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str())) else {
+            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
+            else {
                 continue;
             };
             if catalog().family_of(file).is_none() {
                 continue;
             }
-            let place = places
-                .entry(directory.to_owned())
-                .or_insert_with(|| Place::new(directory, Origin::Wheel));
-            let packaged = Packaged { package: format!("{name} {version}"), version: version.parse().ok(), size };
+            let place =
+                places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, Origin::Wheel));
+            let packaged =
+                Packaged { package: format!("{name} {version}"), version: version.parse().ok(), size };
             place.packaged.insert(file.to_owned(), packaged);
         }
     }

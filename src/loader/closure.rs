@@ -51,7 +51,9 @@ impl<'s, 'h> Walk<'s, 'h> {
                 continue;
             }
             let mut asked_by = chain.clone();
-            asked_by.extend(self.executable.clone().filter(|executable| chain.iter().all(|o| o.id != executable.id)));
+            asked_by.extend(
+                self.executable.clone().filter(|executable| chain.iter().all(|o| o.id != executable.id)),
+            );
             let (needed, others): (Vec<String>, Vec<String>) =
                 object.needed.iter().cloned().partition(|name| (self.is_of_interest)(name));
             for name in others {

@@ -84,7 +84,10 @@ impl<'h> Searcher<'h> {
             return self.object(&path).map(|object| (object, Rule::Path));
         }
         let within = |directories: &[PathBuf], rule| {
-            directories.iter().find_map(|directory| self.object(&directory.join(name))).map(|found| (found, rule))
+            directories
+                .iter()
+                .find_map(|directory| self.object(&directory.join(name)))
+                .map(|found| (found, rule))
         };
         if let Some(found) = within(&self.rpath_directories(chain), Rule::Rpath) {
             return Some(found);
@@ -92,10 +95,8 @@ impl<'h> Searcher<'h> {
         if let Some(found) = within(&self.library_path, Rule::LibraryPath) {
             return Some(found);
         }
-        if let Some(runpath) = &requester.runpath {
-            if let Some(found) = within(&self.directories(runpath, requester), Rule::Runpath) {
-                return Some(found);
-            }
+        if let Some(found) = within(&self.runpath_directories(requester), Rule::Runpath) {
+            return Some(found);
         }
         let is_default = |path: &Path| self.defaults.iter().any(|default| path.starts_with(default));
         let cached = self.cache.get(name).filter(|path| !(requester.no_defaults && is_default(path)));
@@ -161,7 +162,10 @@ impl<'h> Searcher<'h> {
             let tokens: [(&[u8], &[u8]); 3] =
                 [(b"ORIGIN", origin), (b"LIB", self.lib.as_bytes()), (b"PLATFORM", platform)];
             let token = tokens.iter().find_map(|(name, value)| {
-                let braced = rest.strip_prefix(b"{").and_then(|r| r.strip_prefix(*name)).and_then(|r| r.strip_prefix(b"}"));
+                let braced = rest
+                    .strip_prefix(b"{")
+                    .and_then(|r| r.strip_prefix(*name))
+                    .and_then(|r| r.strip_prefix(b"}"));
                 braced.or_else(|| rest.strip_prefix(*name)).map(|after| (after, value))
             });
             match token {

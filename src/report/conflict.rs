@@ -18,7 +18,8 @@ pub fn conflict(conflict: &Conflict, target: &Target, style: Style) -> String {
 }
 
 fn unmet(unmet: &Unmet, target: &Target, style: Style) -> String {
-    let askers: BTreeSet<String> = unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
+    let askers: BTreeSet<String> =
+        unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
     let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
     let family = words::family(&unmet.family);
     let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
@@ -61,7 +62,8 @@ fn rule(rule: Before) -> &'static str {
 
 /// The files that say so: those with versions first, since they decide.
 fn sources(requirements: &[Requirement]) -> String {
-    let decides = |requirement: &&Requirement| matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_));
+    let decides =
+        |requirement: &&Requirement| matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_));
     let deciding = requirements.iter().filter(decides);
     let naming = requirements.iter().filter(|requirement| matches!(requirement.want, Want::Name(_)));
     let mut sources: Vec<String> = Vec::new();

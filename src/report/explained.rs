@@ -31,7 +31,9 @@ pub fn explained(
             text.push_str(&picks(plan, target, verbosity, style));
             text.push_str(&environment(plan, diff, style));
         }
-        Outcome::Conflict(conflict) => text.push_str(&format!("\n{}", super::conflict(conflict, target, style))),
+        Outcome::Conflict(conflict) => {
+            text.push_str(&format!("\n{}", super::conflict(conflict, target, style)));
+        }
     }
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
@@ -48,7 +50,8 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
     }
     match outcome {
         Outcome::Nothing { absent } => {
-            let why = if absent.is_empty() { "needs no NVIDIA library" } else { "finds no NVIDIA library here" };
+            let why =
+                if absent.is_empty() { "needs no NVIDIA library" } else { "finds no NVIDIA library here" };
             text.push_str(&format!("cudarun: `{program}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
         }
@@ -56,13 +59,17 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
             let packages: Vec<String> = target.packages.iter().map(package_name).collect();
             let what = if packages.is_empty() { format!("`{program}`") } else { words::list(&packages) };
             text.push_str(&format!("cudarun: for {what}\n"));
-            let rows: Vec<Vec<String>> = plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
+            let rows: Vec<Vec<String>> =
+                plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
             text.push_str(&columns("  ", &rows));
             for (element, why) in words::removals(plan) {
                 text.push_str(&format!("  without {element}: {why}\n"));
             }
             if !plan.tombstones.is_empty() {
-                text.push_str(&format!("  stopped from coming from elsewhere: {}\n", plan.tombstones.join(", ")));
+                text.push_str(&format!(
+                    "  stopped from coming from elsewhere: {}\n",
+                    plan.tombstones.join(", ")
+                ));
             }
             if verbosity > 1 {
                 text.push_str(&rejections(&plan.rejected, target, verbosity, style));
@@ -106,13 +113,15 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     match &inventory.driver {
         Some(driver) => {
             let cuda = driver.cuda.map(|cuda| format!(", up to CUDA {cuda} in full")).unwrap_or_default();
-            let reach = if inventory.devices.is_empty() { ", but no GPU can be reached from here" } else { "" };
+            let reach =
+                if inventory.devices.is_empty() { ", but no GPU can be reached from here" } else { "" };
             rows.push(vec![style.strong("driver"), format!("{}{cuda}{reach}", driver.version)]);
         }
         None => rows.push(vec![style.strong("driver"), "none".to_owned()]),
     }
     for gpu in &inventory.gpus {
-        let capability = gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
+        let capability =
+            gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
         rows.push(vec![style.strong("gpu"), gpu.model.clone(), capability]);
     }
     columns("", &rows)
@@ -150,7 +159,11 @@ fn needs(target: &Target, style: Style) -> String {
             rows.push(vec![words::family(family).to_owned(), needs, style.dim(&words::written_in(by))]);
         }
     }
-    if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows)) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows))
+    }
 }
 
 fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
@@ -189,8 +202,11 @@ fn rejection_row(rejection: &Rejection, target: &Target, style: Style) -> Vec<St
 }
 
 fn rejections(rejected: &[Rejection], target: &Target, verbosity: u8, style: Style) -> String {
-    let rows: Vec<Vec<String>> =
-        rejected.iter().filter(|r| is_of_interest(r, verbosity)).map(|r| rejection_row(r, target, style)).collect();
+    let rows: Vec<Vec<String>> = rejected
+        .iter()
+        .filter(|r| is_of_interest(r, verbosity))
+        .map(|r| rejection_row(r, target, style))
+        .collect();
     columns("  ", &rows)
 }
 
@@ -205,7 +221,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         .0
         .iter()
         .map(|change| {
-            let value = change.value.as_ref().map_or_else(|| "(unset)".to_owned(), |value| show(value));
+            let value = change.value.as_ref().map_or_else(|| "(unset)".to_owned(), show);
             vec![show(&change.name), value]
         })
         .collect();

@@ -17,14 +17,22 @@ const SCHEMA: u32 = 1;
 /// `list`
 pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
     let mut object = value(inventory);
-    if let (Some(copies), false) = (object.get_mut("copies").and_then(Value::as_array_mut), families.is_empty()) {
+    if let (Some(copies), false) =
+        (object.get_mut("copies").and_then(Value::as_array_mut), families.is_empty())
+    {
         copies.retain(|copy| families.iter().any(|family| copy["family"] == *family));
     }
     finish(object)
 }
 
 /// `explain`
-pub fn explanation(target: &Target, inventory: &Inventory, outcome: &Outcome, diff: &Diff, view: Option<&str>) -> String {
+pub fn explanation(
+    target: &Target,
+    inventory: &Inventory,
+    outcome: &Outcome,
+    diff: &Diff,
+    view: Option<&str>,
+) -> String {
     let mut object = json!({
         "target": target,
         "driver": inventory.driver,
@@ -72,7 +80,8 @@ fn plan(plan: &Plan) -> Value {
         .iter()
         .map(|pick| {
             let others = plan.rejected.iter().filter(|rejection| rejection.copy.family == pick.copy.family);
-            let mut candidates = vec![candidate(&Summary::of(&pick.copy), true, words::decided_by(pick.decided_by))];
+            let mut candidates =
+                vec![candidate(&Summary::of(&pick.copy), true, words::decided_by(pick.decided_by))];
             candidates.extend(others.map(rejected));
             json!({
                 "family": pick.copy.family,
@@ -83,8 +92,10 @@ fn plan(plan: &Plan) -> Value {
             })
         })
         .collect();
-    let removed: Vec<Value> =
-        words::removals(plan).into_iter().map(|(element, why)| json!({ "element": element, "why": why })).collect();
+    let removed: Vec<Value> = words::removals(plan)
+        .into_iter()
+        .map(|(element, why)| json!({ "element": element, "why": why }))
+        .collect();
     json!({
         "families": families,
         "absent": plan.absent,

@@ -42,7 +42,8 @@ fn machine(inventory: &Inventory, style: Style) -> String {
         rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
     }
     for gpu in &inventory.gpus {
-        let capability = gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
+        let capability =
+            gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
         rows.push(vec![style.strong("gpu"), gpu.model.clone(), capability]);
     }
     if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
@@ -65,7 +66,9 @@ fn row(copy: &Copy, style: Style) -> Vec<String> {
 
 fn files(copy: &Copy, style: Style) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut say = |what: &str, text: String| rows.push(vec![String::new(), style.dim(what), String::new(), String::new(), style.dim(&text)]);
+    let mut say = |what: &str, text: String| {
+        rows.push(vec![String::new(), style.dim(what), String::new(), String::new(), style.dim(&text)]);
+    };
     if let Some(package) = &copy.package {
         say("package", package.clone());
     }

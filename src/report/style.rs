@@ -12,7 +12,12 @@ pub struct Style {
 
 impl Style {
     /// `auto` is colour on a terminal, unless `NO_COLOR` is set to something or the terminal is dumb.
-    pub fn new(choice: ColorChoice, is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Style {
+    pub fn new(
+        choice: ColorChoice,
+        is_terminal: bool,
+        no_color: Option<&OsStr>,
+        term: Option<&OsStr>,
+    ) -> Style {
         let color = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -55,7 +60,9 @@ impl Style {
 /// Rows in columns, two blanks between, the last column ragged. A prefix stands before each row.
 pub(super) fn columns(prefix: &str, rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| visible_width(cell)).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| visible_width(cell)).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();
     for row in rows {

@@ -28,7 +28,10 @@ pub fn verdict(verdict: &Verdict, style: Style) -> String {
             let mut text = table(steps);
             if let Some(device) = &finding.device {
                 let capability = finding.capability.as_deref().unwrap_or("?");
-                text.push_str(&format!("GPU {}, compute capability {capability}\n", escape(device.as_bytes())));
+                text.push_str(&format!(
+                    "GPU {}, compute capability {capability}\n",
+                    escape(device.as_bytes())
+                ));
             }
             if let Some(cuda) = finding.driver_cuda.and_then(|number| u32::try_from(number).ok()) {
                 text.push_str(&format!("driver for CUDA up to {}\n", CudaVersion::from_number(cuda)));
@@ -42,7 +45,11 @@ pub fn verdict(verdict: &Verdict, style: Style) -> String {
             text
         }
         Verdict::Failed { steps, failure } => {
-            let mut text = format!("{} the picked set failed its proof: {}\n", style.error("error:"), self::failure(failure));
+            let mut text = format!(
+                "{} the picked set failed its proof: {}\n",
+                style.error("error:"),
+                self::failure(failure)
+            );
             if let Some(advice) = advice(failure) {
                 text.push_str(&format!("\n{} {advice}\n", style.hint("hint:")));
             }
@@ -55,8 +62,10 @@ pub fn verdict(verdict: &Verdict, style: Style) -> String {
 }
 
 fn table(steps: &[crate::verify::Taken]) -> String {
-    let rows: Vec<Vec<String>> =
-        steps.iter().map(|taken| vec![step(taken.step).to_owned(), format!("{:.1} ms", taken.milliseconds)]).collect();
+    let rows: Vec<Vec<String>> = steps
+        .iter()
+        .map(|taken| vec![step(taken.step).to_owned(), format!("{:.1} ms", taken.milliseconds)])
+        .collect();
     columns("  ", &rows)
 }
 
@@ -86,7 +95,9 @@ fn skip(why: Skip) -> &'static str {
 }
 
 fn failure(failure: &Failure) -> String {
-    let at = |at: &Option<Step>| at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", step(at)));
+    let at = |at: &Option<Step>| {
+        at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", step(at)))
+    };
     let said = |words: &Option<String>| {
         words.as_ref().map(|words| format!("; it said: {}", escape(words.as_bytes()))).unwrap_or_default()
     };
@@ -95,19 +106,25 @@ fn failure(failure: &Failure) -> String {
             format!("{} does not load: {}", escape(name.as_bytes()), escape(message.as_bytes()))
         }
         Failure::Status { call, code, name, message, .. } => {
-            let name = name.as_ref().map(|name| format!(" ({})", escape(name.as_bytes()))).unwrap_or_default();
-            let message = message.as_ref().map(|text| format!(": {}", escape(text.as_bytes()))).unwrap_or_default();
+            let name =
+                name.as_ref().map(|name| format!(" ({})", escape(name.as_bytes()))).unwrap_or_default();
+            let message =
+                message.as_ref().map(|text| format!(": {}", escape(text.as_bytes()))).unwrap_or_default();
             format!("{call} answered {code}{name}{message}")
         }
-        Failure::WrongNumbers { largest_error, at } => {
-            format!("the convolution came out wrong: off by {largest_error:e} at element {at}")
+        Failure::WrongNumbers { largest_error: Some(error), at } => {
+            format!("the convolution came out wrong: off by {error:e} at element {at}")
+        }
+        Failure::WrongNumbers { largest_error: None, at } => {
+            format!("the convolution came out wrong: element {at} is no number")
         }
         Failure::Foreign { files } => {
             let files: Vec<String> = files.iter().map(show).collect();
             format!("it mapped files that are not in the plan: {}", files.join(", "))
         }
         Failure::Signal { step, signal, last_words } => {
-            let name = nix::sys::signal::Signal::try_from(*signal).map_or("a signal", nix::sys::signal::Signal::as_str);
+            let name = nix::sys::signal::Signal::try_from(*signal)
+                .map_or("a signal", nix::sys::signal::Signal::as_str);
             format!("it was ended by {name} ({signal}) {}{}", at(step), said(last_words))
         }
         Failure::Exited { step, code, last_words } => {
@@ -121,12 +138,18 @@ fn failure(failure: &Failure) -> String {
 fn advice(failure: &Failure) -> Option<&'static str> {
     let Failure::Status { code, step, .. } = failure else { return None };
     match (step, code) {
-        (Step::CuInit, 803) => {
-            Some("the driver's user-space libraries are not those of the kernel's driver: cudarun list driver shows both")
+        (Step::CuInit, 803) => Some(
+            "the driver's user-space libraries are not those of the kernel's driver: cudarun list driver shows both",
+        ),
+        (Step::CuInit, 804) => {
+            Some("forward compatibility does not serve this GPU: take the compat directory away")
         }
-        (Step::CuInit, 804) => Some("forward compatibility does not serve this GPU: take the compat directory away"),
-        (Step::CuInit, 100) => Some("no GPU is visible: look at CUDA_VISIBLE_DEVICES and at the devices in /dev"),
-        (Step::CuInit, 999) => Some("the driver cannot be reached: try nvidia-smi, and look at the kernel's log"),
+        (Step::CuInit, 100) => {
+            Some("no GPU is visible: look at CUDA_VISIBLE_DEVICES and at the devices in /dev")
+        }
+        (Step::CuInit, 999) => {
+            Some("the driver cannot be reached: try nvidia-smi, and look at the kernel's log")
+        }
         (_, 2) => Some("the GPU is out of memory: nvidia-smi shows who uses it"),
         _ => None,
     }

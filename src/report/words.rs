@@ -1,8 +1,5 @@
 //! The wording of single facts: reasons, needs, problems, notes, errors, hints.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use super::Style;
 use crate::environment::Change;
 use crate::error::Error;
@@ -10,6 +7,9 @@ use crate::inventory::{Problem, Warning};
 use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The name that NVIDIA gives a family.
 pub(super) fn family(name: &str) -> &str {
@@ -40,9 +40,13 @@ pub(super) fn reason(reason: &Reason) -> String {
     match reason {
         Reason::OtherName { has: Some(has), .. } => format!("is {has}"),
         Reason::OtherName { asked, has: None } => format!("has no {asked}"),
-        Reason::TooOld { needed, by } => format!("older than {} that {by} was compiled for", needed.truncated(2)),
+        Reason::TooOld { needed, by } => {
+            format!("older than {} that {by} was compiled for", needed.truncated(2))
+        }
         Reason::OtherMajor { needed, by } => format!("{by} was compiled for {}", needed.truncated(2)),
-        Reason::NotThatVersion { needed, by } => format!("{by} brings a part of {needed} and needs the rest of it"),
+        Reason::NotThatVersion { needed, by } => {
+            format!("{by} brings a part of {needed} and needs the rest of it")
+        }
         Reason::VersionUnknown { by } => format!("its version is not known, and {by} needs a certain one"),
         Reason::LacksSymbols { count: 1, first, by } => format!("lacks `{first}`, which {by} imports"),
         Reason::LacksSymbols { count, first, by } => {
@@ -154,10 +158,15 @@ pub(super) fn version(version: Option<&crate::version::Version>) -> String {
 pub(super) fn problem(problem: &Problem) -> String {
     match problem {
         Problem::Missing { stems } => format!("incomplete: {} missing", list(stems)),
-        Problem::OtherVersionAmongTheRest { file, version } => format!("mixed: {} is {version}", escape(file.as_bytes())),
+        Problem::OtherVersionAmongTheRest { file, version } => {
+            format!("mixed: {} is {version}", escape(file.as_bytes()))
+        }
         Problem::PackageSaysOtherwise { package, version } => format!("its package {package} says {version}"),
         Problem::SizeIsNotRecorded { file, recorded } => {
-            format!("{} is not the file that its package installed ({recorded} bytes)", escape(file.as_bytes()))
+            format!(
+                "{} is not the file that its package installed ({recorded} bytes)",
+                escape(file.as_bytes())
+            )
         }
         Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
         Problem::WorldWritable { path } => format!("everybody can write to {}", show(path)),
@@ -195,7 +204,12 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
 pub(super) fn absent(absent: &Absent) -> String {
     let askers: Vec<String> = absent.asked_by.iter().map(|asker| title(&asker.name)).collect();
     let consequence = if absent.essential { "; without it the GPU is not used" } else { "" };
-    format!("no {} here: {} may ask for {}{consequence}", family(&absent.family), list(&askers), list(&absent.names))
+    format!(
+        "no {} here: {} may ask for {}{consequence}",
+        family(&absent.family),
+        list(&askers),
+        list(&absent.names)
+    )
 }
 
 /// `cudnn 9.1.0` with the family's proper name.
@@ -215,7 +229,9 @@ pub fn note(note: &Note, target: &Target) -> String {
             "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set; put cudarun inside: `{program} cudarun …`"
         ),
         Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
-        Note::ForeignLoader { loader } => format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader)),
+        Note::ForeignLoader { loader } => {
+            format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
+        }
         Note::ScriptNotRead { interpreter } => {
             format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
         }
@@ -245,14 +261,17 @@ pub fn hint(hint: &Hint) -> String {
 pub fn error(error: &Error) -> String {
     match error {
         Error::NotFound { name } => format!("`{}` was not found", show(name)),
-        Error::NotExecutable { path, why } => format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes())),
+        Error::NotExecutable { path, why } => {
+            format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes()))
+        }
         Error::Exec { path, error } => format!("`{}` cannot be run: {error}", show(path)),
         Error::NothingRunsUnderRoot { verb } => {
             format!("`{verb}` starts a program, and nothing is started under --root")
         }
         Error::RootUnusable { root, error } => format!("--root `{}` cannot be used: {error}", show(root)),
         Error::NoCache { tried } => {
-            let tried: Vec<String> = tried.iter().map(|(path, why)| format!("\n  {}  {why}", show(path))).collect();
+            let tried: Vec<String> =
+                tried.iter().map(|(path, why)| format!("\n  {}  {why}", show(path))).collect();
             format!("there is no place for the view that only you can write to{}", tried.concat())
         }
         Error::View { path, error } => format!("the view `{}` cannot be written: {error}", show(path)),
@@ -270,7 +289,9 @@ pub fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
 
 /// What was passed over while looking.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
-    let line = |warning: &Warning| format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), escape(warning.why.as_bytes()));
+    let line = |warning: &Warning| {
+        format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), escape(warning.why.as_bytes()))
+    };
     warnings.iter().map(line).collect()
 }
 
@@ -325,7 +346,10 @@ mod tests {
 
     #[test]
     fn near_verbs_are_offered() {
-        assert_eq!(did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(), "did you mean the verb `explain`?");
+        assert_eq!(
+            did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(),
+            "did you mean the verb `explain`?"
+        );
         assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
         assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
     }

@@ -81,10 +81,8 @@ pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Opt
 /// Whether two picks can be in one process: the rules for pairs, both ways.
 pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(), Reason> {
     let share_asker = a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
-    if let (true, Some(has), Some(needed)) = (share_asker, a.1.cuda, b.1.cuda) {
-        if has != needed {
-            return Err(Reason::OtherCuda { has, needed, by: b.1.title() });
-        }
+    if let Some((has, needed)) = a.1.cuda.zip(b.1.cuda).filter(|(has, needed)| share_asker && has != needed) {
+        return Err(Reason::OtherCuda { has, needed, by: b.1.title() });
     }
     if let Some(reason) = driver_floor(a.1, b.1).or_else(|| driver_floor(b.1, a.1)) {
         return Err(reason);
@@ -113,7 +111,9 @@ fn version(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
             Want::AtLeast(needed) => match has() {
                 Err(reason) => Some(reason),
                 Ok(version) if version.serves_builds_of(&needed) => None,
-                Ok(version) if version.major() == needed.major() => Some(Reason::TooOld { needed, by: by.clone() }),
+                Ok(version) if version.major() == needed.major() => {
+                    Some(Reason::TooOld { needed, by: by.clone() })
+                }
                 Ok(_) => Some(Reason::OtherMajor { needed, by: by.clone() }),
             },
             Want::Exactly(needed) => match has() {
@@ -168,14 +168,18 @@ fn intact(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
 }
 
 fn renamed(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
-    let is_plain = |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
+    let is_plain =
+        |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
     (copy.origin == Origin::Bundled && !copy.files.iter().any(is_plain)).then_some(Reason::Renamed)
 }
 
 /// Built for the CUDA major that its asker was built for.
 fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
     let has = copy.cuda?;
-    let other = slot.requirements.iter().find(|r| asked_name(r).is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
+    let other = slot
+        .requirements
+        .iter()
+        .find(|r| asked_name(r).is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
     Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
 }
 

@@ -34,13 +34,17 @@ fn forced_copy(requirements: &[Requirement], inventory: &Inventory) -> Option<Fo
 }
 
 fn hint(unmet: &[Unmet], target: &Target) -> Option<Hint> {
-    let reasons = || unmet.iter().flat_map(|missing| &missing.candidates).map(|candidate| deepest(&candidate.reason));
+    let reasons =
+        || unmet.iter().flat_map(|missing| &missing.candidates).map(|candidate| deepest(&candidate.reason));
     let floor = reasons().find_map(|reason| match reason {
         Reason::DriverTooOld { floor, .. } => Some(*floor),
         _ => None,
     });
     let fits_otherwise = |missing: &Unmet| {
-        missing.candidates.iter().any(|candidate| matches!(deepest(&candidate.reason), Reason::DriverTooOld { .. }))
+        missing
+            .candidates
+            .iter()
+            .any(|candidate| matches!(deepest(&candidate.reason), Reason::DriverTooOld { .. }))
     };
     if let Some(floor) = floor.filter(|_| unmet.iter().all(fits_otherwise)) {
         return Some(Hint::UpdateDriver { floor });
@@ -117,7 +121,10 @@ fn contradicting_packages(unmet: &[Unmet]) -> Vec<String> {
             _ => None,
         })
         .collect();
-    let guessed = unmet.iter().flat_map(|missing| &missing.requirements).filter(|r| r.by.standing != Standing::Imported);
+    let guessed = unmet
+        .iter()
+        .flat_map(|missing| &missing.requirements)
+        .filter(|r| r.by.standing != Standing::Imported);
     packages.extend(guessed.map(|requirement| requirement.by.name.clone()));
     packages.sort();
     packages.dedup();

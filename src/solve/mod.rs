@@ -28,7 +28,9 @@ pub struct Policy {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The target asks for nothing that is here, or for nothing at all.
-    Nothing { absent: Vec<Absent> },
+    Nothing {
+        absent: Vec<Absent>,
+    },
     Plan(Plan),
     Conflict(Conflict),
 }
@@ -138,27 +140,72 @@ pub enum Criterion {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
     /// It has no file of that name: another SONAME.
-    OtherName { asked: String, has: Option<String> },
-    TooOld { needed: Version, by: String },
-    OtherMajor { needed: Version, by: String },
-    NotThatVersion { needed: Version, by: String },
-    VersionUnknown { by: String },
-    LacksSymbols { count: usize, first: String, by: String },
-    Incomplete { missing: Vec<String> },
-    Mixed { file: String, version: Version },
-    Truncated { file: String },
+    OtherName {
+        asked: String,
+        has: Option<String>,
+    },
+    TooOld {
+        needed: Version,
+        by: String,
+    },
+    OtherMajor {
+        needed: Version,
+        by: String,
+    },
+    NotThatVersion {
+        needed: Version,
+        by: String,
+    },
+    VersionUnknown {
+        by: String,
+    },
+    LacksSymbols {
+        count: usize,
+        first: String,
+        by: String,
+    },
+    Incomplete {
+        missing: Vec<String>,
+    },
+    Mixed {
+        file: String,
+        version: Version,
+    },
+    Truncated {
+        file: String,
+    },
     Writable {
         #[serde(serialize_with = "text::path")]
         path: PathBuf,
     },
-    OtherCuda { has: u32, needed: u32, by: String },
-    DriverTooOld { cuda: u32, floor: DriverVersion, driver: DriverVersion },
+    OtherCuda {
+        has: u32,
+        needed: u32,
+        by: String,
+    },
+    DriverTooOld {
+        cuda: u32,
+        floor: DriverVersion,
+        driver: DriverVersion,
+    },
     Stub,
-    NotTheKernelsDriver { kernel: DriverVersion },
-    CompatNotNewer { kernel: DriverVersion },
-    CompatOtherBranch { kernel: DriverVersion, branches: Vec<u32> },
-    KnownBad { why: String },
-    NeedsGlibc { needed: Version, has: Version },
+    NotTheKernelsDriver {
+        kernel: DriverVersion,
+    },
+    CompatNotNewer {
+        kernel: DriverVersion,
+    },
+    CompatOtherBranch {
+        kernel: DriverVersion,
+        branches: Vec<u32>,
+    },
+    KnownBad {
+        why: String,
+    },
+    NeedsGlibc {
+        needed: Version,
+        has: Version,
+    },
     /// A requester's own search path comes before anything that we can set.
     LoaderTakesAnother {
         #[serde(serialize_with = "text::path")]
@@ -167,12 +214,19 @@ pub enum Reason {
     },
     /// Renamed by auditwheel: only its own package finds it.
     Renamed,
-    Clash { with: String, why: Box<Reason> },
-    NeedsAbsent { name: String },
+    Clash {
+        with: String,
+        why: Box<Reason>,
+    },
+    NeedsAbsent {
+        name: String,
+    },
     /// With it, another family could not be filled.
     DeadEnd,
     /// It would do; this criterion decided for another.
-    LessPreferred { criterion: Criterion },
+    LessPreferred {
+        criterion: Criterion,
+    },
 }
 
 /// No set is possible.
@@ -203,12 +257,20 @@ pub struct ForcedCopy {
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
     /// Requirements in pip's own grammar.
-    Pip { requirements: Vec<String> },
-    Apt { packages: Vec<String> },
-    UpdateDriver { floor: DriverVersion },
+    Pip {
+        requirements: Vec<String>,
+    },
+    Apt {
+        packages: Vec<String>,
+    },
+    UpdateDriver {
+        floor: DriverVersion,
+    },
     InstallDriver,
     /// The packages that count contradict each other.
-    NamePackages { packages: Vec<String> },
+    NamePackages {
+        packages: Vec<String>,
+    },
 }
 
 /// Decides.

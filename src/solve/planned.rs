@@ -22,11 +22,16 @@ pub(super) fn plan(
         .search
         .library_path
         .iter()
-        .map(|element| Kept { text: element.text.clone(), removed: removal(element, driver, inventory, policy) })
+        .map(|element| Kept {
+            text: element.text.clone(),
+            removed: removal(element, driver, inventory, policy),
+        })
         .collect();
     let driver_in_view = driver.is_some_and(|driver| {
         let asked = driver_names(&solution, target);
-        asked.iter().any(|name| !given(name, &library_path, inventory).is_some_and(|file| driver.has_file(file)))
+        asked
+            .iter()
+            .any(|name| !given(name, &library_path, inventory).is_some_and(|file| driver.has_file(file)))
     });
     let preload = inventory.search.preload.iter().map(|preload| {
         let is_picked = |file: FileId| solution.filled.iter().any(|filled| filled.copy.has_file(file));
@@ -40,13 +45,22 @@ pub(super) fn plan(
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
         rejected.extend(relevant(&filled));
-        picks.push(Pick { copy: filled.copy.clone(), asked_by: askers(&filled), decided_by: filled.decided_by });
+        picks.push(Pick {
+            copy: filled.copy.clone(),
+            asked_by: askers(&filled),
+            decided_by: filled.decided_by,
+        });
     }
     Plan { picks, rejected, absent, tombstones, library_path, preload, driver_in_view }
 }
 
 /// Why an inherited element must go, if it must.
-fn removal(element: &Element, driver: Option<&Copy>, inventory: &Inventory, policy: &Policy) -> Option<Removal> {
+fn removal(
+    element: &Element,
+    driver: Option<&Copy>,
+    inventory: &Inventory,
+    policy: &Policy,
+) -> Option<Removal> {
     if element.text.is_empty() {
         return Some(Removal::Empty);
     }
@@ -59,7 +73,9 @@ fn removal(element: &Element, driver: Option<&Copy>, inventory: &Inventory, poli
         return Some(Removal::Stubs);
     }
     let kernel = inventory.driver.as_ref()?.version;
-    let file = inventory.file_in(directory, "libcuda.so.1").or_else(|| inventory.file_in(directory, "libcuda.so"))?;
+    let file = inventory
+        .file_in(directory, "libcuda.so.1")
+        .or_else(|| inventory.file_in(directory, "libcuda.so"))?;
     if driver.is_some_and(|driver| driver.has_file(file)) {
         return None;
     }
@@ -69,8 +85,10 @@ fn removal(element: &Element, driver: Option<&Copy>, inventory: &Inventory, poli
 
 /// What the loader takes for a name in the environment as planned, the view left out.
 fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<FileId> {
-    let kept = library_path.iter().zip(&inventory.search.library_path).filter(|(kept, _)| kept.removed.is_none());
-    let in_path = kept.filter_map(|(_, element)| element.directory.as_ref()).find_map(|d| inventory.file_in(d, name));
+    let kept =
+        library_path.iter().zip(&inventory.search.library_path).filter(|(kept, _)| kept.removed.is_none());
+    let in_path =
+        kept.filter_map(|(_, element)| element.directory.as_ref()).find_map(|d| inventory.file_in(d, name));
     in_path.or_else(|| inventory.file_by_default(name))
 }
 
@@ -82,7 +100,8 @@ fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
         family.map_or(&[][..], |family| family.opens_bare(filled.copy.soname.unwrap_or(0)))
     });
     let written = target.requirements.iter().filter_map(super::asked_name).map(str::to_owned);
-    let of_driver = |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
+    let of_driver =
+        |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
     names.extend(written.chain(opened.cloned()).filter(of_driver).filter(offered));
     names
@@ -101,7 +120,9 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
         let others = inventory.copies.iter().filter(|other| {
             other.family == copy.family && other.soname == copy.soname && other.origin != Origin::Bundled
         });
-        for member in others.flat_map(|other| &other.files).filter(|member| copy.member(&member.stem).is_none()) {
+        for member in
+            others.flat_map(|other| &other.files).filter(|member| copy.member(&member.stem).is_none())
+        {
             names.extend(member.view_names(copy.version));
         }
     }
@@ -110,7 +131,10 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
     }
     let linked = |name: &String| {
         target.requirements.iter().any(|r| r.need == Need::Linked && super::asked_name(r) == Some(name))
-            || solution.filled.iter().any(|filled| filled.copy.files.iter().any(|member| member.needed.contains(name)))
+            || solution
+                .filled
+                .iter()
+                .any(|filled| filled.copy.files.iter().any(|member| member.needed.contains(name)))
     };
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
     names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
@@ -137,7 +161,8 @@ pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
 }
 
 fn askers(filled: &Filled<'_>) -> Vec<Asker> {
-    let mut askers: Vec<Asker> = filled.slot.requirements.iter().map(|requirement| requirement.by.clone()).collect();
+    let mut askers: Vec<Asker> =
+        filled.slot.requirements.iter().map(|requirement| requirement.by.clone()).collect();
     askers.sort();
     askers.dedup_by(|a, b| a.name == b.name);
     askers

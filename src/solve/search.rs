@@ -85,17 +85,20 @@ impl<'a> Search<'a, '_> {
             next.push(Filled {
                 slot: slot.clone(),
                 copy: candidate.copy,
-                decided_by: others.first().map_or(only(*candidate), |other| self.deciding(&slot, *candidate, *other, &done)),
-                rejected: rejected.iter().cloned().chain(others.iter().map(|other| self.passed_over(&slot, *candidate, *other, &done))).collect(),
+                decided_by: others
+                    .first()
+                    .map_or(only(*candidate), |other| self.deciding(&slot, *candidate, *other, &done)),
+                rejected: rejected
+                    .iter()
+                    .cloned()
+                    .chain(others.iter().map(|other| self.passed_over(&slot, *candidate, *other, &done)))
+                    .collect(),
             });
             let queue = queue.iter().cloned().chain(derived).collect();
             if let Some(solution) = self.fill(next, queue) {
                 return Some(solution);
             }
-            rejected.push(Rejection {
-                copy: Summary::of(candidate.copy),
-                reason: Reason::DeadEnd,
-            });
+            rejected.push(Rejection { copy: Summary::of(candidate.copy), reason: Reason::DeadEnd });
         }
         self.give_up(slot, rejected, done, queue)
     }
@@ -111,9 +114,10 @@ impl<'a> Search<'a, '_> {
         slot.rejected = rejected;
         if slot.strictness <= Strictness::Try {
             let mut solution = self.fill(done, queue)?;
-            match slot.is_unfit_for_blocking() {
-                true => solution.blocked.push(slot),
-                false => solution.absent.extend(slot.absent()),
+            if slot.must_be_blocked() {
+                solution.blocked.push(slot);
+            } else {
+                solution.absent.extend(slot.absent());
             }
             return Some(solution);
         }
@@ -159,14 +163,18 @@ impl<'a> Search<'a, '_> {
                 continue;
             }
             let covers = |copy: &Copy| copy.family == family.name && copy.offers(&name);
-            let waiting = |slot: &&Slot<'_>| slot.family.name == family.name && slot.candidates.iter().any(|c| covers(c.copy));
+            let waiting = |slot: &&Slot<'_>| {
+                slot.family.name == family.name && slot.candidates.iter().any(|c| covers(c.copy))
+            };
             if done.iter().any(|filled| covers(filled.copy))
                 || queue.iter().any(|slot| waiting(&slot))
                 || derived.iter().any(|slot| waiting(&slot))
             {
                 continue;
             }
-            let Some(mut wanted) = Slot::asked_by_copy(&name, copy, &slot.askers, strictness) else { continue };
+            let Some(mut wanted) = Slot::asked_by_copy(&name, copy, &slot.askers, strictness) else {
+                continue;
+            };
             wanted.fill(self.inventory, self.target);
             if wanted.candidates.is_empty() && strictness == Strictness::Must {
                 return Err(name);
@@ -182,19 +190,33 @@ impl<'a> Search<'a, '_> {
         (columns, candidate.copy.directory.clone())
     }
 
-    fn columns(&self, slot: &Slot<'a>, candidate: Candidate<'a>, done: &[Filled<'a>]) -> [(Criterion, std::cmp::Reverse<i64>); 6] {
+    fn columns(
+        &self,
+        slot: &Slot<'a>,
+        candidate: Candidate<'a>,
+        done: &[Filled<'a>],
+    ) -> [(Criterion, std::cmp::Reverse<i64>); 6] {
         let copy = candidate.copy;
         let recorded = self.recorded(slot);
         let score = |yes: bool| i64::from(yes);
         let version = copy.version.unwrap_or_default();
         let newest = i64::from(version.major()) << 48
-            | version.numbers().iter().skip(1).zip([32, 16, 0]).map(|(part, shift)| i64::from(*part) << shift).sum::<i64>();
+            | version
+                .numbers()
+                .iter()
+                .skip(1)
+                .zip([32, 16, 0])
+                .map(|(part, shift)| i64::from(*part) << shift)
+                .sum::<i64>();
         [
             (Criterion::LoaderTakesIt, score(candidate.is_forced || self.is_given(slot, copy))),
             (Criterion::CameWithTarget, score(self.came_with_target(copy))),
             (Criterion::Neighbours, neighbours(copy, done)),
             (Criterion::Recorded, score(recorded.is_some_and(|recorded| version.agrees_with(&recorded)))),
-            (Criterion::NearestNewer, recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 })),
+            (
+                Criterion::NearestNewer,
+                recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 }),
+            ),
             (Criterion::Newest, newest),
         ]
         .map(|(criterion, score)| (criterion, std::cmp::Reverse(score)))
@@ -207,23 +229,38 @@ impl<'a> Search<'a, '_> {
     }
 
     fn came_with_target(&self, copy: &Copy) -> bool {
-        let in_site = |directory: &Path| self.target.site_packages.iter().any(|site| directory.starts_with(site));
-        copy.directories().any(|directory| in_site(directory) || self.target.own_directories.contains(directory))
+        let in_site =
+            |directory: &Path| self.target.site_packages.iter().any(|site| directory.starts_with(site));
+        copy.directories()
+            .any(|directory| in_site(directory) || self.target.own_directories.contains(directory))
     }
 
     /// The version that upstream tested with.
     fn recorded(&self, slot: &Slot<'_>) -> Option<Version> {
-        let wants = self.target.requirements.iter().filter(|requirement| requirement.family == slot.family.name);
+        let wants =
+            self.target.requirements.iter().filter(|requirement| requirement.family == slot.family.name);
         wants.filter_map(|r| if let Want::Recorded(version) = r.want { Some(version) } else { None }).max()
     }
 
     /// The first column in which two candidates differ.
-    fn deciding(&self, slot: &Slot<'a>, better: Candidate<'a>, other: Candidate<'a>, done: &[Filled<'a>]) -> Criterion {
+    fn deciding(
+        &self,
+        slot: &Slot<'a>,
+        better: Candidate<'a>,
+        other: Candidate<'a>,
+        done: &[Filled<'a>],
+    ) -> Criterion {
         let (better, other) = (self.columns(slot, better, done), self.columns(slot, other, done));
         better.iter().zip(&other).find(|(a, b)| a != b).map_or(Criterion::Path, |(column, _)| column.0)
     }
 
-    fn passed_over(&self, slot: &Slot<'a>, picked: Candidate<'a>, other: Candidate<'a>, done: &[Filled<'a>]) -> Rejection {
+    fn passed_over(
+        &self,
+        slot: &Slot<'a>,
+        picked: Candidate<'a>,
+        other: Candidate<'a>,
+        done: &[Filled<'a>],
+    ) -> Rejection {
         let criterion = self.deciding(slot, picked, other, done);
         Rejection { copy: Summary::of(other.copy), reason: Reason::LessPreferred { criterion } }
     }
@@ -231,7 +268,7 @@ impl<'a> Search<'a, '_> {
 
 impl Slot<'_> {
     /// Whether a copy is here that would be taken and must not be.
-    fn is_unfit_for_blocking(&self) -> bool {
+    fn must_be_blocked(&self) -> bool {
         self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason))
     }
 }

@@ -38,7 +38,10 @@ pub(super) enum Strictness {
 
 /// The slots that the target itself asks for, candidates judged one by one, and what is asked for and
 /// nowhere; or, when some cannot be filled, all of those.
-pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<(Vec<Slot<'a>>, Vec<Absent>), Vec<Unmet>> {
+pub(super) fn of<'a>(
+    inventory: &'a Inventory,
+    target: &Target,
+) -> Result<(Vec<Slot<'a>>, Vec<Absent>), Vec<Unmet>> {
     let mut slots = group(inventory, target);
     let (mut absent, mut unmet) = (Vec::new(), Vec::new());
     slots.retain_mut(|slot| {
@@ -62,8 +65,11 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     let mut unkeyed = Vec::new();
     // Without a GPU to reach, the driver's libraries are not ours to choose.
     let has_gpu = inventory.has_gpu();
-    for requirement in target.requirements.iter().filter(|requirement| has_gpu || requirement.family != "driver") {
-        let Some(position) = catalog().families.iter().position(|family| family.name == requirement.family) else {
+    for requirement in
+        target.requirements.iter().filter(|requirement| has_gpu || requirement.family != "driver")
+    {
+        let Some(position) = catalog().families.iter().position(|family| family.name == requirement.family)
+        else {
             continue;
         };
         let family = &catalog().families[position];
@@ -80,8 +86,11 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     for (position, requirement) in unkeyed {
         let of_family = |key: &(usize, Option<u32>)| key.0 == position;
         let keys: Vec<_> = by_key.keys().copied().filter(of_family).collect();
-        let same: Vec<_> =
-            keys.iter().filter(|key| by_key[*key].iter().any(|r| r.by.name == requirement.by.name)).copied().collect();
+        let same: Vec<_> = keys
+            .iter()
+            .filter(|key| by_key[*key].iter().any(|r| r.by.name == requirement.by.name))
+            .copied()
+            .collect();
         let goes_with = if same.is_empty() { keys } else { same };
         if goes_with.is_empty() && asked_name(&requirement).is_some() {
             by_key.entry((position, None)).or_default().push(requirement);
@@ -94,9 +103,12 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     if has_gpu {
         by_key.entry((0, None)).or_default();
     }
-    let wished = by_key.into_iter().filter(|((position, _), wants)| *position == 0 || wants.iter().any(is_wish));
+    let wished =
+        by_key.into_iter().filter(|((position, _), wants)| *position == 0 || wants.iter().any(is_wish));
     let mut slots: Vec<(usize, Slot<'a>)> = wished
-        .map(|((position, soname), requirements)| (position, Slot::new(position, soname, requirements, inventory)))
+        .map(|((position, soname), requirements)| {
+            (position, Slot::new(position, soname, requirements, inventory))
+        })
         .collect();
     // The driver first, since all else depends on it; what is only tried last; the newer major first.
     slots.sort_by_key(|(position, slot)| {
@@ -122,9 +134,15 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
 }
 
 impl<'a> Slot<'a> {
-    fn new(position: usize, soname: Option<u32>, requirements: Vec<Requirement>, inventory: &Inventory) -> Slot<'a> {
+    fn new(
+        position: usize,
+        soname: Option<u32>,
+        requirements: Vec<Requirement>,
+        inventory: &Inventory,
+    ) -> Slot<'a> {
         let strictness = requirements.iter().filter(|r| is_wish(r)).map(|r| strictness(r, inventory)).max();
-        let mut askers: Vec<String> = requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
+        let mut askers: Vec<String> =
+            requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
         askers.sort();
         askers.dedup();
         Slot {
@@ -168,12 +186,22 @@ impl<'a> Slot<'a> {
         let mut askers = askers.to_vec();
         askers.push(copy.title());
         let requirements = vec![requirement];
-        Some(Slot { family, soname, requirements, strictness, askers, is_implied: false, candidates: Vec::new(), rejected: Vec::new() })
+        Some(Slot {
+            family,
+            soname,
+            requirements,
+            strictness,
+            askers,
+            is_implied: false,
+            candidates: Vec::new(),
+            rejected: Vec::new(),
+        })
     }
 
     /// Whether a copy is one that this slot could mean at all.
     pub(super) fn concerns(&self, copy: &Copy) -> bool {
-        copy.family == self.family.name && (self.soname.is_none() || copy.soname.is_none() || copy.soname == self.soname)
+        copy.family == self.family.name
+            && (self.soname.is_none() || copy.soname.is_none() || copy.soname == self.soname)
     }
 
     /// Judges every copy of the family by the rules that need no other pick.
@@ -191,7 +219,9 @@ impl<'a> Slot<'a> {
     pub(super) fn is_unfit(&self) -> bool {
         match self.strictness {
             Strictness::Must => true,
-            Strictness::Try | Strictness::Should => self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason)),
+            Strictness::Try | Strictness::Should => {
+                self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason))
+            }
             Strictness::May => false,
         }
     }
@@ -207,7 +237,8 @@ impl<'a> Slot<'a> {
 
     pub(super) fn absent(&self) -> Option<Absent> {
         let names: Vec<String> = self.names();
-        let mut asked_by: Vec<Asker> = self.requirements.iter().map(|requirement| requirement.by.clone()).collect();
+        let mut asked_by: Vec<Asker> =
+            self.requirements.iter().map(|requirement| requirement.by.clone()).collect();
         asked_by.sort();
         asked_by.dedup_by(|a, b| a.name == b.name);
         let essential = self.requirements.iter().any(|requirement| requirement.need == Need::Essential);

@@ -74,7 +74,12 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
         // Libraries of the system name many that they would use if they were there.
         if !is_system(&consumer.object.path) || consumer.object.path == real {
             let opened = names_in(host, &consumer.object);
-            target.requirements.extend(opened_names(&opened, &by, &First::rpath(&consumer.search_first), Need::Named));
+            target.requirements.extend(opened_names(
+                &opened,
+                &by,
+                &First::rpath(&consumer.search_first),
+                Need::Named,
+            ));
         }
     }
 }

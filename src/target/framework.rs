@@ -43,7 +43,10 @@ pub(super) fn expand(host: &Host, site: &Path, pattern: &str) -> Vec<PathBuf> {
             let matching = |directory: &PathBuf| {
                 let entries = host.list(directory).unwrap_or_default();
                 let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
-                names.filter(|name| matches_pattern(component, name)).map(|name| directory.join(name)).collect::<Vec<_>>()
+                names
+                    .filter(|name| matches_pattern(component, name))
+                    .map(|name| directory.join(name))
+                    .collect::<Vec<_>>()
             };
             found.iter().flat_map(matching).collect()
         } else {
@@ -59,7 +62,12 @@ enum Answer {
     Version(Version),
 }
 
-fn read<T>(host: &Host, site: &Path, record: &Record, meaning: impl Fn(Answer) -> Option<T>) -> Option<Found<T>> {
+fn read<T>(
+    host: &Host,
+    site: &Path,
+    record: &Record,
+    meaning: impl Fn(Answer) -> Option<T>,
+) -> Option<Found<T>> {
     let (Record::Assignment { file, .. }
     | Record::Json { file, .. }
     | Record::Constants { file, .. }
@@ -118,7 +126,7 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
             by_callee.entry(next + i64::from(offset.cast_signed())).or_default().push(value);
         }
     }
-    let is_cuda = |number: &u32| (9000..20_000).contains(number) && number % 10 == 0;
+    let is_cuda = |number: &u32| (9000..20_000).contains(number) && number.is_multiple_of(10);
     by_callee.into_values().find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
 }
 
@@ -138,8 +146,11 @@ fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
                 let next = start + u64::try_from(at).ok()? + 8;
-                let pair = elf.data_at(next.wrapping_add_signed(i64::from(immediate(at + 4)?.cast_signed())))?;
-                let number = |from: usize| u32::try_from(u64::from_le_bytes(pair.get(from..from + 8)?.try_into().ok()?)).ok();
+                let pair =
+                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(at + 4)?.cast_signed())))?;
+                let number = |from: usize| {
+                    u32::try_from(u64::from_le_bytes(pair.get(from..from + 8)?.try_into().ok()?)).ok()
+                };
                 fields[0] = number(0);
                 fields[1] = number(8);
             }
@@ -164,7 +175,9 @@ mod tests {
             let next = i64::try_from(code.len()).unwrap() + 4;
             code.extend_from_slice(&i32::try_from(callee - next).unwrap().to_le_bytes());
         };
-        for (value, callee) in [(24, 900), (12090, 500), (90800, 500), (16, 900), (120_901, 500), (26, 500), (11401, 500)] {
+        for (value, callee) in
+            [(24, 900), (12090, 500), (90800, 500), (16, 900), (120_901, 500), (26, 500), (11401, 500)]
+        {
             call(value, callee);
         }
         assert_eq!(constants_in(&code).unwrap(), [12090, 90800, 120_901, 26, 11401]);

@@ -57,8 +57,14 @@ struct Reader<'a> {
 /// Reads what the command line runs and, from there, every local module that is imported.
 pub(super) fn trace(host: &Host, python: &Python, target: &mut Target) -> Imports {
     let line = &python.command_line;
-    let mut reader =
-        Reader { host, python, start: None, queue: VecDeque::new(), seen: BTreeSet::new(), found: Imports::default() };
+    let mut reader = Reader {
+        host,
+        python,
+        start: None,
+        queue: VecDeque::new(),
+        seen: BTreeSet::new(),
+        found: Imports::default(),
+    };
     match &line.run {
         Run::Code(code) => {
             reader.start_at(host.cwd.clone());
@@ -83,7 +89,8 @@ pub(super) fn trace(host: &Host, python: &Python, target: &mut Target) -> Import
             target.steps.push(super::Step { how: How::Module, to: PathBuf::from(module) });
             let place = Place { file: PathBuf::from("-m"), line: 1 };
             let module = module.to_string_lossy().into_owned();
-            let import = Import { module: format!("{module}.__main__"), level: 0, names: Vec::new(), line: 1 };
+            let import =
+                Import { module: format!("{module}.__main__"), level: 0, names: Vec::new(), line: 1 };
             reader.follow(&import, &place, None);
         }
         Run::Unknown => reader.found.is_open = true,
@@ -135,12 +142,15 @@ impl Reader<'_> {
 
     fn follow(&mut self, import: &Import, place: &Place, beside: Option<&Path>) {
         if import.level > 0 {
-            let Some(base) = beside.and_then(|directory| directory.ancestors().nth(import.level - 1)) else { return };
+            let Some(base) = beside.and_then(|directory| directory.ancestors().nth(import.level - 1)) else {
+                return;
+            };
             self.queue_module(base, import);
             return;
         }
         let Some(top) = import.module.split('.').next().filter(|top| !top.is_empty()) else { return };
-        let local = self.start.iter().chain(&self.python.path).find(|directory| self.stands_in(directory, top));
+        let local =
+            self.start.iter().chain(&self.python.path).find(|directory| self.stands_in(directory, top));
         if let Some(directory) = local.cloned() {
             self.queue_module(&directory, import);
             return;
@@ -176,7 +186,9 @@ impl Reader<'_> {
 
     /// Whether a directory holds a module of this name: a package, a file, an extension.
     fn stands_in(&self, directory: &Path, top: &str) -> bool {
-        if self.host.is_file(&directory.join(format!("{top}.py"))) || self.host.is_directory(&directory.join(top)) {
+        if self.host.is_file(&directory.join(format!("{top}.py")))
+            || self.host.is_directory(&directory.join(top))
+        {
             return true;
         }
         let is_extension = |name: &OsStr| {

@@ -18,9 +18,11 @@ use crate::version::{CudaVersion, Version};
 mod executable;
 mod framework;
 mod imports;
+mod installed;
 mod package;
 mod program;
 mod python;
+mod recorded;
 mod shim;
 
 pub use program::{locate, significant_arguments};
@@ -132,7 +134,10 @@ pub enum Before {
 impl First {
     /// Directories of a DT_RPATH.
     fn rpath(directories: &[PathBuf]) -> Vec<First> {
-        directories.iter().map(|directory| First { directory: directory.clone(), rule: Before::Rpath }).collect()
+        directories
+            .iter()
+            .map(|directory| First { directory: directory.clone(), rule: Before::Rpath })
+            .collect()
     }
 }
 
@@ -188,11 +193,21 @@ pub enum Note {
     /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
     ForeignMachine,
     /// Another C library, for which NVIDIA builds nothing.
-    ForeignLoader { #[serde(serialize_with = "text::path")] loader: PathBuf },
+    ForeignLoader {
+        #[serde(serialize_with = "text::path")]
+        loader: PathBuf,
+    },
     /// A script for an interpreter that is not looked into.
-    ScriptNotRead { #[serde(serialize_with = "text::path")] interpreter: PathBuf },
+    ScriptNotRead {
+        #[serde(serialize_with = "text::path")]
+        interpreter: PathBuf,
+    },
     /// A Python script or module that could not be read.
-    SourceNotRead { #[serde(serialize_with = "text::path")] file: PathBuf, why: String },
+    SourceNotRead {
+        #[serde(serialize_with = "text::path")]
+        file: PathBuf,
+        why: String,
+    },
     /// Python whose site-packages were not found.
     NoSitePackages,
 }
@@ -236,7 +251,9 @@ impl Target {
         let mut settled: Vec<Requirement> = Vec::new();
         for mut requirement in std::mem::take(&mut self.requirements) {
             let directories = requirement.search_first.iter().filter_map(|first| {
-                let real = real.entry(first.directory.clone()).or_insert_with(|| host.canonical(&first.directory).ok());
+                let real = real
+                    .entry(first.directory.clone())
+                    .or_insert_with(|| host.canonical(&first.directory).ok());
                 Some(First { directory: real.clone()?, rule: first.rule })
             });
             requirement.search_first = directories.collect();
@@ -265,7 +282,10 @@ impl Target {
         self.notes.iter().find(|note| {
             matches!(
                 note,
-                Note::Static | Note::SecureExecution { .. } | Note::ForeignMachine | Note::ForeignLoader { .. }
+                Note::Static
+                    | Note::SecureExecution { .. }
+                    | Note::ForeignMachine
+                    | Note::ForeignLoader { .. }
             )
         })
     }

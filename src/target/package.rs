@@ -1,35 +1,25 @@
 //! Which installed Python packages use a GPU, and what each asks for: from what its framework's profile
 //! says where to read, and for any package from its shared objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::executable::{self, Image, asker, linked, names_in, opened_names};
-use super::framework::{self, Found};
+use super::framework;
 use super::imports::{self, Imports};
+use super::installed::Installed;
 use super::python::Python;
-use super::{Asker, Before, First, Need, Note, Package, Requirement, Standing, Target, Want};
+use super::recorded::{self, Records};
+use super::{Asker, First, Need, Note, Package, Requirement, Standing, Target, Want};
 use crate::catalog::{Framework, catalog};
-use crate::formats::metadata::{self, Metadata};
+use crate::formats::metadata;
 use crate::formats::names;
 use crate::host::{Host, Kind};
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::Searcher;
-use crate::version::{CudaVersion, Version};
-
-/// What is installed in the target's site-packages, by normalised name.
-struct Installed {
-    distributions: BTreeMap<String, Distribution>,
-}
-
-struct Distribution {
-    site: PathBuf,
-    /// The `.dist-info` directory.
-    directory: PathBuf,
-    version: String,
-}
+use crate::version::Version;
 
 /// A package that may turn out to use a GPU.
 struct Candidate<'f> {
@@ -75,44 +65,6 @@ pub(super) fn read(
     reader.written_out(&imports, target);
 }
 
-impl Installed {
-    fn list(host: &Host, sites: &[PathBuf]) -> Installed {
-        let mut distributions = BTreeMap::new();
-        for site in sites {
-            for entry in host.list(site).unwrap_or_default() {
-                let Some(name) = entry.name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else { continue };
-                let Some((name, version)) = name.split_once('-') else { continue };
-                distributions.entry(metadata::normalised(name)).or_insert_with(|| Distribution {
-                    site: site.clone(),
-                    directory: site.join(&entry.name),
-                    version: version.to_owned(),
-                });
-            }
-        }
-        Installed { distributions }
-    }
-
-    fn metadata(&self, host: &Host, name: &str) -> Option<Metadata> {
-        let distribution = self.distributions.get(name)?;
-        host.read_text(&distribution.directory.join("METADATA")).ok().map(|text| metadata::metadata(&text))
-    }
-
-    /// Every distribution that this one brings along without being asked for an extra.
-    fn closure(&self, host: &Host, name: &str) -> BTreeSet<String> {
-        let mut seen = BTreeSet::from([name.to_owned()]);
-        let mut pending = vec![name.to_owned()];
-        while let Some(next) = pending.pop() {
-            let requires = self.metadata(host, &next).map(|metadata| metadata.requires).unwrap_or_default();
-            for required in requires.into_iter().filter(|required| !required.optional) {
-                if self.distributions.contains_key(&required.name) && seen.insert(required.name.clone()) {
-                    pending.push(required.name);
-                }
-            }
-        }
-        seen
-    }
-}
-
 struct PackageReader<'a> {
     host: &'a Host,
     searcher: &'a Searcher<'a>,
@@ -129,7 +81,9 @@ impl PackageReader<'_> {
             modules.entry(module.clone()).or_insert_with(|| place.describe());
             for distribution in self.installed.closure(self.host, &metadata::normalised(module)) {
                 let brought = distribution.replace('-', "_");
-                modules.entry(brought).or_insert_with(|| format!("{module}, imported by {}", place.describe()));
+                modules
+                    .entry(brought)
+                    .or_insert_with(|| format!("{module}, imported by {}", place.describe()));
             }
         }
         self.candidates(modules, Standing::Imported)
@@ -146,7 +100,8 @@ impl PackageReader<'_> {
         for site in &self.python.site_packages {
             for entry in self.host.list(site).unwrap_or_default() {
                 let Ok(name) = entry.name.into_string() else { continue };
-                let is_record = [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
+                let is_record =
+                    [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
                 let top = name.split('.').next().unwrap_or_default().to_owned();
                 if !is_record && !matches!(name.as_str(), "nvidia" | "__pycache__") && !top.is_empty() {
                     modules.insert(top, String::new());
@@ -177,8 +132,10 @@ impl PackageReader<'_> {
         imported_by: Option<String>,
     ) -> Option<Candidate<'static>> {
         let in_site = |site: &PathBuf| {
-            let directories = framework.packages.iter().flat_map(|pattern| framework::expand(self.host, site, pattern));
-            let present: Vec<PathBuf> = directories.filter(|directory| self.host.is_directory(directory)).collect();
+            let directories =
+                framework.packages.iter().flat_map(|pattern| framework::expand(self.host, site, pattern));
+            let present: Vec<PathBuf> =
+                directories.filter(|directory| self.host.is_directory(directory)).collect();
             (!present.is_empty()).then(|| (site.clone(), present))
         };
         let (site, directories) = self.python.site_packages.iter().find_map(in_site)?;
@@ -186,7 +143,12 @@ impl PackageReader<'_> {
         Some(Candidate { name, site, framework: Some(framework), directories, standing, imported_by })
     }
 
-    fn of_module(&self, module: &str, standing: Standing, imported_by: Option<String>) -> Option<Candidate<'static>> {
+    fn of_module(
+        &self,
+        module: &str,
+        standing: Standing,
+        imported_by: Option<String>,
+    ) -> Option<Candidate<'static>> {
         let site = self.python.site_packages.iter().find(|site| {
             self.host.is_directory(&site.join(module)) || !self.extensions(site, module).is_empty()
         })?;
@@ -206,14 +168,24 @@ impl PackageReader<'_> {
         let entries = self.host.list(site).unwrap_or_default();
         let is_it = |name: &OsStr| {
             let name = name.as_bytes();
-            name.strip_prefix(module.as_bytes()).is_some_and(|rest| rest.starts_with(b".")) && name.ends_with(b".so")
+            name.strip_prefix(module.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
+                && name.ends_with(b".so")
         };
-        entries.iter().filter(|entry| entry.kind != Kind::Directory && is_it(&entry.name)).map(|entry| site.join(&entry.name)).collect()
+        entries
+            .iter()
+            .filter(|entry| entry.kind != Kind::Directory && is_it(&entry.name))
+            .map(|entry| site.join(&entry.name))
+            .collect()
     }
 
     /// Those of the candidates that use a GPU, with what they ask for.
-    fn examine(&self, candidates: Vec<Candidate<'_>>, target: &mut Target) -> Vec<(Package, Vec<Requirement>)> {
-        let executable = self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
+    fn examine(
+        &self,
+        candidates: Vec<Candidate<'_>>,
+        target: &mut Target,
+    ) -> Vec<(Package, Vec<Requirement>)> {
+        let executable =
+            self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
         candidates
             .into_iter()
             .filter_map(|candidate| {
@@ -223,16 +195,20 @@ impl PackageReader<'_> {
                 }
                 // What the system's own libraries ask for is no need of this package.
                 let below = |consumer: &Consumer| consumer.object.path.starts_with(&candidate.site);
-                let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(below).filter(is_consumer).collect();
+                let consumers: Vec<Consumer> =
+                    walk.consumers.into_iter().filter(below).filter(is_consumer).collect();
                 let assessed = self.assess(&candidate, &consumers)?;
-                target.own_directories.extend(consumers.into_iter().flat_map(|consumer| consumer.search_later));
+                target
+                    .own_directories
+                    .extend(consumers.into_iter().flat_map(|consumer| consumer.search_later));
                 Some(assessed)
             })
             .collect()
     }
 
     fn objects(&self, candidate: &Candidate<'_>) -> Vec<PathBuf> {
-        let prune = |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
+        let prune =
+            |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
         let is_object = |path: &PathBuf| {
             let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
             memchr::memmem::find(name, b".so").is_some()
@@ -241,7 +217,11 @@ impl PackageReader<'_> {
         below.filter(is_object).chain(self.extensions(&candidate.site, &candidate.name)).collect()
     }
 
-    fn assess(&self, candidate: &Candidate<'_>, consumers: &[Consumer]) -> Option<(Package, Vec<Requirement>)> {
+    fn assess(
+        &self,
+        candidate: &Candidate<'_>,
+        consumers: &[Consumer],
+    ) -> Option<(Package, Vec<Requirement>)> {
         let profile = candidate.framework;
         let cuda = profile.and_then(|framework| framework::cuda(self.host, &candidate.site, framework));
         let distribution = self.distribution(candidate);
@@ -250,7 +230,12 @@ impl PackageReader<'_> {
             Some(version) => format!("{} {version}", candidate.name),
             None => candidate.name.clone(),
         };
-        let by = asker(&title, &candidate.directories[0], cuda.as_ref().map(|cuda| cuda.value.major), candidate.standing);
+        let by = asker(
+            &title,
+            &candidate.directories[0],
+            cuda.as_ref().map(|cuda| cuda.value.major),
+            candidate.standing,
+        );
 
         let mut requirements = Vec::new();
         for consumer in consumers {
@@ -260,22 +245,31 @@ impl PackageReader<'_> {
                 requirements.push(bundled);
             } else if profile.is_none() {
                 let opened = names_in(self.host, &consumer.object);
-                requirements.extend(opened_names(&opened, &by, &First::rpath(&consumer.search_first), Need::Named));
+                requirements.extend(opened_names(
+                    &opened,
+                    &by,
+                    &First::rpath(&consumer.search_first),
+                    Need::Named,
+                ));
             }
         }
+        let records = Records { host: self.host, installed: self.installed, site: &candidate.site, by: &by };
         if let Some(framework) = profile {
-            requirements.extend(self.recorded(framework, candidate, consumers, cuda.as_ref(), &by));
+            requirements.extend(records.of_profile(framework, consumers, cuda.as_ref()));
         }
-        if !requirements.iter().any(|requirement| matches!(requirement.want, Want::Name(_) | Want::Exactly(_))) {
+        if !requirements
+            .iter()
+            .any(|requirement| matches!(requirement.want, Want::Name(_) | Want::Exactly(_)))
+        {
             return None;
         }
         if let Some(distribution) = distribution {
-            requirements.extend(self.pins(distribution, &by));
+            requirements.extend(records.pins(distribution));
         }
-        if profile.is_some_and(|framework| loads_wheels(framework, version.as_deref())) {
-            let wheels: Vec<First> = self.wheel_directories(&candidate.site);
+        if let Some(framework) = profile {
+            let first = recorded::opened_by_path(self.host, &candidate.site, framework, version.as_deref());
             for requirement in requirements.iter_mut().filter(|r| matches!(r.want, Want::Name(_))) {
-                requirement.search_first.splice(0..0, wheels.iter().cloned());
+                requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
         if candidate.standing != Standing::Imported {
@@ -302,101 +296,14 @@ impl PackageReader<'_> {
         let own = metadata::normalised(&candidate.name);
         let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
         let names = names.iter().map(String::as_str).chain([own.as_str()]);
-        let found = names.filter_map(|name| self.installed.distributions.get_key_value(name)).next()?;
+        let found = names.into_iter().find_map(|name| self.installed.distributions.get_key_value(name))?;
         (found.1.site == candidate.site).then_some(found.0.as_str())
-    }
-
-    /// What a framework's profile says of it: floors, and names that stand nowhere in its files.
-    fn recorded(
-        &self,
-        framework: &Framework,
-        candidate: &Candidate<'_>,
-        consumers: &[Consumer],
-        cuda: Option<&Found<CudaVersion>>,
-        by: &Asker,
-    ) -> Vec<Requirement> {
-        let mut search_first: Vec<First> = Vec::new();
-        for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
-            if !search_first.contains(&first) {
-                search_first.push(first);
-            }
-        }
-        let mut found = Vec::new();
-        let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
-        for family in framework.floor.keys() {
-            let compiled = framework::floor(self.host, &candidate.site, framework, family);
-            let Some(floor) = compiled.or_else(|| self.lower_bound(framework, family)) else { continue };
-            floors.insert(family, floor.value);
-            found.push(Requirement {
-                family: family.clone(),
-                want: Want::AtLeast(floor.value),
-                need: Need::Used,
-                by: Asker { file: floor.file, ..by.clone() },
-                search_first: Vec::new(),
-            });
-        }
-        for stem in &framework.opens {
-            let Some(family) = catalog().families.iter().find(|family| family.has_member(stem)) else { continue };
-            let suffix = match floors.get(family.name.as_str()) {
-                Some(floor) if family.soname_is_version => Some(floor.major().to_string()),
-                _ => cuda.and_then(|cuda| family.suffix(cuda.value.major)).map(str::to_owned),
-            };
-            let need = if framework.essential.contains(stem) { Need::Essential } else { Need::Used };
-            let names = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
-            found.extend(opened_names(&names, by, &search_first, need));
-        }
-        found
-    }
-
-    /// Where a compiled-in version cannot be read, the oldest that the package's own metadata allows.
-    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Found<Version>> {
-        let family = catalog().family(family)?;
-        framework.distributions.iter().find_map(|distribution| {
-            let metadata = self.installed.metadata(self.host, distribution)?;
-            let value = metadata.requires.iter().filter(|r| family.is_wheel(&r.name)).find_map(metadata::Requires::lower_bound)?;
-            Some(Found { value, file: self.installed.distributions[distribution].directory.join("METADATA") })
-        })
-    }
-
-    /// The versions that upstream tested with: `==` in METADATA, through `cuda-toolkit[…]` if need be.
-    fn pins(&self, distribution: &str, by: &Asker) -> Vec<Requirement> {
-        let mut found = Vec::new();
-        let Some(metadata) = self.installed.metadata(self.host, distribution) else { return found };
-        let mut pin = |required: &metadata::Requires| {
-            let Some(family) = catalog().families.iter().find(|family| family.is_wheel(&required.name)) else { return };
-            if let Some(version) = required.pinned() {
-                let file = self.installed.distributions[distribution].directory.join("METADATA");
-                found.push(Requirement {
-                    family: family.name.clone(),
-                    want: Want::Recorded(version),
-                    need: Need::Used,
-                    by: Asker { file, ..by.clone() },
-                    search_first: Vec::new(),
-                });
-            }
-        };
-        for required in &metadata.requires {
-            pin(required);
-            if required.extras.is_empty() {
-                continue;
-            }
-            let through = self.installed.metadata(self.host, &required.name).unwrap_or_default();
-            let asked = |r: &&metadata::Requires| r.extra.as_ref().is_some_and(|extra| required.extras.contains(extra));
-            through.requires.iter().filter(asked).for_each(&mut pin);
-        }
-        found
-    }
-
-    fn wheel_directories(&self, site: &Path) -> Vec<First> {
-        let nvidia = site.join("nvidia");
-        let entries = self.host.list(&nvidia).unwrap_or_default();
-        let directories = entries.iter().map(|entry| nvidia.join(&entry.name).join("lib"));
-        directories.map(|directory| First { directory, rule: Before::AbsolutePath }).collect()
     }
 
     /// Library names in the program's own strings: it opens them itself.
     fn written_out(&self, imports: &Imports, target: &mut Target) {
-        let executable = self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
+        let executable =
+            self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
         let chain: Vec<_> = executable.into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
         for (name, place) in &imports.libraries {
@@ -427,14 +334,4 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
 fn is_consumer(consumer: &Consumer) -> bool {
     let name = consumer.object.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     !executable::is_library(name)
-}
-
-/// Whether this version opens the wheels beside it by absolute path, before anything else is asked.
-fn loads_wheels(framework: &Framework, version: Option<&str>) -> bool {
-    let Some(since) = framework.loads_wheels.as_ref().and_then(|since| since.parse::<Version>().ok()) else {
-        return false;
-    };
-    let numbers = |text: &str| text.split(|c: char| !(c.is_ascii_digit() || c == '.')).next().unwrap_or("").to_owned();
-    // What cannot be read is taken for new: the stricter answer.
-    version.and_then(|version| numbers(version).trim_end_matches('.').parse::<Version>().ok()).is_none_or(|v| v >= since)
 }

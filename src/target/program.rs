@@ -32,7 +32,9 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     let typed = Path::new(name);
     if name.as_bytes().contains(&b'/') {
         return match host.stat(typed) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(refused(typed, "permission denied")),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(refused(typed, "permission denied"))
+            }
             Err(_) => Err(Error::NotFound { name: typed.to_owned() }),
             Ok(stat) if stat.is_directory() => Err(refused(typed, "is a directory")),
             Ok(_) if !host.is_executable(typed) => Err(refused(typed, "permission denied")),
@@ -52,11 +54,7 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
 /// words alone, before any file: this is what a cached plan is found by.
 pub fn significant_arguments(program: &OsStr, arguments: &[OsString]) -> (usize, bool) {
     let name = Path::new(program).file_name().unwrap_or(program);
-    if python::is_name(name) {
-        (python::CommandLine::parse(arguments).consumed, true)
-    } else {
-        (0, false)
-    }
+    if python::is_name(name) { (python::CommandLine::parse(arguments).consumed, true) } else { (0, false) }
 }
 
 /// Follows links and `#!` lines from the program to an executable image.
@@ -137,7 +135,8 @@ fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
 
 /// Like a shell, tells what is not there from what is there and cannot be run.
 fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
-    let candidates = path.as_bytes().split(|byte| *byte == b':').map(|d| host.absolute(Path::new(OsStr::from_bytes(d))));
+    let candidates =
+        path.as_bytes().split(|byte| *byte == b':').map(|d| host.absolute(Path::new(OsStr::from_bytes(d))));
     let present = candidates.map(|directory| directory.join(name)).find(|file| host.is_file(file));
     match present {
         Some(file) => refused(&file, "permission denied"),
@@ -194,7 +193,11 @@ impl Sys for Door<'_> {
     }
 
     fn env_split_paths(&self, paths: &OsStr) -> Vec<PathBuf> {
-        paths.as_bytes().split(|byte| *byte == b':').map(|p| self.0.absolute(Path::new(OsStr::from_bytes(p)))).collect()
+        paths
+            .as_bytes()
+            .split(|byte| *byte == b':')
+            .map(|p| self.0.absolute(Path::new(OsStr::from_bytes(p))))
+            .collect()
     }
 
     fn env_path(&self) -> Option<OsString> {
@@ -218,7 +221,8 @@ impl Sys for Door<'_> {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<DoorEntry>>>> {
-        let entries: Vec<_> = self.0.list(path)?.into_iter().map(|entry| Ok(DoorEntry(path.join(entry.name)))).collect();
+        let entries: Vec<_> =
+            self.0.list(path)?.into_iter().map(|entry| Ok(DoorEntry(path.join(entry.name)))).collect();
         Ok(Box::new(entries.into_iter()))
     }
 
@@ -238,7 +242,10 @@ mod tests {
             Some((interpreter.to_str()?.to_owned(), argument.map(|a| a.into_string().unwrap())))
         };
         assert_eq!(read("#!/bin/sh\necho"), Some(("/bin/sh".into(), None)));
-        assert_eq!(read("#! /usr/bin/env  -S python3 -I \nx"), Some(("/usr/bin/env".into(), Some("-S python3 -I".into()))));
+        assert_eq!(
+            read("#! /usr/bin/env  -S python3 -I \nx"),
+            Some(("/usr/bin/env".into(), Some("-S python3 -I".into())))
+        );
         assert_eq!(read("#!\n"), None);
         assert_eq!(read("\x7fELF"), None);
         assert_eq!(read("#!/no/newline"), Some(("/no/newline".into(), None)));

@@ -51,7 +51,9 @@ pub(super) struct Python {
 pub(super) fn is_name(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b't' | b'w' | b'd')))
+    rest.is_some_and(|rest| {
+        rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b't' | b'w' | b'd'))
+    })
 }
 
 /// What is running, when it is Python.
@@ -62,8 +64,13 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
-    let mut python =
-        Python { command_line, standard: Vec::new(), path: Vec::new(), site_packages: Vec::new(), read_from: Vec::new() };
+    let mut python = Python {
+        command_line,
+        standard: Vec::new(),
+        path: Vec::new(),
+        site_packages: Vec::new(),
+        read_from: Vec::new(),
+    };
     python.find_directories(host, &running.executable, &real);
     Some(python)
 }
@@ -81,14 +88,9 @@ impl CommandLine {
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             parsed.consumed += 1;
-            let bytes = argument.as_bytes();
-            match bytes {
-                b"-" => return parsed,
-                b"--check-hash-based-pycs" => {
-                    parsed.consumed += usize::from(rest.next().is_some());
-                    continue;
-                }
-                [b'-', b'-', ..] => return parsed,
+            match argument.as_bytes() {
+                b"--check-hash-based-pycs" => parsed.consumed += usize::from(rest.next().is_some()),
+                b"-" | [b'-', b'-', ..] => return parsed,
                 [b'-', flags @ ..] => {
                     if parsed.short_flags(flags, &mut rest) {
                         return parsed;
@@ -149,7 +151,11 @@ impl CommandLine {
 impl Python {
     fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
         let variable = |name: &str| {
-            if self.command_line.ignores_environment { None } else { host.env.non_empty(name).map(OsStr::to_owned) }
+            if self.command_line.ignores_environment {
+                None
+            } else {
+                host.env.non_empty(name).map(OsStr::to_owned)
+            }
         };
         let path = variable("PYTHONPATH").unwrap_or_default();
         let user_off = self.command_line.no_user_site || variable("PYTHONNOUSERSITE").is_some();
@@ -165,7 +171,9 @@ impl Python {
         let environment = VirtualEnvironment::of(host, invoked);
         let base = match (&python_home, &environment) {
             (Some(home), _) => home.clone(),
-            (None, Some(environment)) if environment.home.is_some() => prefix_of(environment.home.as_deref(), real),
+            (None, Some(environment)) if environment.home.is_some() => {
+                prefix_of(environment.home.as_deref(), real)
+            }
             _ => prefix_of(real.parent(), real),
         };
         let version = environment
@@ -300,7 +308,10 @@ mod tests {
         assert_eq!(parse(&["-Ic", "import torch", "x"]).run, Run::Code("import torch".into()));
         assert!(parse(&["-Ic", "import torch"]).no_user_site);
         assert_eq!(parse(&["-cimport torch"]).run, Run::Code("import torch".into()));
-        assert_eq!(parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).run, Run::Module("pkg.mod".into()));
+        assert_eq!(
+            parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).run,
+            Run::Module("pkg.mod".into())
+        );
         assert_eq!(parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).consumed, 6);
         assert_eq!(parse(&["-Wignore", "x.py"]).run, Run::Script("x.py".into()));
         assert_eq!(parse(&["-"]).run, Run::Unknown);

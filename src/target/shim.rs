@@ -31,7 +31,11 @@ fn mentions_pyenv(host: &Host, file: &Path) -> bool {
 fn versions(host: &Host, root: &Path) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        lines.flat_map(|line| line.split([':', ' ', '\t'])).filter(|v| !v.is_empty()).map(str::to_owned).collect()
+        lines
+            .flat_map(|line| line.split([':', ' ', '\t']))
+            .filter(|v| !v.is_empty())
+            .map(str::to_owned)
+            .collect()
     };
     if let Some(given) = host.env.non_empty("PYENV_VERSION") {
         return split(&given.to_string_lossy());
@@ -39,7 +43,8 @@ fn versions(host: &Host, root: &Path) -> Vec<String> {
     let start = host.env.non_empty("PYENV_DIR").map_or_else(|| host.cwd.clone(), PathBuf::from);
     let local = start.ancestors().map(|directory| directory.join(".python-version"));
     let files = local.chain([root.join("version")]);
-    let chosen = files.filter_map(|file| host.read_text(&file).ok()).map(|text| split(&text)).find(|v| !v.is_empty());
+    let chosen =
+        files.filter_map(|file| host.read_text(&file).ok()).map(|text| split(&text)).find(|v| !v.is_empty());
     chosen.unwrap_or_else(|| vec!["system".to_owned()])
 }
 

@@ -4,9 +4,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use cudarc::driver::sys::CUdevice_attribute_enum::{
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+};
 use cudarc::driver::{DriverError, result as driver};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -48,7 +51,13 @@ pub fn main(host: &Host) -> u8 {
 
 /// The line to the parent; what libraries print on standard output goes to standard error instead.
 fn take_output() -> nix::Result<OwnedFd> {
-    let output = nix::unistd::dup(std::io::stdout().as_fd())?;
+    // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
+    let output = unsafe {
+        OwnedFd::from_raw_fd(nix::fcntl::fcntl(
+            std::io::stdout().as_fd(),
+            nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(3),
+        )?)
+    };
     nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;
     Ok(output)
 }
@@ -110,7 +119,8 @@ fn load(step: Step, name: &str) -> Result<Library, Failure> {
     unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
         step,
         name: name.to_owned(),
-        message: error.to_string(),
+        // The loader's own words are in the error's source.
+        message: std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
     })
 }
 
@@ -136,7 +146,8 @@ fn initialise(library: &Library) -> Result<Option<i32>, Failure> {
         if code != 0 {
             return Err(status("cuInit", code));
         }
-        let Ok(get_version) = library.get::<unsafe extern "C" fn(*mut i32) -> i32>("cuDriverGetVersion") else {
+        let Ok(get_version) = library.get::<unsafe extern "C" fn(*mut i32) -> i32>("cuDriverGetVersion")
+        else {
             return Ok(None);
         };
         let mut version = 0;
@@ -172,9 +183,6 @@ fn use_first_device(finding: &mut Finding) -> Result<(), Failure> {
     let attribute = |attribute| {
         // SAFETY: `device` is a device that the driver gave.
         unsafe { driver::device::get_attribute(device, attribute) }.ok()
-    };
-    use cudarc::driver::sys::CUdevice_attribute_enum::{
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
     };
     let major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     let minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -224,7 +232,10 @@ fn convolve(cudnn: &Cudnn, parent: &mut Parent) -> Result<f64, Failure> {
     parent.enter(Step::Compare);
     let (largest_error, at) = reference.largest_error(&result);
     if largest_error > TOLERANCE {
-        return Err(Failure::WrongNumbers { largest_error, at });
+        return Err(Failure::WrongNumbers {
+            largest_error: largest_error.is_finite().then_some(largest_error),
+            at,
+        });
     }
     Ok(largest_error)
 }

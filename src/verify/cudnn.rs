@@ -30,7 +30,8 @@ pub(super) struct Cudnn {
     /// The data type comes before the format here, and after it for a tensor.
     set_filter: unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int,
     create_convolution: unsafe extern "C" fn(*mut Descriptor) -> c_int,
-    set_convolution: unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int,
+    set_convolution:
+        unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int,
     workspace_size: unsafe extern "C" fn(
         Handle,
         Descriptor,
@@ -86,7 +87,9 @@ impl Cudnn {
             get_version: symbol!("cudnnGetVersion"),
             get_error_string: symbol!("cudnnGetErrorString"),
             // SAFETY: declared as `void (char*, size_t)` since 9.0, absent before.
-            get_last_error_string: unsafe { library.get("cudnnGetLastErrorString") }.ok().map(|symbol| *symbol),
+            get_last_error_string: unsafe { library.get("cudnnGetLastErrorString") }
+                .ok()
+                .map(|symbol| *symbol),
             create: symbol!("cudnnCreate"),
             destroy: symbol!("cudnnDestroy"),
             create_tensor: symbol!("cudnnCreateTensorDescriptor"),
@@ -124,7 +127,8 @@ impl Cudnn {
         buffers: &Buffers,
         allocate: impl FnOnce(usize) -> Result<u64, Refused>,
     ) -> Result<(), Refused> {
-        let [channels, side, filters, kernel] = [CHANNELS, SIDE, FILTERS, KERNEL].map(|n| c_int::try_from(n).unwrap_or(0));
+        let [channels, side, filters, kernel] =
+            [CHANNELS, SIDE, FILTERS, KERNEL].map(|n| c_int::try_from(n).unwrap_or(0));
         let [mut input, mut output, mut weights, mut convolution] = [ptr::null_mut(); 4];
         // SAFETY: each writes one pointer to a descriptor, which the calls after it are given.
         unsafe {

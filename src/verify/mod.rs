@@ -9,6 +9,10 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -24,7 +28,11 @@ mod reference;
 use protocol::{Finding, Line, Request, Step};
 
 /// Longer than a cold file server needs for a gigabyte; a proof takes a second.
-pub const TIME_LIMIT: Duration = Duration::from_secs(120);
+pub const TIME_LIMIT: Duration = Duration::from_mins(2);
+/// How long nothing is heard before it is asked whether the child still lives.
+const GLANCE: Duration = Duration::from_millis(1);
+/// How long lines that were said before the end may take to arrive.
+const LINGER: Duration = Duration::from_millis(50);
 /// What the child may say on standard error before it is no longer kept.
 const ERROR_LIMIT: usize = 16 << 10;
 /// And on standard output.
@@ -35,9 +43,17 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// There is nothing to prove it on.
-    Skipped { why: Skip },
-    Passed { steps: Vec<Taken>, finding: Finding },
-    Failed { steps: Vec<Taken>, failure: Failure },
+    Skipped {
+        why: Skip,
+    },
+    Passed {
+        steps: Vec<Taken>,
+        finding: Finding,
+    },
+    Failed {
+        steps: Vec<Taken>,
+        failure: Failure,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,18 +82,44 @@ pub struct Taken {
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum Failure {
     /// A library did not load.
-    Load { step: Step, name: String, message: String },
+    Load {
+        step: Step,
+        name: String,
+        message: String,
+    },
     /// A call answered with an error code.
-    Status { step: Step, call: String, code: i64, name: Option<String>, message: Option<String> },
-    /// The convolution came out wrong.
-    WrongNumbers { largest_error: f64, at: usize },
+    Status {
+        step: Step,
+        call: String,
+        code: i64,
+        name: Option<String>,
+        message: Option<String>,
+    },
+    /// The convolution came out wrong, by this much or with what is no number.
+    WrongNumbers {
+        largest_error: Option<f64>,
+        at: usize,
+    },
     /// Files were mapped that are not in the plan.
-    Foreign { files: Vec<PathBuf> },
+    Foreign {
+        files: Vec<PathBuf>,
+    },
     /// The child was killed by a signal.
-    Signal { step: Option<Step>, signal: i32, last_words: Option<String> },
+    Signal {
+        step: Option<Step>,
+        signal: i32,
+        last_words: Option<String>,
+    },
     /// The child ended without a report.
-    Exited { step: Option<Step>, code: i32, last_words: Option<String> },
-    TimedOut { step: Option<Step>, seconds: u64 },
+    Exited {
+        step: Option<Step>,
+        code: i32,
+        last_words: Option<String>,
+    },
+    TimedOut {
+        step: Option<Step>,
+        seconds: u64,
+    },
 }
 
 /// Proves a plan in the environment that the program will get; `executable` is this binary.
@@ -101,7 +143,8 @@ fn request(plan: &Plan) -> Request {
     let mut request = Request { version: protocol::VERSION, ..Request::default() };
     for pick in &plan.picks {
         let copy = &pick.copy;
-        let main = crate::catalog::catalog().family(&copy.family).and_then(|family| copy.member(&family.main));
+        let main =
+            crate::catalog::catalog().family(&copy.family).and_then(|family| copy.member(&family.main));
         let Some(main) = main else { continue };
         match copy.family.as_str() {
             "driver" => request.driver = Some(main.soname.clone()),
@@ -161,36 +204,59 @@ fn listen(mut child: Child, limit: Duration) -> Heard {
         });
     }
     let errors = child.stderr.take().map(|stderr| std::thread::spawn(move || last_words(stderr)));
-    let mut heard = Heard { steps: Vec::new(), current: None, report: None, last_words: None, end: End::Code(0) };
+    let mut heard =
+        Heard { steps: Vec::new(), current: None, report: None, last_words: None, end: End::Code(0) };
     let started = Instant::now();
     let mut entered = started;
-    let end = loop {
-        let left = limit.saturating_sub(started.elapsed());
-        match received.recv_timeout(left) {
-            Ok(line) => match protocol::parse(&line) {
-                Some(Line::Entering(step)) => {
+    // What the child has started may hold its output open after it has ended: both are watched.
+    let mut has_ended = false;
+    let timed_out = loop {
+        match received.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
+            Ok(line) => {
+                let parsed = protocol::parse(&line);
+                if parsed.is_some() {
                     heard.finish_step(entered);
                     entered = Instant::now();
-                    heard.current = Some(step);
                 }
-                Some(Line::Report(report)) => {
-                    heard.finish_step(entered);
-                    heard.report = Some(report);
+                match parsed {
+                    Some(Line::Entering(step)) => heard.current = Some(step),
+                    Some(Line::Report(report)) => heard.report = Some(report),
+                    None => {}
                 }
-                None => {}
-            },
-            Err(mpsc::RecvTimeoutError::Disconnected) => break wait(&mut child, limit.saturating_sub(started.elapsed())),
-            Err(mpsc::RecvTimeoutError::Timeout) => break None,
+            }
+            Err(pause) => {
+                if has_ended {
+                    break false;
+                }
+                has_ended = ended(&child);
+                if pause == mpsc::RecvTimeoutError::Disconnected && !has_ended {
+                    std::thread::sleep(GLANCE);
+                }
+            }
+        }
+        if started.elapsed() >= limit {
+            break !has_ended;
         }
     };
-    heard.end = end.unwrap_or(End::TimedOut(limit.as_secs()));
-    // Whatever it started goes with it, and so does what holds its output open.
-    if let Ok(group) = i32::try_from(child.id()) {
-        let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
-    }
-    let _ = child.wait();
+    // Whatever it started goes with it. The child is not waited for before: its number stays its own.
+    let _ = killpg(pid_of(&child), Signal::SIGKILL);
+    heard.end = match child.wait() {
+        _ if timed_out => End::TimedOut(limit.as_secs()),
+        Ok(status) => status.signal().map_or(End::Code(status.code().unwrap_or(0)), End::Signal),
+        Err(_) => End::Code(0),
+    };
     heard.last_words = errors.and_then(|errors| errors.join().ok()).flatten();
     heard
+}
+
+/// Whether the child has ended; it is left to be waited for.
+fn ended(child: &Child) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    !matches!(waitid(Id::Pid(pid_of(child)), flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
 impl Heard {
@@ -198,20 +264,6 @@ impl Heard {
         if let Some(step) = self.current.take() {
             self.steps.push(Taken { step, milliseconds: entered.elapsed().as_secs_f64() * 1e3 });
         }
-    }
-}
-
-/// Its output is closed: it has ended, or is about to.
-fn wait(child: &mut Child, limit: Duration) -> Option<End> {
-    let started = Instant::now();
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status.signal().map_or(End::Code(status.code().unwrap_or(0)), End::Signal));
-        }
-        if started.elapsed() >= limit {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -257,7 +309,8 @@ fn judge(host: &Host, plan: &Plan, env: &Environment, heard: Heard) -> Verdict {
 
 /// `cuInit` finds no device, and a variable says that it should not.
 fn hides_gpus(failure: &Failure, env: &Environment) -> bool {
-    matches!(failure, Failure::Status { step: Step::CuInit, code: 100, .. }) && env.get("CUDA_VISIBLE_DEVICES").is_some()
+    matches!(failure, Failure::Status { step: Step::CuInit, code: 100, .. })
+        && env.get("CUDA_VISIBLE_DEVICES").is_some()
 }
 
 /// Of the NVIDIA files that the child had mapped, those that the plan does not hold.

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_is_heard() {
-        let finding = Finding { cudnn: Some(91900), mapped: vec!["/a/libcudnn.so.9".into()], ..Finding::default() };
+        let finding =
+            Finding { cudnn: Some(91900), mapped: vec!["/a/libcudnn.so.9".into()], ..Finding::default() };
         let failure = Failure::Status {
             step: Step::CudnnCreate,
             call: "cudnnCreate".into(),
@@ -111,7 +112,9 @@ mod tests {
         ] {
             assert_eq!(parse(&format(&line)), Some(line));
         }
-        for noise in ["", "cudnn says hello", "{}", r#"{"cudarun":0,"line":{"entering":"cu-init"}}"#, "{\"cudarun\":1"] {
+        for noise in
+            ["", "cudnn says hello", "{}", r#"{"cudarun":0,"line":{"entering":"cu-init"}}"#, "{\"cudarun\":1"]
+        {
             assert_eq!(parse(noise), None, "{noise}");
         }
     }

@@ -25,11 +25,13 @@ impl Convolution {
             state ^= state << 13;
             state ^= state >> 17;
             state ^= state << 5;
-            let number = i16::try_from(state % (2 * range + 1)).unwrap_or(0) - i16::try_from(range).unwrap_or(0);
+            let number =
+                i16::try_from(state % (2 * range + 1)).unwrap_or(0) - i16::try_from(range).unwrap_or(0);
             f32::from(number)
         };
         let input: Vec<f32> = (0..CHANNELS * SIDE * SIDE).map(|_| draw(INPUT_RANGE)).collect();
-        let filters: Vec<f32> = (0..FILTERS * CHANNELS * KERNEL * KERNEL).map(|_| draw(FILTER_RANGE)).collect();
+        let filters: Vec<f32> =
+            (0..FILTERS * CHANNELS * KERNEL * KERNEL).map(|_| draw(FILTER_RANGE)).collect();
         let expected = convolve(&input, &filters);
         Convolution { input, filters, expected }
     }

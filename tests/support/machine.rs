@@ -99,7 +99,11 @@ impl Machine {
         }
         let executable = file.elf.as_ref().is_some_and(|elf| elf.interpreter.is_some());
         let script = file.text.as_ref().is_some_and(|text| text.starts_with("#!"));
-        let mode = file.mode.unwrap_or(if executable || script || file.directory == Some(true) { 0o755 } else { 0o644 });
+        let mode = file.mode.unwrap_or(if executable || script || file.directory == Some(true) {
+            0o755
+        } else {
+            0o644
+        });
         fs::set_permissions(&real, fs::Permissions::from_mode(mode)).unwrap();
     }
 }

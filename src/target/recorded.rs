@@ -1,0 +1,139 @@
+//! What a framework has recorded of its needs beyond its shared objects: compiled floors, names that stand
+//! nowhere in its files, the versions that upstream tested with.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::executable::opened_names;
+use super::framework::{self, Found};
+use super::installed::Installed;
+use super::{Asker, Before, First, Need, Requirement, Want};
+use crate::catalog::{Framework, catalog};
+use crate::formats::metadata::Requires;
+use crate::host::Host;
+use crate::loader::closure::Consumer;
+use crate::version::{CudaVersion, Version};
+
+/// A framework as it is installed.
+pub(super) struct Records<'a> {
+    pub host: &'a Host,
+    pub installed: &'a Installed,
+    pub site: &'a Path,
+    pub by: &'a Asker,
+}
+
+impl Records<'_> {
+    /// What the profile says of a framework: floors, and the names that it opens.
+    pub(super) fn of_profile(
+        &self,
+        framework: &Framework,
+        consumers: &[Consumer],
+        cuda: Option<&Found<CudaVersion>>,
+    ) -> Vec<Requirement> {
+        let mut search_first: Vec<First> = Vec::new();
+        for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
+            if !search_first.contains(&first) {
+                search_first.push(first);
+            }
+        }
+        let mut found = Vec::new();
+        let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
+        for family in framework.floor.keys() {
+            let compiled = framework::floor(self.host, self.site, framework, family);
+            let Some(floor) = compiled.or_else(|| self.lower_bound(framework, family)) else { continue };
+            floors.insert(family, floor.value);
+            found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
+        }
+        for stem in &framework.opens {
+            let Some(family) = catalog().families.iter().find(|family| family.has_member(stem)) else {
+                continue;
+            };
+            let suffix = match floors.get(family.name.as_str()) {
+                Some(floor) if family.soname_is_version => Some(floor.major().to_string()),
+                _ => cuda.and_then(|cuda| family.suffix(cuda.value.major)).map(str::to_owned),
+            };
+            let need = if framework.essential.contains(stem) { Need::Essential } else { Need::Used };
+            let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
+            found.extend(opened_names(&name, self.by, &search_first, need));
+        }
+        found
+    }
+
+    /// The versions that upstream tested with: `==` in METADATA, through `cuda-toolkit[…]` if need be.
+    pub(super) fn pins(&self, distribution: &str) -> Vec<Requirement> {
+        let Some(metadata) = self.installed.metadata(self.host, distribution) else { return Vec::new() };
+        let mut required: Vec<Requires> = Vec::new();
+        for requires in metadata.requires {
+            if !requires.extras.is_empty() {
+                let through = self.installed.metadata(self.host, &requires.name).unwrap_or_default();
+                let asked =
+                    |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
+                required.extend(through.requires.into_iter().filter(asked));
+            }
+            required.push(requires);
+        }
+        let file = self.installed.distributions[distribution].directory.join("METADATA");
+        let pin = |requires: &Requires| {
+            let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
+            Some(self.requirement(&family.name, Want::Recorded(requires.pinned()?), &file))
+        };
+        required.iter().filter_map(pin).collect()
+    }
+
+    /// Where a compiled-in version cannot be read, the oldest that the package's own metadata allows.
+    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Found<Version>> {
+        let family = catalog().family(family)?;
+        framework.distributions.iter().find_map(|distribution| {
+            let metadata = self.installed.metadata(self.host, distribution)?;
+            let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
+            let value = of_family.into_iter().find_map(Requires::lower_bound)?;
+            Some(Found { value, file: self.installed.distributions[distribution].directory.join("METADATA") })
+        })
+    }
+
+    fn requirement(&self, family: &str, want: Want, file: &Path) -> Requirement {
+        let by = Asker { file: file.to_owned(), ..self.by.clone() };
+        Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
+    }
+}
+
+/// The directories whose files a framework opens by absolute path, before anything else is asked: those of
+/// the wheels beside it, since a certain version.
+pub(super) fn opened_by_path(
+    host: &Host,
+    site: &Path,
+    framework: &Framework,
+    version: Option<&str>,
+) -> Vec<First> {
+    let Some(since) = framework.loads_wheels.as_ref().and_then(|since| since.parse::<Version>().ok()) else {
+        return Vec::new();
+    };
+    // What cannot be read is taken for new: the stricter answer.
+    if version.and_then(leading_version).is_some_and(|version| version < since) {
+        return Vec::new();
+    }
+    let nvidia = site.join("nvidia");
+    let entries = host.list(&nvidia).unwrap_or_default();
+    let directories = entries.iter().map(|entry| nvidia.join(&entry.name).join("lib"));
+    directories.map(|directory| First { directory, rule: Before::AbsolutePath }).collect()
+}
+
+/// `2.5.1+cu124` and `2.6.0.dev20250101` begin with a version that can be compared.
+fn leading_version(text: &str) -> Option<Version> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    text[..end].trim_end_matches('.').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_builds_compare_by_what_leads() {
+        let leading = |text| leading_version(text).map(|version| version.to_string());
+        assert_eq!(leading("2.5.1+cu124").as_deref(), Some("2.5.1"));
+        assert_eq!(leading("2.6.0.dev20250101").as_deref(), Some("2.6.0"));
+        assert_eq!(leading("0.4.38").as_deref(), Some("0.4.38"));
+        assert_eq!(leading("unknown"), None);
+    }
+}
