@@ -38,14 +38,16 @@ pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mu
     let cache = system::read_cache(host, scope.machine).unwrap_or_default();
     let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
     let preload = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let mut defaults: Vec<PathBuf> = Vec::new();
+    for directory in search::default_directories(host, scope.machine) {
+        let real = host.canonical(&directory).ok().filter(|real| !defaults.contains(real));
+        defaults.extend(real);
+    }
     SearchPath {
         library_path: elements(host),
         preload: preload.into_iter().map(|text| preloaded(host, text)).collect(),
         cache: known.filter_map(|(soname, path)| Some((soname.to_owned(), survey.identify(path)?))).collect(),
-        defaults: search::default_directories(host, scope.machine)
-            .iter()
-            .filter_map(|directory| host.canonical(directory).ok())
-            .collect(),
+        defaults,
     }
 }
 

@@ -242,9 +242,10 @@ pub fn note(note: &Note, target: &Target) -> String {
 
 pub fn hint(hint: &Hint) -> String {
     match hint {
-        Hint::Pip { requirements } => {
+        Hint::Pip { requirements, reinstall } => {
             let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
-            format!("pip install {}", quoted.join(" "))
+            let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
+            format!("pip install {options}{}", quoted.join(" "))
         }
         Hint::Apt { packages } => format!("apt install {}", packages.join(" ")),
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),

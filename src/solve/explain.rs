@@ -3,7 +3,7 @@
 use super::constraints::forced_by;
 use super::{Conflict, ForcedCopy, Hint, Reason, Summary, Unmet, asked_name};
 use crate::catalog::catalog;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Origin};
 use crate::target::{Before, First, Requirement, Standing, Target, Want};
 
 /// Whether a copy was never meant: it does not matter that it does not fit.
@@ -72,7 +72,8 @@ fn hint(unmet: &[Unmet], target: &Target) -> Option<Hint> {
         packages.extend(family.apt(cuda, soname.unwrap_or(9)));
     }
     if is_python && !wheels.is_empty() {
-        Some(Hint::Pip { requirements: wheels })
+        let reinstall = unmet.iter().any(has_broken_wheel);
+        Some(Hint::Pip { requirements: wheels, reinstall })
     } else if !packages.is_empty() {
         Some(Hint::Apt { packages })
     } else {
@@ -80,12 +81,31 @@ fn hint(unmet: &[Unmet], target: &Target) -> Option<Hint> {
     }
 }
 
-/// In pip's grammar, what would satisfy all that asks for a version.
+/// Whether a wheel of it is installed and has lost some of its files.
+fn has_broken_wheel(missing: &Unmet) -> bool {
+    let is_broken = |reason: &Reason| {
+        matches!(reason, Reason::Incomplete { .. } | Reason::Mixed { .. } | Reason::Truncated { .. })
+    };
+    missing
+        .candidates
+        .iter()
+        .any(|candidate| candidate.copy.origin == Origin::Wheel && is_broken(&candidate.reason))
+}
+
+/// In pip's grammar, what would satisfy all that asks for a version: what upstream tested with, if it
+/// is written down.
 fn versions(missing: &Unmet) -> String {
     for requirement in &missing.requirements {
         if let Want::Exactly(version) = requirement.want {
             return format!("=={}.*", version.truncated(3));
         }
+    }
+    let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
+        Want::Recorded(version) => Some(version),
+        _ => None,
+    });
+    if let Some(version) = recorded {
+        return format!("=={version}");
     }
     let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
         Want::AtLeast(version) => Some(version),

@@ -256,9 +256,10 @@ pub struct ForcedCopy {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
-    /// Requirements in pip's own grammar.
+    /// Requirements in pip's own grammar; what is there already and broken must be told to go.
     Pip {
         requirements: Vec<String>,
+        reinstall: bool,
     },
     Apt {
         packages: Vec<String>,

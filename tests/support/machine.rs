@@ -33,8 +33,8 @@ struct File {
     directory: Option<bool>,
     fifo: Option<bool>,
     mode: Option<u32>,
-    /// Cut the file to this many bytes.
-    truncate: Option<usize>,
+    /// Cut this many bytes off its end.
+    cut: Option<usize>,
 }
 
 pub struct Machine {
@@ -94,7 +94,7 @@ impl Machine {
                 (None, text) => text.clone().unwrap_or_default().into_bytes(),
                 _ => panic!("{path}: one of elf and text"),
             };
-            bytes.truncate(file.truncate.unwrap_or(usize::MAX));
+            bytes.truncate(bytes.len().saturating_sub(file.cut.unwrap_or(0)));
             fs::write(&real, bytes).unwrap();
         }
         let executable = file.elf.as_ref().is_some_and(|elf| elf.interpreter.is_some());
