@@ -1,0 +1,65 @@
+# Completion of cudarun for bash. After the program's name, the program's own completion takes over.
+# shellcheck disable=SC2207  # words without blanks are meant to be split
+
+_cudarun() {
+    local cur prev verbs="run list explain export verify"
+    local common="-v --verbose -q --quiet --color --root -h --help"
+    local index=1 word verb=""
+    cur=${COMP_WORDS[COMP_CWORD]}
+    prev=${COMP_WORDS[COMP_CWORD - 1]}
+
+    case $prev in
+    --color) COMPREPLY=($(compgen -W "auto always never" -- "$cur")) && return ;;
+    --verify) COMPREPLY=($(compgen -W "never auto always" -- "$cur")) && return ;;
+    --root) COMPREPLY=($(compgen -d -- "$cur")) && return ;;
+    --python) COMPREPLY=($(compgen -c -- "$cur")) && return ;;
+    --uses) COMPREPLY=() && return ;;
+    esac
+
+    # The first word that is neither an option nor an option's value is a verb or the program.
+    while ((index < COMP_CWORD)); do
+        word=${COMP_WORDS[index]}
+        case $word in
+        --color | --root | --uses | --verify | --python) ((index += 1)) ;;
+        --)
+            verb=${verb:-run}
+            ((index += 1))
+            [[ $verb == list ]] || _cudarun_program "$index"
+            return
+            ;;
+        -*) ;;
+        *)
+            if [[ -z $verb && " $verbs " == *" $word "* ]]; then
+                verb=$word
+            elif [[ $verb != list ]]; then
+                _cudarun_program "$index"
+                return
+            fi
+            ;;
+        esac
+        ((index += 1))
+    done
+
+    case $verb:$cur in
+    :-*) COMPREPLY=($(compgen -W "$common --uses --verify -V --version" -- "$cur")) ;;
+    run:-*) COMPREPLY=($(compgen -W "$common --uses --verify" -- "$cur")) ;;
+    list:-*) COMPREPLY=($(compgen -W "$common --json --python" -- "$cur")) ;;
+    list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
+    *:-*) COMPREPLY=($(compgen -W "$common --uses --json" -- "$cur")) ;;
+    :*) COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur")) ;;
+    *) COMPREPLY=($(compgen -c -- "$cur")) ;;
+    esac
+}
+
+# Completes from the word at this index on, as if the line began there.
+_cudarun_program() {
+    if declare -F _command_offset >/dev/null; then
+        _command_offset "$1"
+    elif ((COMP_CWORD == $1)); then
+        COMPREPLY=($(compgen -c -- "${COMP_WORDS[COMP_CWORD]}"))
+    else
+        COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+    fi
+}
+
+complete -o default -F _cudarun cudarun

@@ -1,0 +1,67 @@
+# Completion of cudarun for fish. After the program's name, the program's own completion takes over.
+
+# What stands before the cursor: the verb, or an empty line; then the program's words, one a line.
+function __cudarun_read
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l verb ''
+    while set -q words[1]
+        switch $words[1]
+            case --color --root --uses --verify --python
+                set -e words[1]
+            case --
+                set -e words[1]
+                test -n "$verb"; or set verb run
+                break
+            case '-*'
+            case run list explain export verify
+                test -z "$verb"; or break
+                set verb $words[1]
+            case '*'
+                break
+        end
+        set -e words[1]
+    end
+    string join \n -- "$verb" $words
+end
+
+# True where options of cudarun itself may stand, after one of these verbs (`none`: before any).
+function __cudarun_after
+    set -l stands (__cudarun_read)
+    set -q stands[2]; and return 1
+    test -n "$stands[1]"; or set stands[1] none
+    contains -- $stands[1] $argv
+end
+
+function __cudarun_in_program
+    set -l stands (__cudarun_read)
+    set -q stands[2]; and test "$stands[1]" != list
+end
+
+function __cudarun_program
+    set -l stands (__cudarun_read)
+    complete -C (string join ' ' -- (string escape -- $stands[2..-1]) (commandline -ct))
+end
+
+set -l every none run list explain export verify
+
+complete -c cudarun -f
+complete -c cudarun -n "__cudarun_after none" -a run -d "Start a program"
+complete -c cudarun -n "__cudarun_after none" -a list -d "Show every copy that is installed"
+complete -c cudarun -n "__cudarun_after none" -a explain -d "Show what a program needs, what was picked, and why"
+complete -c cudarun -n "__cudarun_after none" -a export -d "Print the environment that a program would get"
+complete -c cudarun -n "__cudarun_after none" -a verify -d "Prove the set that a program would get"
+complete -c cudarun -n "__cudarun_after none run explain export verify" -a "(__fish_complete_command)"
+complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"
+complete -c cudarun -n "__cudarun_after list" -a "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc"
+
+complete -c cudarun -n "__cudarun_after $every" -s v -l verbose -d "Say more"
+complete -c cudarun -n "__cudarun_after $every" -s q -l quiet -d "Say nothing but errors"
+complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always never" -d "When to use colour"
+complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
+complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
+complete -c cudarun -n "__cudarun_after none" -s V -l version -d "Print version"
+complete -c cudarun -n "__cudarun_after none run explain export verify" -l uses -x -d "Count these Python packages as used"
+complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
+complete -c cudarun -n "__cudarun_after list explain export verify" -l json -d "Print one JSON object"
+complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
