@@ -1,7 +1,7 @@
 """Reads a program's output and a plan (`cudarun explain --json`): is what was mapped one copy of each family?
 
 With a plan, every mapped file must be one of the plan's. Without, two directories for one family are the fault.
-Prints one line and exits with 0 when all is well.
+Prints one line, the files by directory, and exits with 0 when all is well.
 """
 
 import collections
@@ -35,8 +35,16 @@ def main():
         if foreign:
             print("not in the plan:", " ".join(foreign))
             return 1
-    print(f"{len(mapped)} files, one copy of each family" if mapped else "no NVIDIA file mapped")
+    print(f"{len(mapped)} files: {by_directory(mapped)}" if mapped else "no NVIDIA file mapped")
     return 0 if mapped else 1
+
+
+def by_directory(paths):
+    """`libcuda.so.1 from /usr/lib; …`: what was mapped, short enough for a row of a table."""
+    names = collections.defaultdict(list)
+    for path in paths:
+        names[re.sub(".*/site-packages/", "", os.path.dirname(path))].append(os.path.basename(path))
+    return "; ".join(f"{' '.join(files)} from {directory}" for directory, files in names.items())
 
 
 sys.exit(main())

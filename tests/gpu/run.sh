@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2086  # settings and commands are lists of words here
 # Real programs on a real GPU: tests/gpu/run.sh PATH-TO-cudarun
 #
 # Starts torch, jax, cupy and a C program in the environments that break them, first without cudarun (the
@@ -29,10 +30,9 @@ one() {
     env $setting "$@" >"$work/out" 2>"$work/err"
     status=$?
     control=works
-    without=$(python3 "$here/check.py" "$work/out")
-    if [ $? -ne 0 ] || [ $status -ne 0 ]; then
+    if ! without=$(python3 "$here/check.py" "$work/out") || [ $status -ne 0 ]; then
         control=breaks
-        without="status $status; $(grep -m1 -E '^error|Error|803' "$work/out" "$work/err" -h | cut -c1-90); $without"
+        without="status $status; $(grep -m1 -E '^error|Error|803' "$work/out" "$work/err" -h | head -n 1 | cut -c1-90); $without"
     fi
     env $setting "$cudarun" explain --json "$@" >"$work/plan" 2>"$work/explain"
     env $setting "$cudarun" "$@" >"$work/out" 2>"$work/err"
@@ -49,8 +49,6 @@ one() {
     row $result "$label" "${setting:-as it is}" "$without" "$with"
     if [ $result = FAIL ]; then
         sed 's/^/      /' "$work/out" "$work/err" "$work/explain" | tail -n 40
-    elif [ -n "${VERBOSE:-}" ]; then
-        grep '^/' "$work/out" | sed 's/^/      /'
     fi
 }
 

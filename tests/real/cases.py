@@ -1,0 +1,198 @@
+"""The cases of tests/real/run.sh: environments of real wheels in which two cuDNN meet.
+
+Each case runs without cudarun first, where it must go wrong, and then with it. Prints a line a case.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CUDARUN, CACHE = sys.argv[1], Path(sys.argv[2])
+
+JAX_OLD, JAX_NEW = "jax-cuda12-plugin==0.4.38", "jax-cuda12-plugin==0.8.3"
+CUDNN_OLD, CUDNN_NEW = "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==9.10.2.21"
+OTHERS = ["nvidia-cublas-cu12==12.4.5.8", "nvidia-cuda-runtime-cu12==12.4.127"]
+CTRANSLATE = ["ctranslate2==4.5.0", "numpy==2.2.6", "pyyaml==6.0.2"]
+
+# What is mapped at the end is what counts: cuDNN 9 answers with the version of its graph library, whatever the
+# top library is.
+MAPPED = """
+print("\\n".join(sorted({line.split(maxsplit=5)[-1].strip() for line in open("/proc/self/maps") if "libcudnn" in line})))
+"""
+# The version checks open the sublibraries, and need no GPU.
+CTYPES = """
+import ctypes
+cudnn = ctypes.CDLL("libcudnn.so.9")
+for check in ["Graph", "Ops", "Cnn", "Adv"]:
+    assert getattr(cudnn, f"cudnn{check}VersionCheck")() == 0
+print(cudnn.cudnnGetVersion())
+"""
+PLUGIN = """
+from jax_cuda12_plugin import _versions
+print(_versions.cudnn_get_version())
+"""
+TRANSLATE = """
+import ctypes, ctranslate2, glob, os
+shim = glob.glob(os.path.join(os.path.dirname(ctranslate2.__file__), "..", "ctranslate2.libs", "libcudnn-*"))[0]
+print(ctypes.CDLL(shim).cudnnGetVersion())
+"""
+
+failures = 0
+
+
+def environment(name, *wheels):
+    """A virtual environment with these wheels, their files linked and not copied."""
+    root = CACHE / "environments" / name
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    site = next((root / "lib").glob("python3.*")) / "site-packages"
+    for wheel in wheels:
+        shutil.copytree(CACHE / "unpacked" / wheel, site, copy_function=link, dirs_exist_ok=True)
+    return root / "bin" / "python", site
+
+
+def link(source, destination):
+    """Several wheels bring the same empty `__init__.py`."""
+    if not os.path.exists(destination):
+        os.link(source, destination)
+
+
+class Got:
+    """What a run of Python printed: the version it was told, and the cuDNN files that were mapped."""
+
+    def __init__(self, run):
+        self.status, self.error = run.returncode, run.stderr
+        lines = run.stdout.split()
+        self.version = lines[0] if lines else None
+        self.files = [Path(line) for line in lines[1:]]
+        self.directories = sorted({str(file.parent) for file in self.files})
+
+    def __repr__(self):
+        return f"status {self.status}, cuDNN {self.version}, {len(self.files)} files from {self.directories}\n{self.error}"
+
+
+def start(python, code, path, *through, home=None):
+    with tempfile.TemporaryDirectory() as fresh:
+        env = {"PATH": os.environ["PATH"], "HOME": home or fresh, "LD_LIBRARY_PATH": ":".join(map(str, path))}
+        command = [*map(str, through), str(python), "-c", code + MAPPED]
+        return Got(subprocess.run(command, env=env, capture_output=True, text=True))
+
+
+def explain(python, code, path):
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LD_LIBRARY_PATH": ":".join(map(str, path))}
+    run = subprocess.run([CUDARUN, "explain", "--json", str(python), "-c", code], env=env, capture_output=True, text=True)
+    assert run.returncode in (0, 1), run.stderr
+    return json.loads(run.stdout)
+
+
+def candidates(explained):
+    """Directory of each cuDNN to (picked, why)."""
+    rows = explained.get("families") or explained["unmet"]
+    cudnn = next(row for row in rows if row["family"] == "cudnn")
+    return {row["directory"]: (row["picked"], row["why"]) for row in cudnn["candidates"]}
+
+
+def case(name, *checks):
+    global failures
+    wrong = [text for holds, text in checks if not holds]
+    print(f"{'FAIL' if wrong else 'ok'}  {name}")
+    for text in wrong:
+        print("     ", str(text).replace("\n", "\n      "))
+    failures += bool(wrong)
+
+
+def main():
+    second = CACHE / "unpacked" / CUDNN_NEW / "nvidia" / "cudnn" / "lib"
+
+    # (a) The environment's own 9.1.0 serves a plugin compiled for 9.1; 9.10.2 stands first on the path.
+    python, site = environment("jax-0.4.38", JAX_OLD, CUDNN_OLD, *OTHERS)
+    own = site / "nvidia" / "cudnn" / "lib"
+    control = start(python, CTYPES, [second])
+    cured = start(python, CTYPES, [second], CUDARUN)
+    why = candidates(explain(python, CTYPES, [second]))
+    case(
+        "a: the environment's own cuDNN, with all the sublibraries that it opens",
+        (control.directories == [str(second)], f"the control must take the other: {control!r}"),
+        (cured.status == 0 and cured.version == "90100", cured),
+        (cured.directories == [str(own)] and len(cured.files) == 5, cured),
+        (why[str(own)] == (True, "it came with the program"), why),
+        (why[str(second)] == (False, "fits, but did not come with the program"), why),
+    )
+
+    # (b) A plugin compiled for 9.8: 9.1.0 is too old. A program of its own takes 9.10.2 …
+    python, site = environment("jax-0.8.3", JAX_NEW, CUDNN_OLD, *OTHERS)
+    own = site / "nvidia" / "cudnn" / "lib"
+    path = [own, second]
+    control = start(python, CTYPES, path)
+    cured = start(python, CTYPES, path, CUDARUN)
+    why = candidates(explain(python, CTYPES, path))
+    case(
+        "b: too old is refused, and the newer one taken where no DT_RPATH objects",
+        (control.directories == [str(own)], f"the control must take the old one: {control!r}"),
+        (cured.status == 0 and cured.version == "91002", cured),
+        (cured.directories == [str(second)] and len(cured.files) == 5, cured),
+        (why[str(own)] == (False, "older than 9.8 that jax 0.8.3 was compiled for"), why),
+    )
+    # … and where the plugin's DT_RPATH would still load 9.1.0, nothing starts.
+    control = start(python, PLUGIN, [second])
+    refused = start(python, PLUGIN, [second], CUDARUN)
+    case(
+        "b: where the plugin's own DT_RPATH leads to the old one, it is refused",
+        (control.directories == sorted([str(own), str(second)]), f"the control must mix: {control!r}"),
+        (refused.status == 125 and refused.version is None, refused),
+        ("no cuDNN here fits `jax 0.8.3`" in refused.error, refused),
+        ("older than 9.8 that jax 0.8.3 was compiled for" in refused.error, refused),
+        ("its DT_RPATH" in refused.error, refused),
+        ('hint: pip install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
+    )
+    # What the hint says to type mends it.
+    python, site = environment("jax-0.8.3-mended", JAX_NEW, CUDNN_NEW, *OTHERS)
+    own = site / "nvidia" / "cudnn" / "lib"
+    old = CACHE / "unpacked" / CUDNN_OLD / "nvidia" / "cudnn" / "lib"
+    control = start(python, PLUGIN, [old])
+    cured = start(python, PLUGIN, [old], CUDARUN)
+    case(
+        "b: after what the hint says to type, one coherent set",
+        (len(control.directories) != 1 or control.status != 0, f"the control must mix or abort: {control!r}"),
+        (cured.status == 0 and cured.version == "91002" and cured.directories == [str(own)], cured),
+    )
+
+    # (c) A top library packed into the package, whose sublibraries must come from elsewhere.
+    python, site = environment("ctranslate2", *CTRANSLATE)
+    bundled = site / "ctranslate2.libs"
+    control = start(python, TRANSLATE, [second])
+    refused = start(python, TRANSLATE, [second], CUDARUN)
+    case(
+        "c: sublibraries of another version under a bundled top library are refused",
+        (control.directories == sorted([str(bundled), str(second)]), f"the control must mix: {control!r}"),
+        (refused.status == 125 and refused.version is None, refused),
+        ("ctranslate2 4.5.0 brings a part of 9.1.0 and needs the rest of it" in refused.error, refused),
+        ('hint: pip install "nvidia-cudnn-cu12==9.1.0.*"' in refused.error, refused),
+    )
+    python, site = environment("ctranslate2-mended", *CTRANSLATE, CUDNN_OLD)
+    own, bundled = site / "nvidia" / "cudnn" / "lib", site / "ctranslate2.libs"
+    control = start(python, TRANSLATE, [second])
+    cured = start(python, TRANSLATE, [second], CUDARUN)
+    case(
+        "c: with the rest of that version installed, one coherent family",
+        (control.directories == sorted([str(bundled), str(second)]), f"the control must mix: {control!r}"),
+        (cured.status == 0 and cured.version == "90100", cured),
+        (cured.directories == sorted([str(bundled), str(own)]), cured),
+    )
+
+    # A start that is kept is the same start.
+    with tempfile.TemporaryDirectory() as home:
+        python, site = environment("jax-0.4.38", JAX_OLD, CUDNN_OLD, *OTHERS)
+        cold = start(python, CTYPES, [second], CUDARUN, home=home)
+        warm = start(python, CTYPES, [second], CUDARUN, home=home)
+        case("warm: the second start maps what the first did", (cold.files == warm.files and cold.files, warm))
+
+    print("all cases hold" if not failures else f"{failures} cases failed")
+    return bool(failures)
+
+
+sys.exit(main())
