@@ -12,6 +12,7 @@ use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 const LIBRARIES: &str = include_str!("../profiles/libraries.toml");
 const DRIVERS: &str = include_str!("../profiles/drivers.toml");
 const KNOWN_BAD: &str = include_str!("../profiles/known-bad.toml");
+const PYTHON: &str = include_str!("../profiles/python.toml");
 const GPUS: &str = include_str!("../profiles/gpus.tsv");
 /// A new framework is a file and a line here.
 const FRAMEWORKS: &[&str] = &[
@@ -24,6 +25,7 @@ const FRAMEWORKS: &[&str] = &[
 pub struct Catalog {
     pub families: Vec<Family>,
     pub frameworks: Vec<Framework>,
+    pub python: PythonFacts,
     floors: Vec<(u32, DriverVersion)>,
     branches: Vec<(u32, CudaVersion)>,
     known_bad: Vec<KnownBad>,
@@ -149,6 +151,19 @@ pub enum Record {
     CompileVersion { file: String, symbol: String },
 }
 
+/// What an interpreter brings. The fields are explained in `profiles/python.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonFacts {
+    builtin: Vec<String>,
+    runners: Vec<String>,
+    tools: Vec<String>,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "date")]
+    _date: String,
+}
+
 #[derive(Debug, Deserialize)]
 struct KnownBad {
     family: String,
@@ -195,6 +210,7 @@ impl Catalog {
         Ok(Catalog {
             families: toml::from_str::<Libraries>(LIBRARIES)?.family,
             frameworks: FRAMEWORKS.iter().map(|text| toml::from_str(text)).collect::<Result<_, _>>()?,
+            python: toml::from_str(PYTHON)?,
             floors: drivers
                 .floor
                 .iter()
@@ -298,6 +314,21 @@ impl Family {
                 .strip_prefix(base.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with("-cu"))
         })
+    }
+}
+
+impl PythonFacts {
+    /// Whether a module that stands nowhere may be compiled into the interpreter.
+    pub fn is_builtin(&self, top_level: &str) -> bool {
+        top_level.starts_with('_') || self.builtin.iter().any(|name| name == top_level)
+    }
+
+    pub fn is_runner(&self, top_level: &str) -> bool {
+        self.runners.iter().any(|name| name == top_level)
+    }
+
+    pub fn is_tool(&self, top_level: &str) -> bool {
+        self.tools.iter().any(|name| name == top_level)
     }
 }
 

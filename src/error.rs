@@ -21,6 +21,11 @@ pub enum Error {
         path: PathBuf,
         error: io::Error,
     },
+    /// `--uses` names a package that is not installed where the program would look for it.
+    NoSuchPackage {
+        name: String,
+        sites: Vec<PathBuf>,
+    },
     /// `--root` with a verb that would run something.
     NothingRunsUnderRoot {
         verb: &'static str,
@@ -65,7 +70,8 @@ impl Error {
             Error::NotFound { .. } => 127,
             Error::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Error::NotExecutable { .. } | Error::Exec { .. } => 126,
-            Error::NothingRunsUnderRoot { .. }
+            Error::NoSuchPackage { .. }
+            | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }
             | Error::NoCache { .. }
             | Error::View { .. }

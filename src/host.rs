@@ -33,6 +33,7 @@ pub struct Host {
     /// When this run began: a file changed later has changed while we looked.
     pub started: SystemTime,
     pub uid: u32,
+    pub gid: u32,
     operations: Cell<u64>,
 }
 
@@ -59,6 +60,7 @@ pub struct Stat {
     pub size: u64,
     pub mode: u32,
     pub uid: u32,
+    pub gid: u32,
     /// Seconds and nanoseconds.
     pub modified: (i64, i64),
     pub changed: (i64, i64),
@@ -87,6 +89,7 @@ impl From<fs::Metadata> for Stat {
             size: metadata.size(),
             mode: metadata.mode(),
             uid: metadata.uid(),
+            gid: metadata.gid(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
@@ -119,6 +122,7 @@ impl Host {
             cwd: std::env::current_dir().unwrap_or_default(),
             started: SystemTime::now(),
             uid: nix::unistd::geteuid().as_raw(),
+            gid: nix::unistd::getegid().as_raw(),
             operations: Cell::new(0),
         }
     }
@@ -201,6 +205,14 @@ impl Host {
             return self.stat(path).is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
         }
         nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok() && self.is_file(path)
+    }
+
+    /// Whether a program gets capabilities from its file.
+    pub fn has_capabilities(&self, path: &Path) -> bool {
+        self.count();
+        let value: &mut [u8] = &mut [0; 64];
+        self.real(path, true)
+            .is_ok_and(|real| rustix::fs::getxattr(real, "security.capability", value).is_ok())
     }
 
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -292,14 +304,18 @@ impl Host {
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
         self.count();
-        // Without O_NONBLOCK, a fifo named like a library would hold us until somebody writes to it.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-            .open(self.real(path, true)?)?;
+        let real = self.real(path, true)?;
+        let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        // Even to open a fifo or a device does something to it.
+        if !fs::metadata(&real)?.is_file() {
+            return Err(refused());
+        }
+        // Should it become a fifo just now, we do not wait until somebody writes to it.
+        let file =
+            OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(real)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(refused());
         }
         Ok((file, metadata.len()))
     }
@@ -375,66 +391,5 @@ fn kind_of(kind: fs::FileType) -> Kind {
         Kind::Link
     } else {
         Kind::Other
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    fn machine() -> (tempfile::TempDir, Host) {
-        let root = tempfile::tempdir().unwrap();
-        let path = |below: &str| root.path().join(below);
-        fs::create_dir_all(path("usr/lib")).unwrap();
-        fs::create_dir_all(path("opt/cuda-13.0/lib")).unwrap();
-        fs::write(path("opt/cuda-13.0/lib/libcudart.so.13"), b"library").unwrap();
-        symlink("/opt/cuda-13.0", path("opt/cuda")).unwrap();
-        symlink("../../opt/cuda/lib/libcudart.so.13", path("usr/lib/libcudart.so")).unwrap();
-        symlink("/../../../../usr/lib", path("up")).unwrap();
-        symlink("loop-b", path("loop-a")).unwrap();
-        symlink("loop-a", path("loop-b")).unwrap();
-        symlink("/etc/passwd", path("escape")).unwrap();
-        let host = Host::at(root.path(), Environment::default(), PathBuf::from("/")).unwrap();
-        (root, host)
-    }
-
-    #[test]
-    fn every_component_of_every_link_stays_inside_the_root() {
-        let (_root, host) = machine();
-        let library = Path::new("/opt/cuda-13.0/lib/libcudart.so.13");
-        for name in [
-            "/opt/cuda/lib/libcudart.so.13",
-            "/usr/lib/libcudart.so",
-            "/up/libcudart.so",
-            "usr/lib/../lib/libcudart.so",
-        ] {
-            assert_eq!(host.canonical(Path::new(name)).unwrap(), library, "{name}");
-            assert_eq!(host.read(Path::new(name)).unwrap(), b"library");
-        }
-        assert!(host.read(Path::new("/escape")).is_err(), "an absolute link must not leave the root");
-        assert_eq!(host.stat(Path::new("/loop-a")).unwrap_err().raw_os_error(), Some(Errno::ELOOP as i32));
-        assert_eq!(host.lstat(Path::new("/loop-a")).unwrap().kind, Kind::Link);
-    }
-
-    #[test]
-    fn a_fifo_is_refused_and_never_waited_for() {
-        let (root, host) = machine();
-        let fifo = root.path().join("usr/lib/libcudnn.so.9");
-        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(host.read(Path::new("/usr/lib/libcudnn.so.9")).is_err());
-        assert!(host.map(Path::new("/usr/lib/libcudnn.so.9")).is_err());
-        assert!(host.read(Path::new("/usr/lib")).is_err());
-    }
-
-    #[test]
-    fn lists_and_walks_are_sorted_and_counted() {
-        let (_root, host) = machine();
-        let before = host.operations();
-        let names: Vec<_> = host.list(Path::new("/")).unwrap().into_iter().map(|entry| entry.name).collect();
-        assert_eq!(names, ["escape", "loop-a", "loop-b", "opt", "up", "usr"]);
-        let files = host.walk(Path::new("/opt"), &|name| name == "include");
-        assert_eq!(files, [Path::new("/opt/cuda"), Path::new("/opt/cuda-13.0/lib/libcudart.so.13")]);
-        assert!(host.operations() > before);
     }
 }

@@ -11,6 +11,7 @@
 mod cli;
 mod damage;
 mod documents;
+mod host;
 mod launch;
 mod layers;
 mod machines;
@@ -18,3 +19,4 @@ mod pinning;
 mod proof;
 mod start;
 mod support;
+mod target;

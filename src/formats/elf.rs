@@ -13,7 +13,6 @@ use object::elf::{
     SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux, Verneed, Versym,
 };
 use object::pod::Pod;
-use object::read::StringTable;
 use object::read::elf::{
     Dyn as _, FileHeader as _, GnuHashTable, HashTable, NoteIterator, ProgramHeader as _, SectionHeader as _,
     Sym as _,
@@ -31,6 +30,10 @@ pub const AARCH64: u16 = 183;
 
 /// No function that returns a constant is longer than this.
 const CODE_LIMIT: usize = 4096;
+/// No name is longer: without a bound, a table of many symbols that share one long name costs a square.
+const NAME_LIMIT: usize = 4096;
+/// Symbols name their version with 15 bits.
+const NODE_LIMIT: usize = 0x8000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElfError {
@@ -57,7 +60,7 @@ pub struct Elf<'d> {
     header: &'d Header,
     segments: &'d [Segment],
     dynamic: &'d [Dyn64<LE>],
-    strings: StringTable<'d>,
+    strings: &'d [u8],
 }
 
 /// A symbol of the dynamic table.
@@ -86,7 +89,7 @@ impl<'d> Elf<'d> {
         let header = Header::parse(data).map_err(|_| ElfError::Malformed("header"))?;
         let segments =
             header.program_headers(LE, data).map_err(|_| ElfError::Malformed("program headers"))?;
-        let mut elf = Elf { data, header, segments, dynamic: &[], strings: StringTable::default() };
+        let mut elf = Elf { data, header, segments, dynamic: &[], strings: &[] };
         elf.dynamic = elf.find_dynamic()?;
         elf.strings = elf.find_strings();
         Ok(elf)
@@ -116,7 +119,7 @@ impl<'d> Elf<'d> {
     pub fn needed(&self) -> impl Iterator<Item = &'d [u8]> + '_ {
         self.entries()
             .filter(|(tag, _)| *tag == DT_NEEDED)
-            .filter_map(|(_, value)| self.strings.get(u32::try_from(value).ok()?).ok())
+            .filter_map(|(_, value)| self.text(u32::try_from(value).ok()?))
     }
 
     pub fn rpath(&self) -> Option<&'d [u8]> {
@@ -147,7 +150,7 @@ impl<'d> Elf<'d> {
         let symbols = self.dynamic_symbols();
         let versions = self.versions();
         let describe = |(index, symbol): (usize, &Sym64<LE>)| {
-            let name = symbol.name(LE, self.strings).ok().filter(|name| !name.is_empty())?;
+            let name = self.text(symbol.st_name(LE)).filter(|name| !name.is_empty())?;
             let version = versions(index);
             Some(Symbol {
                 name,
@@ -250,11 +253,17 @@ impl<'d> Elf<'d> {
         }
     }
 
-    fn find_strings(&self) -> StringTable<'d> {
-        let table = self.value(DT_STRTAB).and_then(|address| self.data_at(address));
-        let Some(table) = table else { return StringTable::default() };
-        let size = self.value(DT_STRSZ).unwrap_or(0).min(table.len() as u64);
-        StringTable::new(table, 0, size)
+    fn find_strings(&self) -> &'d [u8] {
+        let table = self.value(DT_STRTAB).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let size = usize::try_from(self.value(DT_STRSZ).unwrap_or(0)).unwrap_or(usize::MAX);
+        &table[..size.min(table.len())]
+    }
+
+    /// The name that begins at this offset of the string table.
+    fn text(&self, offset: u32) -> Option<&'d [u8]> {
+        let rest = self.strings.get(offset as usize..)?;
+        let rest = &rest[..rest.len().min(NAME_LIMIT)];
+        Some(&rest[..memchr::memchr(0, rest)?])
     }
 
     fn entries(&self) -> impl Iterator<Item = (DynamicTag, u64)> + '_ {
@@ -269,7 +278,7 @@ impl<'d> Elf<'d> {
     }
 
     fn string(&self, tag: DynamicTag) -> Option<&'d [u8]> {
-        self.strings.get(u32::try_from(self.value(tag)?).ok()?).ok()
+        self.text(u32::try_from(self.value(tag)?).ok()?)
     }
 
     fn bytes_at(&self, address: u64, size: u64) -> Option<&'d [u8]> {
@@ -318,7 +327,7 @@ impl<'d> Elf<'d> {
         let mut nodes = Vec::new();
         let records = self.chain::<Verneed<LE>>(DT_VERNEED, DT_VERNEEDNUM, |need| need.vn_next.get(LE));
         for (data, need) in records {
-            let Ok(file) = self.strings.get(need.vn_file.get(LE)) else { continue };
+            let Some(file) = self.text(need.vn_file.get(LE)) else { continue };
             let names = follow::<Vernaux<LE>>(
                 data.get(need.vn_aux.get(LE) as usize..).unwrap_or_default(),
                 need.vn_cnt.get(LE),
@@ -326,9 +335,12 @@ impl<'d> Elf<'d> {
             );
             for (_, aux) in names {
                 let index = aux.vna_other.get(LE).0 & 0x7fff;
-                if let Ok(name) = self.strings.get(aux.vna_name.get(LE)) {
+                if let Some(name) = self.text(aux.vna_name.get(LE)) {
                     nodes.push(Node { index, name, file: Some(file) });
                 }
+            }
+            if nodes.len() >= NODE_LIMIT {
+                break;
             }
         }
         nodes
@@ -338,7 +350,7 @@ impl<'d> Elf<'d> {
         let records = self.chain::<Verdef<LE>>(DT_VERDEF, DT_VERDEFNUM, |def| def.vd_next.get(LE));
         let name_of = |data: &'d [u8], def: &Verdef<LE>| {
             let aux: &Verdaux<LE> = data.get(def.vd_aux.get(LE) as usize..)?.read_at(0).ok()?;
-            let name = self.strings.get(aux.vda_name.get(LE)).ok()?;
+            let name = self.text(aux.vda_name.get(LE))?;
             Some(Node { index: def.vd_ndx.get(LE).0 & 0x7fff, name, file: None })
         };
         // The first definition names the file itself; no symbol has it for its version.

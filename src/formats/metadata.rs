@@ -1,6 +1,6 @@
 //! What Python records in text: a distribution's METADATA and RECORD, `pyvenv.cfg`, `.pth` files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use pep440_rs::{Operator, VersionSpecifiers};
@@ -92,6 +92,22 @@ pub fn record(text: &str) -> Vec<(String, Option<u64>)> {
         .collect()
 }
 
+/// The top-level modules that a `RECORD` lists: packages, source files, extensions.
+pub fn top_level(record: &str) -> BTreeSet<String> {
+    record
+        .lines()
+        .filter_map(|line| {
+            let path = line.trim_start_matches('"').split([',', '"']).next()?;
+            let first = path.split('/').next()?;
+            let is_directory = path.len() > first.len();
+            let is_module = is_directory || first.ends_with(".py") || first.ends_with(".so");
+            let module = first.split('.').next()?;
+            let is_name = !module.is_empty() && !first.ends_with(".dist-info") && module != "__pycache__";
+            (is_module && is_name && !(is_directory && first.contains('.'))).then(|| module.to_owned())
+        })
+        .collect()
+}
+
 /// The `key = value` lines of a `pyvenv.cfg`, keys in lower case.
 pub fn pyvenv(text: &str) -> BTreeMap<String, String> {
     text.lines()
@@ -138,6 +154,14 @@ fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn top_level_modules_are_those_that_can_be_imported() {
+        let record = "yaml/__init__.py,sha256=x,1\n_yaml.cpython-312-x86_64-linux-gnu.so,,\nsix.py,,\n\
+            PyYAML-6.0.dist-info/METADATA,,\n../../bin/tool,,\n__pycache__/six.pyc,,\nnumpy.libs/libx.so,,\n\"a b/c.py\",,";
+        let found: Vec<String> = top_level(record).into_iter().collect();
+        assert_eq!(found, ["_yaml", "a b", "six", "yaml"]);
+    }
 
     const TORCH: &str = "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\n\
         Requires-Dist: filelock\n\

@@ -22,19 +22,35 @@ pub struct Import {
     /// What is imported from it: each may be a submodule.
     pub names: Vec<String>,
     pub line: usize,
+    /// It stands under a `try`: the program goes on without it.
+    pub is_tried: bool,
 }
 
 pub fn read(source: &[u8]) -> Source {
-    let text = String::from_utf8_lossy(source);
+    let source = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
+    let text = String::from_utf8_lossy(source).replace("\r\n", "\n").replace('\r', "\n");
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
-    let mut found = Source::default();
+    // What is no text is compiled or packed, and runs all the same.
+    let mut found = Source { dynamic: text.contains('\0'), ..Source::default() };
+    let mut tries: Vec<usize> = Vec::new();
     for statement in scanner.statements() {
         let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
-        found.dynamic |= is_dynamic(&words);
+        if let Some(indent) = statement.indent {
+            tries.retain(|outer| *outer < indent);
+        }
+        let from = found.imports.len();
         match words.split_first() {
+            Some((&"try", [])) => tries.push(statement.indent.unwrap_or(usize::MAX - 1)),
             Some((&"import", rest)) => found.imports.extend(plain_imports(rest, statement.line)),
             Some((&"from", rest)) => found.imports.extend(from_import(rest, statement.line)),
-            _ => {}
+            _ => {
+                let (dynamic, named) = calls(&statement);
+                found.dynamic |= dynamic;
+                found.imports.extend(named);
+            }
+        }
+        for import in &mut found.imports[from..] {
+            import.is_tried = !tries.is_empty();
         }
     }
     found.strings = scanner.strings;
@@ -47,7 +63,7 @@ fn plain_imports(words: &[&str], line: usize) -> Vec<Import> {
         .split(|word| *word == ",")
         .map(|part| part.iter().take_while(|word| **word != "as").copied().collect::<String>())
         .filter(|module| is_dotted_name(module))
-        .map(|module| Import { module, level: 0, names: Vec::new(), line })
+        .map(|module| Import { module, level: 0, names: Vec::new(), line, is_tried: false })
         .collect()
 }
 
@@ -65,7 +81,7 @@ fn from_import(words: &[&str], line: usize) -> Option<Import> {
         .filter_map(|part| part.iter().find(|word| !matches!(**word, "(" | ")")))
         .map(|word| (*word).to_owned())
         .collect();
-    Some(Import { module: module.to_owned(), level, names, line })
+    Some(Import { module: module.to_owned(), level, names, line, is_tried: false })
 }
 
 fn is_dotted_name(text: &str) -> bool {
@@ -76,17 +92,45 @@ fn is_dotted_name(text: &str) -> bool {
         })
 }
 
-/// `__import__(…)`, `import_module(…)`, `exec(…)`, `eval(…)`, `runpy.…`: what runs is known only when it runs.
-fn is_dynamic(words: &[&str]) -> bool {
-    let calls = words.windows(2).any(|pair| {
-        matches!(pair[0], "__import__" | "import_module" | "exec" | "eval" | "find_spec") && pair[1] == "("
-    });
-    calls || words.contains(&"runpy")
+/// What a statement calls that decides only at run time what runs: `import_module(…)`, `exec(…)`,
+/// `runpy.…`, another Python through `sys.executable`. With a plain text for its argument, an import is
+/// as good as a statement.
+fn calls(statement: &Statement) -> (bool, Vec<Import>) {
+    let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
+    let (mut dynamic, mut named) = (words.contains(&"runpy"), Vec::new());
+    for (at, word) in words.iter().enumerate() {
+        let is_called = words.get(at + 1) == Some(&"(");
+        let is_attribute = at > 0 && words[at - 1] == ".";
+        match *word {
+            "import_module" | "__import__" if is_called => {
+                let literal = statement.literals.iter().find(|(index, _)| *index == at + 2);
+                let is_whole = matches!(words.get(at + 3), Some(&("," | ")")));
+                match literal.filter(|(_, text)| is_whole && is_dotted_name(text)) {
+                    Some((_, module)) => named.push(Import {
+                        module: module.clone(),
+                        level: 0,
+                        names: Vec::new(),
+                        line: statement.line,
+                        is_tried: false,
+                    }),
+                    None => dynamic = true,
+                }
+            }
+            "exec" | "execfile" => dynamic |= is_called && !is_attribute,
+            "executable" => dynamic |= is_attribute && at > 1 && words[at - 2] == "sys",
+            _ => {}
+        }
+    }
+    (dynamic, named)
 }
 
 struct Statement {
     words: Vec<String>,
+    /// The texts among the words, by their index.
+    literals: Vec<(usize, String)>,
     line: usize,
+    /// How far in it begins; none where another one stands before it on its line.
+    indent: Option<usize>,
 }
 
 struct Scanner<'s> {
@@ -99,13 +143,19 @@ struct Scanner<'s> {
 impl Scanner<'_> {
     /// Cuts the text at line ends, `;` and the `:` of compound statements, outside of brackets and strings.
     fn statements(&mut self) -> Vec<Statement> {
-        let mut done = Vec::new();
+        let mut done: Vec<Statement> = Vec::new();
         let mut words: Vec<String> = Vec::new();
-        let mut start = self.line;
+        let mut literals: Vec<(usize, String)> = Vec::new();
+        let (mut start, mut indent, mut line_start) = (self.line, 0, 0);
+        // The line on which the statement before this one ended.
+        let mut shared_line = 0;
         let mut depth = 0_u32;
         while let Some(&byte) = self.bytes.get(self.at) {
             if words.is_empty() {
-                start = self.line;
+                (start, indent) = (self.line, self.at - line_start);
+            }
+            if byte == b'\n' {
+                line_start = self.at + 1;
             }
             let ends = match byte {
                 b'\n' => {
@@ -123,6 +173,7 @@ impl Scanner<'_> {
                 }
                 b'\'' | b'"' => {
                     let literal = self.string(prefix_of(words.last(), self.bytes, self.at));
+                    literals.push((words.len(), literal.1.clone()));
                     self.strings.push(literal);
                     words.push("\"\"".to_owned());
                     false
@@ -150,12 +201,16 @@ impl Scanner<'_> {
                     false
                 }
             };
-            if ends && !words.is_empty() {
-                done.push(Statement { words: std::mem::take(&mut words), line: start });
+            let is_last = self.at >= self.bytes.len();
+            if (ends || is_last) && !words.is_empty() {
+                done.push(Statement {
+                    words: std::mem::take(&mut words),
+                    literals: std::mem::take(&mut literals),
+                    line: start,
+                    indent: (start != shared_line).then_some(indent),
+                });
+                shared_line = if byte == b'\n' { 0 } else { self.line };
             }
-        }
-        if !words.is_empty() {
-            done.push(Statement { words, line: start });
         }
         done
     }
@@ -287,10 +342,38 @@ if True: from a.b import c
 
     #[test]
     fn says_when_only_the_program_knows() {
-        assert!(read(b"m = importlib.import_module(name)").dynamic);
-        assert!(read(b"__import__('torch')").dynamic);
-        assert!(read(b"exec(open('x').read())").dynamic);
-        assert!(!read(b"import importlib\nx = 'exec(1)'\nexecute(1)").dynamic);
+        for open in
+            ["m = importlib.import_module(name)", "exec(code)", "run([sys.executable, 'x.py'])", "PK\0"]
+        {
+            assert!(read(open.as_bytes()).dynamic, "{open}");
+        }
+        for closed in [
+            "import importlib\nx = 'exec(1)'\nexecute(1)",
+            "model.eval(); cursor.exec(x)",
+            "importlib.import_module('torch')",
+            "__import__('torch', x)",
+        ] {
+            assert!(!read(closed.as_bytes()).dynamic, "{closed}");
+        }
+        assert_eq!(
+            modules("x = importlib.import_module('torch.nn')\n__import__(\"jax\")"),
+            ["torch.nn", "jax"]
+        );
+    }
+
+    #[test]
+    fn knows_what_is_only_tried() {
+        let source = "try: import a\nexcept ImportError:\n    import b\ndef f():\n    try:\n        x = 1\n        from c import d\n    finally:\n        import e\nimport g";
+        let tried: Vec<_> =
+            read(source.as_bytes()).imports.into_iter().map(|i| (i.module, i.is_tried)).collect();
+        let expected = [("a", true), ("b", false), ("c", true), ("e", false), ("g", false)];
+        assert_eq!(tried, expected.map(|(module, tried)| (module.to_owned(), tried)));
+    }
+
+    #[test]
+    fn reads_bytes_as_python_does() {
+        assert_eq!(modules("\u{feff}import torch"), ["torch"]);
+        assert_eq!(modules("import \\\r\n  torch\r\nimport jax\rimport cupy"), ["torch", "jax", "cupy"]);
     }
 
     #[test]

@@ -246,6 +246,12 @@ fn missing(absent: &[Absent]) -> String {
 /// Notes that must be said although nobody asked: the program starts, and cudarun can do nothing for it.
 impl Note {
     pub fn must_be_said(&self) -> bool {
-        matches!(self, Note::SecureExecution { .. } | Note::ForeignLoader { .. })
+        matches!(
+            self,
+            Note::SecureExecution { .. }
+                | Note::ForeignLoader { .. }
+                | Note::ShimNotResolved
+                | Note::NotReadable
+        )
     }
 }

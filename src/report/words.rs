@@ -236,6 +236,14 @@ pub fn note(note: &Note, target: &Target) -> String {
             format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
         }
         Note::SourceNotRead { file, why } => format!("{} cannot be read: {why}", show(file)),
+        Note::ShimNotResolved => format!(
+            "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
+        ),
+        Note::NotReadable => {
+            format!(
+                "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"
+            )
+        }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }
@@ -266,6 +274,13 @@ pub fn error(error: &Error) -> String {
             format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes()))
         }
         Error::Exec { path, error } => format!("`{}` cannot be run: {error}", show(path)),
+        Error::NoSuchPackage { name, sites } if sites.is_empty() => {
+            format!("--uses {}: this program has no Python packages", escape(name.as_bytes()))
+        }
+        Error::NoSuchPackage { name, sites } => {
+            let sites: Vec<String> = sites.iter().map(show).collect();
+            format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
+        }
         Error::NothingRunsUnderRoot { verb } => {
             format!("`{verb}` starts a program, and nothing is started under --root")
         }

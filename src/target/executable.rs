@@ -1,17 +1,18 @@
 //! An ELF executable: what its own start-up closure links against, and the names in its constants that it
 //! may open at run time.
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
-use super::{Asker, First, How, Need, Note, Requirement, Standing, Target, Want};
+use super::{Asker, Before, First, How, Need, Note, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
 use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
-use crate::loader::search::{Object, Searcher};
+use crate::loader::search::Searcher;
 use crate::symbols;
 
 /// The executable that the kernel will run.
@@ -29,7 +30,13 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
         target.notes.push(Note::SecureExecution { why });
         return Ok(None);
     }
-    let data = host.map(&real).map_err(|error| refused(error.to_string()))?;
+    let data = match host.map(&real) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            target.notes.push(Note::NotReadable);
+            return Ok(None);
+        }
+        mapped => mapped.map_err(|error| refused(error.to_string()))?,
+    };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
         Err(ElfError::WrongClass) => {
@@ -67,43 +74,78 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
         target.notes.push(Note::ScriptNotRead { interpreter: image.path.clone() });
     }
     let name = target.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut linked_before: BTreeSet<String> = BTreeSet::new();
     for consumer in &walk.consumers {
         target.own_directories.extend(consumer.search_later.iter().cloned());
         let by = asker(&name, &consumer.object.path, None, Standing::Imported);
-        target.requirements.extend(linked(host, consumer, &by, Need::Linked));
+        for mut requirement in linked(host, consumer, &by, Need::Linked) {
+            // The first to ask decides where it is found; those after it get what is loaded.
+            if requirement.named().is_some_and(|name| linked_before.contains(name)) {
+                requirement.search_first.clear();
+            }
+            target.requirements.push(requirement);
+        }
+        linked_before.extend(consumer.needed.iter().cloned());
         // Libraries of the system name many that they would use if they were there.
-        if !is_system(&consumer.object.path) || consumer.object.path == real {
-            let opened = names_in(host, &consumer.object);
-            target.requirements.extend(opened_names(
-                &opened,
-                &by,
-                &First::rpath(&consumer.search_first),
-                Need::Named,
-            ));
+        let is_program = consumer.object.path == real;
+        if is_program && is_cudarun(host, consumer) || !is_program && is_system(&consumer.object.path) {
+            continue;
+        }
+        target.requirements.extend(written_in(host, consumer, &by));
+    }
+    forgo_paths(&mut target.requirements);
+}
+
+/// A path in the constants may be one of many that a program tries: it counts where nothing else says what
+/// the family will be.
+fn forgo_paths(requirements: &mut [Requirement]) {
+    let is_path = |r: &Requirement| {
+        r.need == Need::Named && r.search_first.iter().any(|first| first.rule == Before::AbsolutePath)
+    };
+    let named: BTreeSet<String> =
+        requirements.iter().filter(|r| !is_path(r)).map(|r| r.family.clone()).collect();
+    for requirement in requirements.iter_mut().filter(|r| is_path(r)) {
+        if named.contains(&requirement.family) {
+            requirement.search_first.clear();
         }
     }
+}
+
+/// This very binary, under whatever name: it names every library and needs none.
+fn is_cudarun(host: &Host, consumer: &Consumer) -> bool {
+    let own = host.own_executable().and_then(|own| host.stat(&own));
+    !host.is_rerooted() && own.is_ok_and(|own| own.id == consumer.object.id)
 }
 
 pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: Standing) -> Asker {
     Asker { name: name.to_owned(), file: file.to_owned(), line: None, cuda, standing }
 }
 
+/// Whether a DT_NEEDED, a name or a path, asks for a library of a known family.
 pub(super) fn is_library(name: &str) -> bool {
-    catalog().family_of(name).is_some()
+    catalog().family_of(file_name(name)).is_some()
 }
 
 /// The names and the symbols that an object's DT_NEEDED and imports ask for.
 pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
-    let mut found = opened_names(&consumer.needed, by, &First::rpath(&consumer.search_first), need);
-    if consumer.needed.is_empty() {
+    let (paths, names): (Vec<&String>, Vec<&String>) =
+        consumer.needed.iter().partition(|name| name.contains('/'));
+    let mut found = opened_names(names, by, &First::rpath(&consumer.search_first), need);
+    let origin = consumer.object.path.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    for path in paths {
+        let path = path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
+        found.extend(by_path(host, Path::new(&path), by, need));
+    }
+    if found.is_empty() {
         return found;
     }
     let Ok(data) = host.map(&consumer.object.path) else { return found };
     let Ok(elf) = Elf::parse(&data) else { return found };
     let imports = symbols::imports(&elf, is_library);
     for requirement in found.clone() {
-        let Want::Name(name) = &requirement.want else { continue };
-        let from_it: Vec<_> = imports.iter().filter(|symbol| symbol.file == *name).cloned().collect();
+        let Some(name) = requirement.named() else { continue };
+        let from_it: Vec<_> =
+            imports.iter().filter(|symbol| file_name(&symbol.file) == name).cloned().collect();
         if !from_it.is_empty() {
             found.push(Requirement { want: Want::Symbols(from_it), ..requirement });
         }
@@ -131,15 +173,29 @@ pub(super) fn opened_names<'n>(
     names.into_iter().filter_map(of).collect()
 }
 
-/// The library names that stand in an object's constants.
-pub(super) fn names_in(host: &Host, object: &Rc<Object>) -> Vec<String> {
-    let Ok(data) = host.map(&object.path) else { return Vec::new() };
+/// A library that is opened by its path: no search finds another one. None where nothing is there.
+pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Option<Requirement> {
+    let path = host.absolute(path);
+    let name = path.file_name()?.to_str()?.to_owned();
+    let first = First { directory: path.parent()?.to_owned(), rule: Before::AbsolutePath };
+    host.is_file(&path).then(|| opened_names([&name], by, &[first], need).pop())?
+}
+
+/// The library names and paths that stand in an object's constants: it may open them.
+pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> Vec<Requirement> {
+    let Ok(data) = host.map(&consumer.object.path) else { return Vec::new() };
     let Ok(elf) = Elf::parse(&data) else { return Vec::new() };
-    let mut found: Vec<String> = elf.constants().into_iter().flat_map(names::libraries).collect();
-    found.retain(|name| is_library(name) && !object.needed.contains(name));
-    found.sort();
-    found.dedup();
-    found
+    let (mut found, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for constants in elf.constants() {
+        found.extend(names::libraries(constants));
+        found.extend(names::packed_libraries(constants, &is_library));
+        paths.extend(names::library_paths(constants));
+    }
+    found.retain(|name| is_library(name) && !consumer.needed.contains(name));
+    paths.retain(|path| !consumer.needed.contains(path));
+    let mut opened = opened_names(&found, by, &First::rpath(&consumer.search_first), Need::Named);
+    opened.extend(paths.iter().filter_map(|path| by_path(host, Path::new(path), by, Need::Named)));
+    opened
 }
 
 /// Set-user-id, set-group-id and file capabilities make the loader drop what the environment says.
@@ -148,12 +204,16 @@ fn secure_execution(host: &Host, real: &Path) -> Option<&'static str> {
     if stat.mode & 0o4000 != 0 && stat.uid != host.uid {
         return Some("set-user-id");
     }
-    if stat.mode & 0o2000 != 0 && stat.mode & 0o010 != 0 {
+    if stat.mode & 0o2000 != 0 && stat.mode & 0o010 != 0 && (host.is_rerooted() || stat.gid != host.gid) {
         return Some("set-group-id");
     }
-    None
+    (host.uid != 0 && host.has_capabilities(real)).then_some("file capabilities")
 }
 
-fn is_system(path: &Path) -> bool {
+fn file_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+pub(super) fn is_system(path: &Path) -> bool {
     ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|directory| path.starts_with(directory))
 }

@@ -16,8 +16,8 @@ pub(super) struct Found<T> {
 }
 
 /// The CUDA that a framework was built for.
-pub(super) fn cuda(host: &Host, site: &Path, framework: &Framework) -> Option<Found<CudaVersion>> {
-    read(host, site, &framework.cuda, |answer| match answer {
+pub(super) fn cuda(host: &Host, sites: &[PathBuf], framework: &Framework) -> Option<Found<CudaVersion>> {
+    read(host, sites, &framework.cuda, |answer| match answer {
         Answer::Text(text) => text.parse().ok(),
         Answer::Number(number) => Some(CudaVersion::from_number(number)),
         Answer::Version(version) => Some(CudaVersion { major: version.major(), minor: version.minor() }),
@@ -25,8 +25,13 @@ pub(super) fn cuda(host: &Host, site: &Path, framework: &Framework) -> Option<Fo
 }
 
 /// The version of a family that a framework was compiled against.
-pub(super) fn floor(host: &Host, site: &Path, framework: &Framework, family: &str) -> Option<Found<Version>> {
-    read(host, site, framework.floor.get(family)?, |answer| match answer {
+pub(super) fn floor(
+    host: &Host,
+    sites: &[PathBuf],
+    framework: &Framework,
+    family: &str,
+) -> Option<Found<Version>> {
+    read(host, sites, framework.floor.get(family)?, |answer| match answer {
         Answer::Text(text) => text.parse().ok(),
         // cuDNN counts its major in thousands up to 8 and in tens of thousands since.
         Answer::Number(number) if number < 10_000 => Some(Version::from_scaled(number, 1000, 100)),
@@ -64,7 +69,7 @@ enum Answer {
 
 fn read<T>(
     host: &Host,
-    site: &Path,
+    sites: &[PathBuf],
     record: &Record,
     meaning: impl Fn(Answer) -> Option<T>,
 ) -> Option<Found<T>> {
@@ -72,7 +77,7 @@ fn read<T>(
     | Record::Json { file, .. }
     | Record::Constants { file, .. }
     | Record::CompileVersion { file, .. }) = record;
-    expand(host, site, file).into_iter().find_map(|path| {
+    sites.iter().flat_map(|site| expand(host, site, file)).find_map(|path| {
         let bytes = host.map(&path).ok()?;
         let answer = match record {
             Record::Assignment { name, .. } => Answer::Text(assignment(&bytes, name)?),

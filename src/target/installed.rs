@@ -1,14 +1,18 @@
 //! Which distributions are installed in a Python environment, and what their metadata says of each other.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::formats::metadata::{self, Metadata};
 use crate::host::Host;
 
 /// What is installed in the target's site-packages, by normalised name.
-pub(super) struct Installed {
+pub(super) struct Installed<'h> {
+    host: &'h Host,
     pub distributions: BTreeMap<String, Distribution>,
+    /// Which distribution brings a top-level module, where the names differ; read when it is first asked.
+    by_module: OnceCell<BTreeMap<(PathBuf, String), String>>,
 }
 
 pub(super) struct Distribution {
@@ -18,8 +22,8 @@ pub(super) struct Distribution {
     pub version: String,
 }
 
-impl Installed {
-    pub(super) fn list(host: &Host, sites: &[PathBuf]) -> Installed {
+impl<'h> Installed<'h> {
+    pub(super) fn list(host: &'h Host, sites: &[PathBuf]) -> Installed<'h> {
         let mut distributions = BTreeMap::new();
         for site in sites {
             for entry in host.list(site).unwrap_or_default() {
@@ -34,20 +38,41 @@ impl Installed {
                 });
             }
         }
-        Installed { distributions }
+        Installed { host, distributions, by_module: OnceCell::new() }
     }
 
-    pub(super) fn metadata(&self, host: &Host, name: &str) -> Option<Metadata> {
+    /// The distribution that brings a top-level module, wherever that stands.
+    pub(super) fn of_module(&self, module: &str) -> Option<&str> {
+        let normalised = metadata::normalised(module);
+        if let Some((name, _)) = self.distributions.get_key_value(&normalised) {
+            return Some(name);
+        }
+        let recorded = self.by_module().iter().find(|((_, top), _)| top == module);
+        recorded.map(|(_, distribution)| distribution.as_str())
+    }
+
+    /// Whether a distribution has installed this top-level module in this directory.
+    pub(super) fn brings(&self, site: &Path, module: &str) -> bool {
+        let is_here = |distribution: &Distribution| distribution.site == site;
+        if !self.distributions.values().any(is_here) {
+            return false;
+        }
+        self.distributions.get(&metadata::normalised(module)).is_some_and(is_here)
+            || self.by_module().contains_key(&(site.to_owned(), module.to_owned()))
+    }
+
+    pub(super) fn metadata(&self, name: &str) -> Option<Metadata> {
         let distribution = self.distributions.get(name)?;
-        host.read_text(&distribution.directory.join("METADATA")).ok().map(|text| metadata::metadata(&text))
+        let text = self.host.read_text(&distribution.directory.join("METADATA")).ok()?;
+        Some(metadata::metadata(&text))
     }
 
     /// Every distribution that this one brings along without being asked for an extra.
-    pub(super) fn closure(&self, host: &Host, name: &str) -> BTreeSet<String> {
+    pub(super) fn closure(&self, name: &str) -> BTreeSet<String> {
         let mut seen = BTreeSet::from([name.to_owned()]);
         let mut pending = vec![name.to_owned()];
         while let Some(next) = pending.pop() {
-            let requires = self.metadata(host, &next).map(|metadata| metadata.requires).unwrap_or_default();
+            let requires = self.metadata(&next).map(|metadata| metadata.requires).unwrap_or_default();
             for required in requires.into_iter().filter(|required| !required.optional) {
                 if self.distributions.contains_key(&required.name) && seen.insert(required.name.clone()) {
                     pending.push(required.name);
@@ -55,5 +80,36 @@ impl Installed {
             }
         }
         seen
+    }
+
+    /// The top-level modules that a distribution brings, as far as they are known.
+    pub(super) fn modules_of(&self, name: &str) -> BTreeSet<String> {
+        let Some(distribution) = self.distributions.get(name) else { return BTreeSet::new() };
+        let usual = name.replace('-', "_");
+        if self.host.is_directory(&distribution.site.join(&usual)) {
+            return BTreeSet::from([usual]);
+        }
+        self.top_level(distribution)
+    }
+
+    fn by_module(&self) -> &BTreeMap<(PathBuf, String), String> {
+        self.by_module.get_or_init(|| {
+            let mut modules = BTreeMap::new();
+            for (name, distribution) in &self.distributions {
+                for top in self.top_level(distribution) {
+                    modules.entry((distribution.site.clone(), top)).or_insert_with(|| name.clone());
+                }
+            }
+            modules
+        })
+    }
+
+    /// From `top_level.txt`, which older tools write, or else from the record of files.
+    fn top_level(&self, distribution: &Distribution) -> BTreeSet<String> {
+        if let Ok(text) = self.host.read_text(&distribution.directory.join("top_level.txt")) {
+            return text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        }
+        let record = self.host.read_text(&distribution.directory.join("RECORD")).unwrap_or_default();
+        metadata::top_level(&record)
     }
 }

@@ -15,6 +15,7 @@ use crate::symbols::Symbol;
 use crate::text;
 use crate::version::{CudaVersion, Version};
 
+mod candidate;
 mod executable;
 mod framework;
 mod imports;
@@ -54,6 +55,9 @@ pub struct Target {
     /// What all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
+    /// Of these it matters whether they are there and which they are, not what they hold.
+    #[serde(skip)]
+    pub located: BTreeSet<PathBuf>,
 }
 
 /// One step from a name to what runs.
@@ -141,6 +145,16 @@ impl First {
     }
 }
 
+impl Requirement {
+    /// The name that it asks for, if it asks for one.
+    pub fn named(&self) -> Option<&str> {
+        match &self.want {
+            Want::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Want {
@@ -208,6 +222,10 @@ pub enum Note {
         file: PathBuf,
         why: String,
     },
+    /// A shim of pyenv for a version that is not there.
+    ShimNotResolved,
+    /// A program that can be run but not read.
+    NotReadable,
     /// Python whose site-packages were not found.
     NoSitePackages,
 }
@@ -226,14 +244,20 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
         site_packages: Vec::new(),
         own_directories: BTreeSet::new(),
         watched: BTreeSet::new(),
+        located: BTreeSet::new(),
     };
-    let running = program::follow(host, &program, &command.arguments, &mut target)?;
+    let Some(running) = program::follow(host, &program, &command.arguments, &mut target)? else {
+        return Ok(target);
+    };
     let Some(image) = executable::inspect(host, &running.executable, &mut target)? else { return Ok(target) };
     target.machine = image.machine;
     let searcher = Searcher::new(host, image.machine);
     match python::recognise(host, &running) {
-        Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target),
-        None => executable::read(host, &searcher, &image, &mut target),
+        Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
+        None => match uses.first() {
+            Some(name) => return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() }),
+            None => executable::read(host, &searcher, &image, &mut target),
+        },
     }
     target.settle(host);
     Ok(target)
@@ -249,6 +273,10 @@ impl Target {
     fn settle(&mut self, host: &Host) {
         let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         let mut settled: Vec<Requirement> = Vec::new();
+        // One that is not there yet would be searched once it is.
+        let named = self.requirements.iter().flat_map(|requirement| &requirement.search_first);
+        self.located.extend(named.map(|first| first.directory.clone()));
+        self.located.extend(self.own_directories.iter().cloned());
         for mut requirement in std::mem::take(&mut self.requirements) {
             let directories = requirement.search_first.iter().filter_map(|first| {
                 let real = real
@@ -286,6 +314,7 @@ impl Target {
                     | Note::SecureExecution { .. }
                     | Note::ForeignMachine
                     | Note::ForeignLoader { .. }
+                    | Note::NotReadable
             )
         })
     }

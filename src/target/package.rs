@@ -3,33 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use super::executable::{self, Image, asker, linked, names_in, opened_names};
+use super::candidate::{Candidate, Candidates, Weight};
+use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
 use super::framework;
-use super::imports::{self, Imports};
+use super::imports::{self, Imports, Place};
 use super::installed::Installed;
-use super::python::Python;
+use super::python::{Python, Run};
 use super::recorded::{self, Records};
 use super::{Asker, First, Need, Note, Package, Requirement, Standing, Target, Want};
-use crate::catalog::{Framework, catalog};
-use crate::formats::metadata;
+use crate::catalog::catalog;
+use crate::error::Error;
 use crate::formats::names;
-use crate::host::{Host, Kind};
+use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
-use crate::loader::search::Searcher;
+use crate::loader::search::{Object, Searcher};
 use crate::version::Version;
-
-/// A package that may turn out to use a GPU.
-struct Candidate<'f> {
-    name: String,
-    site: PathBuf,
-    framework: Option<&'f Framework>,
-    directories: Vec<PathBuf>,
-    standing: Standing,
-    imported_by: Option<String>,
-}
 
 /// Reads what a Python program needs into `target`.
 pub(super) fn read(
@@ -39,223 +30,110 @@ pub(super) fn read(
     python: &Python,
     uses: &[String],
     target: &mut Target,
-) {
-    target.watched.extend(python.read_from.iter().chain(&python.site_packages).cloned());
-    target.site_packages.clone_from(&python.site_packages);
-    if python.site_packages.is_empty() {
+) -> Result<(), Error> {
+    let sites = python.sites(host);
+    target.watched.extend(python.read_from.iter().cloned());
+    target.located.extend(python.located.iter().cloned());
+    target.site_packages.clone_from(&sites);
+    if python.command_line.run == Run::Nothing {
+        return Ok(());
+    }
+    if sites.is_empty() {
         target.notes.push(Note::NoSitePackages);
     }
-    let imports = imports::trace(host, python, target);
-    let installed = Installed::list(host, &python.site_packages);
-    let reader = PackageReader { host, searcher, image, python, installed: &installed };
-
-    let named = if uses.is_empty() { reader.imported(&imports) } else { reader.named(uses) };
-    let mut found = reader.examine(named, target);
-    if found.is_empty() {
-        // Nothing recognised: all that is installed counts, and how far depends on what could be seen.
-        let closed = !imports.is_open && imports.installed.is_empty();
-        let standing = if closed { Standing::Installed } else { Standing::Possible };
-        found = reader.examine(reader.everything(standing), target);
-    }
-    for (package, requirements) in found {
-        target.watched.insert(package.directory.clone());
-        target.packages.push(package);
-        target.requirements.extend(requirements);
+    let installed = Installed::list(host, &sites);
+    let imports = imports::trace(host, python, &installed, target);
+    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
+    let candidates = Candidates { host, sites: &sites, installed: &installed };
+    let reader = PackageReader { host, candidates, searcher, executable };
+    if !uses.is_empty() {
+        let named = reader.candidates.named(uses)?;
+        reader.examine(named, target);
+    } else if !imports.is_tool() {
+        let imported = reader.candidates.imported(&imports);
+        reader.examine(imported, target);
+        reader.guess(&imports, target);
     }
     reader.written_out(&imports, target);
+    Ok(())
 }
 
 struct PackageReader<'a> {
     host: &'a Host,
+    candidates: Candidates<'a>,
     searcher: &'a Searcher<'a>,
-    image: &'a Image,
-    python: &'a Python,
-    installed: &'a Installed,
+    executable: Option<Rc<Object>>,
 }
 
 impl PackageReader<'_> {
-    /// The packages that the program imports, and those that they bring along.
-    fn imported(&self, imports: &Imports) -> Vec<Candidate<'static>> {
-        let mut modules: BTreeMap<String, String> = BTreeMap::new();
-        for (module, place) in &imports.installed {
-            modules.entry(module.clone()).or_insert_with(|| place.describe());
-            for distribution in self.installed.closure(self.host, &metadata::normalised(module)) {
-                let brought = distribution.replace('-', "_");
-                modules
-                    .entry(brought)
-                    .or_insert_with(|| format!("{module}, imported by {}", place.describe()));
-            }
+    /// What may be used although no import of it was seen: everything, when nothing else is recognised or
+    /// not all could be read.
+    fn guess(&self, imports: &Imports, target: &mut Target) {
+        let nothing_known = target.packages.is_empty();
+        if !nothing_known && !imports.is_open {
+            return;
         }
-        self.candidates(modules, Standing::Imported)
+        let is_closed = !imports.is_open && imports.installed.is_empty();
+        let standing = if is_closed { Standing::Installed } else { Standing::Possible };
+        // Beside what is known to be used, a guess is taken along where it fits.
+        let at_most = if nothing_known { Need::Used } else { Need::Named };
+        let mut all = self.candidates.everything(Weight { standing, at_most });
+        all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
+        self.examine(all, target);
     }
 
-    fn named(&self, uses: &[String]) -> Vec<Candidate<'static>> {
-        let modules = uses.iter().map(|name| (name.replace('-', "_"), "--uses".to_owned()));
-        self.candidates(modules.collect(), Standing::Imported)
-    }
-
-    /// Every top-level package that is installed, except libraries themselves.
-    fn everything(&self, standing: Standing) -> Vec<Candidate<'static>> {
-        let mut modules = BTreeMap::new();
-        for site in &self.python.site_packages {
-            for entry in self.host.list(site).unwrap_or_default() {
-                let Ok(name) = entry.name.into_string() else { continue };
-                let is_record =
-                    [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
-                let top = name.split('.').next().unwrap_or_default().to_owned();
-                if !is_record && !matches!(name.as_str(), "nvidia" | "__pycache__") && !top.is_empty() {
-                    modules.insert(top, String::new());
-                }
+    /// Takes those of the candidates that use a GPU into `target`, with what they ask for.
+    fn examine(&self, candidates: Vec<Candidate>, target: &mut Target) {
+        for candidate in candidates {
+            let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
+            for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
+                walk.from(object);
             }
-        }
-        self.candidates(modules, standing)
-    }
-
-    /// Modules that belong to one framework are one candidate.
-    fn candidates(&self, modules: BTreeMap<String, String>, standing: Standing) -> Vec<Candidate<'static>> {
-        let mut found: Vec<Candidate<'static>> = Vec::new();
-        for (module, by) in modules {
-            let imported_by = (!by.is_empty()).then_some(by);
-            match catalog().frameworks.iter().find(|framework| framework.is_module(&module)) {
-                Some(framework) if found.iter().any(|candidate| candidate.name == framework.name) => {}
-                Some(framework) => found.extend(self.of_framework(framework, standing, imported_by)),
-                None => found.extend(self.of_module(&module, standing, imported_by)),
+            let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
+            if candidate.standing == Standing::Imported {
+                target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
+            let Some((package, requirements)) = self.assess(&candidate, &consumers) else { continue };
+            for consumer in consumers {
+                target.watched.extend(consumer.object.path.parent().map(Path::to_owned));
+                target.watched.insert(consumer.object.path.clone());
+                target.own_directories.extend(consumer.search_later);
+            }
+            target.watched.insert(package.directory.clone());
+            target.packages.push(package);
+            target.requirements.extend(requirements);
         }
-        found
     }
 
-    fn of_framework(
-        &self,
-        framework: &'static Framework,
-        standing: Standing,
-        imported_by: Option<String>,
-    ) -> Option<Candidate<'static>> {
-        let in_site = |site: &PathBuf| {
-            let directories =
-                framework.packages.iter().flat_map(|pattern| framework::expand(self.host, site, pattern));
-            let present: Vec<PathBuf> =
-                directories.filter(|directory| self.host.is_directory(directory)).collect();
-            (!present.is_empty()).then(|| (site.clone(), present))
-        };
-        let (site, directories) = self.python.site_packages.iter().find_map(in_site)?;
-        let name = framework.name.clone();
-        Some(Candidate { name, site, framework: Some(framework), directories, standing, imported_by })
-    }
-
-    fn of_module(
-        &self,
-        module: &str,
-        standing: Standing,
-        imported_by: Option<String>,
-    ) -> Option<Candidate<'static>> {
-        let site = self.python.site_packages.iter().find(|site| {
-            self.host.is_directory(&site.join(module)) || !self.extensions(site, module).is_empty()
-        })?;
-        let directory = site.join(module);
-        Some(Candidate {
-            name: module.to_owned(),
-            site: site.clone(),
-            framework: None,
-            directories: vec![directory],
-            standing,
-            imported_by,
-        })
-    }
-
-    /// Extension modules that stand right in site-packages: `name.cpython-312-x86_64-linux-gnu.so`.
-    fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
-        let entries = self.host.list(site).unwrap_or_default();
-        let is_it = |name: &OsStr| {
-            let name = name.as_bytes();
-            name.strip_prefix(module.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
-                && name.ends_with(b".so")
-        };
-        entries
-            .iter()
-            .filter(|entry| entry.kind != Kind::Directory && is_it(&entry.name))
-            .map(|entry| site.join(&entry.name))
-            .collect()
-    }
-
-    /// Those of the candidates that use a GPU, with what they ask for.
-    fn examine(
-        &self,
-        candidates: Vec<Candidate<'_>>,
-        target: &mut Target,
-    ) -> Vec<(Package, Vec<Requirement>)> {
-        let executable =
-            self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
-        candidates
-            .into_iter()
-            .filter_map(|candidate| {
-                let mut walk = Walk::new(self.searcher, executable.clone(), executable::is_library);
-                for object in self.objects(&candidate).iter().filter_map(|path| self.searcher.object(path)) {
-                    walk.from(object);
-                }
-                // What the system's own libraries ask for is no need of this package.
-                let below = |consumer: &Consumer| consumer.object.path.starts_with(&candidate.site);
-                let consumers: Vec<Consumer> =
-                    walk.consumers.into_iter().filter(below).filter(is_consumer).collect();
-                let assessed = self.assess(&candidate, &consumers)?;
-                target
-                    .own_directories
-                    .extend(consumers.into_iter().flat_map(|consumer| consumer.search_later));
-                Some(assessed)
-            })
-            .collect()
-    }
-
-    fn objects(&self, candidate: &Candidate<'_>) -> Vec<PathBuf> {
-        let prune =
-            |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
-        let is_object = |path: &PathBuf| {
-            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-            memchr::memmem::find(name, b".so").is_some()
-        };
-        let below = candidate.directories.iter().flat_map(|directory| self.host.walk(directory, &prune));
-        below.filter(is_object).chain(self.extensions(&candidate.site, &candidate.name)).collect()
-    }
-
-    fn assess(
-        &self,
-        candidate: &Candidate<'_>,
-        consumers: &[Consumer],
-    ) -> Option<(Package, Vec<Requirement>)> {
+    fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<(Package, Vec<Requirement>)> {
         let profile = candidate.framework;
-        let cuda = profile.and_then(|framework| framework::cuda(self.host, &candidate.site, framework));
+        let cuda = profile.and_then(|framework| framework::cuda(self.host, &candidate.sites, framework));
+        let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let distribution = self.distribution(candidate);
-        let version = distribution.map(|name| self.installed.distributions[name].version.clone());
+        let version = distribution.map(|name| self.candidates.installed.distributions[name].version.clone());
         let title = match &version {
             Some(version) => format!("{} {version}", candidate.name),
             None => candidate.name.clone(),
         };
-        let by = asker(
-            &title,
-            &candidate.directories[0],
-            cuda.as_ref().map(|cuda| cuda.value.major),
-            candidate.standing,
-        );
+        let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
         let mut requirements = Vec::new();
         for consumer in consumers {
-            let by = Asker { file: consumer.object.path.clone(), ..by.clone() };
-            requirements.extend(linked(self.host, consumer, &by, Need::Used));
-            if let Some(bundled) = bundled(consumer, &by) {
-                requirements.push(bundled);
-            } else if profile.is_none() {
-                let opened = names_in(self.host, &consumer.object);
-                requirements.extend(opened_names(
-                    &opened,
-                    &by,
-                    &First::rpath(&consumer.search_first),
-                    Need::Named,
-                ));
-            }
+            requirements.extend(self.asked_by(consumer, candidate, &by));
         }
-        let records = Records { host: self.host, installed: self.installed, site: &candidate.site, by: &by };
+        let records = Records {
+            host: self.host,
+            installed: self.candidates.installed,
+            sites: &candidate.sites,
+            by: &by,
+        };
         if let Some(framework) = profile {
             requirements.extend(records.of_profile(framework, consumers, cuda.as_ref()));
+        } else if has_variants(&requirements) {
+            // Built for several CUDA majors, it loads one of them.
+            for requirement in &mut requirements {
+                requirement.need = Need::Named;
+            }
         }
         if !requirements
             .iter()
@@ -267,23 +145,24 @@ impl PackageReader<'_> {
             requirements.extend(records.pins(distribution));
         }
         if let Some(framework) = profile {
-            let first = recorded::opened_by_path(self.host, &candidate.site, framework, version.as_deref());
+            let version = version.as_deref();
+            let first =
+                recorded::opened_by_path(self.host, self.candidates.sites, framework, version, cuda_major);
             for requirement in requirements.iter_mut().filter(|r| matches!(r.want, Want::Name(_))) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
-        if candidate.standing != Standing::Imported {
-            for requirement in &mut requirements {
-                requirement.need = requirement.need.max(Need::Used);
-                if candidate.standing == Standing::Installed {
-                    requirement.search_first.clear();
-                }
+        for requirement in &mut requirements {
+            requirement.need = requirement.need.max(candidate.at_most);
+            // It is here and not imported: what it searches first is searched for nobody.
+            if candidate.standing == Standing::Installed {
+                requirement.search_first.clear();
             }
         }
         let package = Package {
             name: candidate.name.clone(),
             version,
-            directory: candidate.directories[0].clone(),
+            directory: candidate.place.clone(),
             cuda: cuda.map(|cuda| cuda.value),
             standing: candidate.standing,
             imported_by: candidate.imported_by.clone(),
@@ -291,27 +170,60 @@ impl PackageReader<'_> {
         Some((package, requirements))
     }
 
-    /// The distribution that a package came with.
-    fn distribution(&self, candidate: &Candidate<'_>) -> Option<&str> {
-        let own = metadata::normalised(&candidate.name);
-        let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
-        let names = names.iter().map(String::as_str).chain([own.as_str()]);
-        let found = names.into_iter().find_map(|name| self.installed.distributions.get_key_value(name))?;
-        (found.1.site == candidate.site).then_some(found.0.as_str())
+    /// What one object of a package asks for. Of a library of the system only what it is linked against:
+    /// such libraries name many that they would use if they were there.
+    fn asked_by(&self, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
+        let path = &consumer.object.path;
+        let by = Asker { file: path.clone(), ..by.clone() };
+        let mut asked = linked(self.host, consumer, &by, Need::Used);
+        let is_own =
+            candidate.sites.iter().any(|site| path.starts_with(site)) || candidate.extensions.contains(path);
+        if let Some(bundled) = bundled(consumer, &by) {
+            asked.push(bundled);
+        } else if candidate.framework.is_none() && (is_own || !executable::is_system(path)) {
+            asked.extend(written_in(self.host, consumer, &by));
+        }
+        asked
     }
 
-    /// Library names in the program's own strings: it opens them itself.
+    /// The distribution that a package came with.
+    fn distribution(&self, candidate: &Candidate) -> Option<&str> {
+        let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
+        let own = self.candidates.installed.of_module(&candidate.name);
+        let named = names.iter().map(String::as_str).chain(own);
+        named.into_iter().find_map(|name| {
+            let (name, distribution) = self.candidates.installed.distributions.get_key_value(name)?;
+            candidate.sites.contains(&distribution.site).then_some(name.as_str())
+        })
+    }
+
+    /// Library names and paths in the program's own strings: it opens them itself.
     fn written_out(&self, imports: &Imports, target: &mut Target) {
-        let executable =
-            self.host.canonical(&self.image.path).ok().and_then(|path| self.searcher.object(&path));
-        let chain: Vec<_> = executable.into_iter().collect();
+        let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
-        for (name, place) in &imports.libraries {
+        let by = |place: &Place| {
             let by = asker(&place.name(), &place.file, None, Standing::Imported);
-            let by = Asker { line: Some(place.line), ..by };
-            target.requirements.extend(opened_names([name], &by, &search_first, Need::Named));
+            Asker { line: Some(place.line), ..by }
+        };
+        for (name, place) in &imports.libraries {
+            target.requirements.extend(opened_names([name], &by(place), &search_first, Need::Named));
+        }
+        for (path, place) in &imports.library_paths {
+            let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
+            target.located.insert(PathBuf::from(path));
+            target.requirements.extend(opened);
         }
     }
+}
+
+/// Whether its objects are linked against one library in several SONAMEs.
+fn has_variants(requirements: &[Requirement]) -> bool {
+    let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
+    requirements.iter().filter(|requirement| requirement.need == Need::Used).any(|requirement| {
+        let Want::Name(name) = &requirement.want else { return false };
+        let Some((stem, suffix)) = names::split(name) else { return false };
+        sonames.insert(stem, suffix).is_some_and(|other| other != suffix)
+    })
 }
 
 /// A file that auditwheel packed in asks for the rest of its family in exactly its own version.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
-use super::{How, Target, python, shim};
+use super::shim::{self, Shim};
+use super::{How, Note, Target, python};
 use crate::error::Error;
 use crate::host::{Host, Kind};
 
@@ -18,6 +19,8 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 const INTERPRETER_LIMIT: usize = 5;
 /// And reads no more of one.
 const LINE_LIMIT: u64 = 256;
+/// Set in a `#!` line, these change what runs or what it finds.
+const DECIDING: &[&str] = &["LD_", "PATH=", "PYTHONHOME=", "PYTHONPATH="];
 
 /// What will run in the end.
 #[derive(Debug)]
@@ -57,13 +60,14 @@ pub fn significant_arguments(program: &OsStr, arguments: &[OsString]) -> (usize,
     if python::is_name(name) { (python::CommandLine::parse(arguments).consumed, true) } else { (0, false) }
 }
 
-/// Follows links and `#!` lines from the program to an executable image.
+/// Follows links and `#!` lines from the program to an executable image; none where that is not known,
+/// which is then noted.
 pub(super) fn follow(
     host: &Host,
     program: &Path,
     arguments: &[OsString],
     target: &mut Target,
-) -> Result<Running, Error> {
+) -> Result<Option<Running>, Error> {
     let mut running = Running { executable: host.absolute(program), arguments: arguments.to_vec() };
     target.watched.insert(running.executable.clone());
     for _ in 0..INTERPRETER_LIMIT {
@@ -72,15 +76,28 @@ pub(super) fn follow(
         if real != file {
             target.step(How::Link, &real);
         }
-        let start = host.read_start(&real, LINE_LIMIT).map_err(|error| refused(&file, &error.to_string()))?;
-        if let Some(actual) = shim::resolve(host, &real, &start) {
-            target.step(How::Shim, &actual);
-            running.executable = actual;
-            continue;
+        let start = match host.read_start(&real, LINE_LIMIT) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                target.notes.push(Note::NotReadable);
+                return Ok(None);
+            }
+            start => start.map_err(|error| refused(&file, &error.to_string()))?,
+        };
+        match shim::resolve(host, &real, &start, target) {
+            Shim::No => {}
+            Shim::Of(actual) => {
+                target.step(How::Shim, &actual);
+                running.executable = actual;
+                continue;
+            }
+            Shim::Unresolved => {
+                target.notes.push(Note::ShimNotResolved);
+                return Ok(None);
+            }
         }
-        let Some(line) = interpreter_line(&start) else { return Ok(running) };
+        let Some(line) = interpreter_line(&start) else { return Ok(Some(running)) };
         let (interpreter, argument) = line;
-        let (interpreter, how, mut arguments) = through_env(host, interpreter, argument)?;
+        let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, target)?;
         target.step(how, &interpreter);
         arguments.push(file.into_os_string());
         arguments.append(&mut running.arguments);
@@ -94,30 +111,39 @@ fn through_env(
     host: &Host,
     interpreter: PathBuf,
     argument: Option<OsString>,
+    target: &mut Target,
 ) -> Result<(PathBuf, How, Vec<OsString>), Error> {
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
     let Some(argument) = argument.filter(|argument| !argument.is_empty()) else {
         return Ok((interpreter, How::Interpreter, Vec::new()));
     };
-    if !is_env {
-        return Ok((interpreter, How::Interpreter, vec![argument]));
-    }
-    let split = argument.as_bytes().strip_prefix(b"-S").map(|rest| OsString::from_vec(rest.to_vec()));
-    let words: Vec<OsString> = match &split {
-        Some(rest) => rest
-            .as_bytes()
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty())
-            .map(|word| OsString::from_vec(word.to_vec()))
-            .collect(),
-        None => vec![argument.clone()],
+    let mut words = if is_env { words_of_env(&argument).into_iter() } else { Vec::new().into_iter() };
+    let Some(name) = words.next() else { return Ok((interpreter, How::Interpreter, vec![argument])) };
+    let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH)).as_bytes();
+    let directories = path.split(|byte| *byte == b':').map(|d| Path::new(OsStr::from_bytes(d)));
+    target.located.extend(directories.map(|directory| host.absolute(directory).join(&name)));
+    Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect()))
+}
+
+/// The command in an argument of env; nothing where env's own grammar would decide what runs: options,
+/// quotes, escapes, variables, another PATH.
+fn words_of_env(argument: &OsStr) -> Vec<OsString> {
+    let bytes = argument.as_bytes();
+    let Some(rest) = bytes.strip_prefix(b"-S") else {
+        let is_plain = !bytes.starts_with(b"-") && !bytes.contains(&b'=');
+        return if is_plain { vec![argument.to_owned()] } else { Vec::new() };
     };
-    let is_assignment = |word: &OsString| word.as_bytes().contains(&b'=');
-    let mut words = words.into_iter().skip_while(is_assignment);
-    match words.next().filter(|word| !word.as_bytes().starts_with(b"-")) {
-        Some(name) => Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect())),
-        None => Ok((interpreter, How::Interpreter, vec![argument])),
+    if rest.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'$' | b'#')) {
+        return Vec::new();
     }
+    let words = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let decides = |word: &[u8]| DECIDING.iter().any(|name| word.starts_with(name.as_bytes()));
+    let is_harmless = |word: &&[u8]| word.contains(&b'=') && !decides(word);
+    let mut command = words.skip_while(is_harmless).peekable();
+    if command.peek().is_some_and(|word| word.starts_with(b"-") || word.contains(&b'=')) {
+        return Vec::new();
+    }
+    command.map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
 /// The interpreter and its one argument, as the kernel reads them.

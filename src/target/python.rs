@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::program::Running;
+use crate::catalog::catalog;
 use crate::formats::metadata;
 use crate::host::Host;
 
@@ -15,7 +16,9 @@ pub(super) enum Run {
     Script(PathBuf),
     Module(OsString),
     Code(OsString),
-    /// Standard input, the prompt, or nothing but an answer (`--version`).
+    /// Nothing but an answer: `--version`, `-h`.
+    Nothing,
+    /// Standard input or the prompt.
     Unknown,
 }
 
@@ -38,13 +41,32 @@ pub(super) struct CommandLine {
 #[derive(Debug)]
 pub(super) struct Python {
     pub command_line: CommandLine,
-    /// Where its own modules stand, in order.
-    pub standard: Vec<PathBuf>,
-    /// `PYTHONPATH`, and what `.pth` files add: other people's source, read like the program's own.
-    pub path: Vec<PathBuf>,
-    pub site_packages: Vec<PathBuf>,
-    /// Files that decide the above.
+    /// Where modules are looked for, in order: its `sys.path`.
+    pub search: Vec<Entry>,
+    /// `python3.12`, what its directories are called; none where that is not known.
+    pub version: Option<String>,
+    /// Files and directories that decide the above, there or not.
     pub read_from: Vec<PathBuf>,
+    /// Directories of which only matters which they are.
+    pub located: Vec<PathBuf>,
+}
+
+/// An element of `sys.path`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub directory: PathBuf,
+    pub kind: EntryKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    /// The script's directory, `PYTHONPATH`, what a `.pth` file adds: the program's own source, perhaps
+    /// with installed packages in it (`pip install --target`, environment modules).
+    Own,
+    /// Python's own modules.
+    Standard,
+    /// A site-packages directory.
+    Site,
 }
 
 /// Whether a program of this name is Python.
@@ -66,10 +88,10 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let command_line = CommandLine::parse(&running.arguments);
     let mut python = Python {
         command_line,
-        standard: Vec::new(),
-        path: Vec::new(),
-        site_packages: Vec::new(),
+        search: Vec::new(),
+        version: None,
         read_from: Vec::new(),
+        located: Vec::new(),
     };
     python.find_directories(host, &running.executable, &real);
     Some(python)
@@ -90,7 +112,20 @@ impl CommandLine {
             parsed.consumed += 1;
             match argument.as_bytes() {
                 b"--check-hash-based-pycs" => parsed.consumed += usize::from(rest.next().is_some()),
-                b"-" | [b'-', b'-', ..] => return parsed,
+                b"-" => return parsed,
+                b"--" => {
+                    if let Some(script) = rest.next() {
+                        parsed.consumed += 1;
+                        if script != "-" {
+                            parsed.run = Run::Script(PathBuf::from(script));
+                        }
+                    }
+                    return parsed;
+                }
+                [b'-', b'-', ..] => {
+                    parsed.run = Run::Nothing;
+                    return parsed;
+                }
                 [b'-', flags @ ..] => {
                     if parsed.short_flags(flags, &mut rest) {
                         return parsed;
@@ -140,7 +175,10 @@ impl CommandLine {
                 b's' => self.no_user_site = true,
                 b'S' => self.no_site = true,
                 b'P' => self.safe_path = true,
-                b'V' | b'h' | b'?' => return true,
+                b'V' | b'h' | b'?' => {
+                    self.run = Run::Nothing;
+                    return true;
+                }
                 _ => {}
             }
         }
@@ -149,6 +187,21 @@ impl CommandLine {
 }
 
 impl Python {
+    /// The directories that may hold installed packages, in order.
+    pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
+        let holds_packages = |directory: &Path| {
+            let entries = host.list(directory).unwrap_or_default();
+            let is_sign = |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
+            entries.iter().any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
+        };
+        let is_site = |entry: &&Entry| match entry.kind {
+            EntryKind::Site => true,
+            EntryKind::Own => holds_packages(&entry.directory),
+            EntryKind::Standard => false,
+        };
+        self.search.iter().filter(is_site).map(|entry| entry.directory.clone()).collect()
+    }
+
     fn find_directories(&mut self, host: &Host, invoked: &Path, real: &Path) {
         let variable = |name: &str| {
             if self.command_line.ignores_environment {
@@ -157,16 +210,21 @@ impl Python {
                 host.env.non_empty(name).map(OsStr::to_owned)
             }
         };
-        let path = variable("PYTHONPATH").unwrap_or_default();
+        let path = variable("PYTHONPATH");
+        let safe_path = self.command_line.safe_path || variable("PYTHONSAFEPATH").is_some();
         let user_off = self.command_line.no_user_site || variable("PYTHONNOUSERSITE").is_some();
-        let user_base = variable("PYTHONUSERBASE").map(PathBuf::from);
-        let python_home = variable("PYTHONHOME").map(PathBuf::from);
-        self.path = path
-            .as_bytes()
-            .split(|byte| *byte == b':')
-            .filter(|element| !element.is_empty())
-            .map(|element| host.absolute(Path::new(OsStr::from_bytes(element))))
-            .collect();
+        // `PREFIX` or `PREFIX:EXEC_PREFIX`.
+        let python_home = variable("PYTHONHOME").and_then(|home| {
+            home.as_bytes().split(|byte| *byte == b':').next().map(|p| PathBuf::from(OsStr::from_bytes(p)))
+        });
+        if !safe_path {
+            let start = self.start_directory(host);
+            self.add(host, start.as_deref(), EntryKind::Own);
+        }
+        let elements = path.iter().flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
+        for element in elements {
+            self.add(host, Some(&host.absolute(Path::new(OsStr::from_bytes(element)))), EntryKind::Own);
+        }
 
         let environment = VirtualEnvironment::of(host, invoked);
         let base = match (&python_home, &environment) {
@@ -176,18 +234,19 @@ impl Python {
             }
             _ => prefix_of(real.parent(), real),
         };
-        let version = environment
-            .as_ref()
-            .and_then(|e| e.version.clone())
-            .or_else(|| version_in_name(real))
+        self.version = version_in_name(real)
+            .or_else(|| environment.as_ref().and_then(|e| e.version.clone()))
             .or_else(|| only_version(host, &base));
-        let Some(version) = version else { return };
+        let Some(version) = self.version.clone() else { return };
         let library = |prefix: &Path, lib: &str| prefix.join(lib).join(&version);
 
         for lib in ["lib", "lib64"] {
             let standard = library(&base, lib);
-            self.standard.push(standard.join("lib-dynload"));
-            self.standard.push(standard);
+            self.add(host, Some(&standard), EntryKind::Standard);
+            self.add(host, Some(&standard.join("lib-dynload")), EntryKind::Standard);
+        }
+        if self.command_line.no_site {
+            return;
         }
         let mut sites = Vec::new();
         if let Some(environment) = &environment {
@@ -196,8 +255,10 @@ impl Python {
         }
         if environment.as_ref().is_none_or(|environment| environment.has_system_packages) {
             if !user_off {
-                let base = user_base.or_else(|| host.home().map(|home| home.join(".local")));
-                sites.extend(base.map(|base| library(&base, "lib").join("site-packages")));
+                // `site` obeys this variable whatever `-E` says.
+                let given = host.env.non_empty("PYTHONUSERBASE").map(PathBuf::from);
+                let user = given.or_else(|| host.home().map(|home| home.join(".local")));
+                sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
             }
             for prefix in [base.as_path(), Path::new("/usr/local")] {
                 if prefix != base && base != Path::new("/usr") {
@@ -208,31 +269,65 @@ impl Python {
             }
             sites.push(base.join("lib/python3/dist-packages"));
         }
-        if self.command_line.no_site {
-            sites.clear();
-        }
         for site in sites {
-            let Ok(site) = host.canonical(&site) else { continue };
-            if !self.site_packages.contains(&site) {
-                self.add_paths_of(host, &site);
-                self.site_packages.push(site);
-            }
+            self.add_site(host, &site);
         }
     }
 
-    /// `.pth` files may add directories, as editable installs do.
-    fn add_paths_of(&mut self, host: &Host, site: &Path) {
-        let entries = host.list(site).unwrap_or_default();
+    /// The directory of the script, which is searched first; for code and modules the current one.
+    fn start_directory(&self, host: &Host) -> Option<PathBuf> {
+        match &self.command_line.run {
+            Run::Code(_) | Run::Module(_) => Some(host.cwd.clone()),
+            Run::Script(script) => {
+                let script = host.canonical(&host.absolute(script)).ok()?;
+                if host.is_directory(&script) { Some(script) } else { script.parent().map(Path::to_owned) }
+            }
+            Run::Nothing | Run::Unknown => None,
+        }
+    }
+
+    fn add(&mut self, host: &Host, directory: Option<&Path>, kind: EntryKind) -> bool {
+        let Some(directory) = directory else { return false };
+        match kind {
+            EntryKind::Site => self.read_from.push(directory.to_owned()),
+            // What the program writes beside its script does not matter; which modules are there is looked
+            // at one by one.
+            EntryKind::Own => self.located.push(directory.to_owned()),
+            EntryKind::Standard => {}
+        }
+        let Ok(directory) = host.canonical(directory) else { return false };
+        let is_new =
+            host.is_directory(&directory) && !self.search.iter().any(|entry| entry.directory == directory);
+        if is_new {
+            self.search.push(Entry { directory, kind });
+        }
+        is_new
+    }
+
+    /// A site-packages directory, and what its `.pth` files add after it, as editable installs do.
+    fn add_site(&mut self, host: &Host, site: &Path) {
+        if !self.add(host, Some(site), EntryKind::Site) {
+            return;
+        }
+        let site = self.search.last().map(|entry| entry.directory.clone()).unwrap_or_default();
+        let entries = host.list(&site).unwrap_or_default();
         for entry in entries.iter().filter(|entry| entry.name.as_bytes().ends_with(b".pth")) {
-            let Ok(text) = host.read_text(&site.join(&entry.name)) else { continue };
+            let file = site.join(&entry.name);
+            self.read_from.push(file.clone());
+            let Ok(text) = host.read_text(&file) else { continue };
             for line in metadata::pth_directories(&text) {
-                let directory = site.join(line);
-                if host.is_directory(&directory) && !self.path.contains(&directory) {
-                    self.path.push(directory);
-                }
+                self.add(host, Some(&site.join(line)), EntryKind::Own);
             }
         }
     }
+}
+
+/// Whether a directory holds a package that belongs to a framework: one that was built in place, say.
+fn is_framework(host: &Host, directory: &Path, name: &OsStr) -> bool {
+    let is_module = name
+        .to_str()
+        .is_some_and(|name| catalog().frameworks.iter().any(|framework| framework.is_module(name)));
+    is_module && host.is_file(&directory.join(name).join("__init__.py"))
 }
 
 struct VirtualEnvironment {
@@ -315,8 +410,10 @@ mod tests {
         assert_eq!(parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).consumed, 6);
         assert_eq!(parse(&["-Wignore", "x.py"]).run, Run::Script("x.py".into()));
         assert_eq!(parse(&["-"]).run, Run::Unknown);
-        assert_eq!(parse(&["--version", "x.py"]).run, Run::Unknown);
-        assert_eq!(parse(&["-V", "x.py"]).run, Run::Unknown);
+        assert_eq!(parse(&["--", "x.py", "y"]).run, Run::Script("x.py".into()));
+        assert_eq!(parse(&["--", "x.py", "y"]).consumed, 2);
+        assert_eq!(parse(&["--version", "x.py"]).run, Run::Nothing);
+        assert_eq!(parse(&["-V", "x.py"]).run, Run::Nothing);
         assert_eq!(parse(&[]).run, Run::Unknown);
         assert_eq!(parse(&["-c"]).run, Run::Code("".into()));
     }

@@ -2,7 +2,7 @@
 //! nowhere in its files, the versions that upstream tested with.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::executable::opened_names;
 use super::framework::{self, Found};
@@ -17,8 +17,8 @@ use crate::version::{CudaVersion, Version};
 /// A framework as it is installed.
 pub(super) struct Records<'a> {
     pub host: &'a Host,
-    pub installed: &'a Installed,
-    pub site: &'a Path,
+    pub installed: &'a Installed<'a>,
+    pub sites: &'a [PathBuf],
     pub by: &'a Asker,
 }
 
@@ -39,7 +39,7 @@ impl Records<'_> {
         let mut found = Vec::new();
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
-            let compiled = framework::floor(self.host, self.site, framework, family);
+            let compiled = framework::floor(self.host, self.sites, framework, family);
             let Some(floor) = compiled.or_else(|| self.lower_bound(framework, family)) else { continue };
             floors.insert(family, floor.value);
             found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
@@ -61,11 +61,11 @@ impl Records<'_> {
 
     /// The versions that upstream tested with: `==` in METADATA, through `cuda-toolkit[…]` if need be.
     pub(super) fn pins(&self, distribution: &str) -> Vec<Requirement> {
-        let Some(metadata) = self.installed.metadata(self.host, distribution) else { return Vec::new() };
+        let Some(metadata) = self.installed.metadata(distribution) else { return Vec::new() };
         let mut required: Vec<Requires> = Vec::new();
         for requires in metadata.requires {
             if !requires.extras.is_empty() {
-                let through = self.installed.metadata(self.host, &requires.name).unwrap_or_default();
+                let through = self.installed.metadata(&requires.name).unwrap_or_default();
                 let asked =
                     |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
                 required.extend(through.requires.into_iter().filter(asked));
@@ -84,7 +84,7 @@ impl Records<'_> {
     fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Found<Version>> {
         let family = catalog().family(family)?;
         framework.distributions.iter().find_map(|distribution| {
-            let metadata = self.installed.metadata(self.host, distribution)?;
+            let metadata = self.installed.metadata(distribution)?;
             let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
             let value = of_family.into_iter().find_map(Requires::lower_bound)?;
             Some(Found { value, file: self.installed.distributions[distribution].directory.join("METADATA") })
@@ -97,13 +97,15 @@ impl Records<'_> {
     }
 }
 
-/// The directories whose files a framework opens by absolute path, before anything else is asked: those of
-/// the wheels beside it, since a certain version.
+/// The directories whose files a framework opens by absolute path, before anything else is asked, since a
+/// certain version: those of the wheels on its module search path, a wheel of one library before the one
+/// that holds all of its CUDA major.
 pub(super) fn opened_by_path(
     host: &Host,
-    site: &Path,
+    sites: &[PathBuf],
     framework: &Framework,
     version: Option<&str>,
+    cuda_major: Option<u32>,
 ) -> Vec<First> {
     let Some(since) = framework.loads_wheels.as_ref().and_then(|since| since.parse::<Version>().ok()) else {
         return Vec::new();
@@ -112,10 +114,24 @@ pub(super) fn opened_by_path(
     if version.and_then(leading_version).is_some_and(|version| version < since) {
         return Vec::new();
     }
-    let nvidia = site.join("nvidia");
-    let entries = host.list(&nvidia).unwrap_or_default();
-    let directories = entries.iter().map(|entry| nvidia.join(&entry.name).join("lib"));
-    directories.map(|directory| First { directory, rule: Before::AbsolutePath }).collect()
+    let mut found = Vec::new();
+    for site in sites {
+        let nvidia = site.join("nvidia");
+        let entries = host.list(&nvidia).unwrap_or_default();
+        let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
+        let (of_major, of_library): (Vec<String>, Vec<String>) =
+            names.partition(|name| major_of(name).is_some());
+        let is_own = |name: &String| cuda_major.is_none() || major_of(name) == cuda_major;
+        for name in of_library.into_iter().chain(of_major.into_iter().filter(is_own)) {
+            found.push(First { directory: nvidia.join(name).join("lib"), rule: Before::AbsolutePath });
+        }
+    }
+    found
+}
+
+/// `cu13` holds the libraries of CUDA 13.
+fn major_of(name: &str) -> Option<u32> {
+    name.strip_prefix("cu")?.parse().ok()
 }
 
 /// `2.5.1+cu124` and `2.6.0.dev20250101` begin with a version that can be compared.

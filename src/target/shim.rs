@@ -4,23 +4,37 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::Target;
 use crate::host::Host;
+use crate::version::Version;
 
-/// The executable that a shim will start; none when the file is no shim or pyenv would refuse.
-pub(super) fn resolve(host: &Host, file: &Path, start: &[u8]) -> Option<PathBuf> {
-    let is_shim = start.starts_with(b"#!") && file.parent()?.file_name()? == "shims";
-    let root = file.parent()?.parent()?;
-    if !is_shim || memchr::memmem::find(start, b"pyenv").is_none() && !mentions_pyenv(host, file) {
-        return None;
+/// What a file turns out to be.
+pub(super) enum Shim {
+    /// No shim at all.
+    No,
+    /// The executable that it will start.
+    Of(PathBuf),
+    /// pyenv will refuse, or decide by what is not known here.
+    Unresolved,
+}
+
+pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], target: &mut Target) -> Shim {
+    let Some((shims, name)) = file.parent().zip(file.file_name()) else { return Shim::No };
+    let is_script = start.starts_with(b"#!") && shims.file_name() == Some(OsStr::new("shims"));
+    let Some(root) = shims.parent().filter(|_| is_script) else { return Shim::No };
+    if memchr::memmem::find(start, b"pyenv").is_none() && !mentions_pyenv(host, file) {
+        return Shim::No;
     }
-    let name = file.file_name()?;
-    versions(host, root).iter().find_map(|version| {
+    let installed = root.join("versions");
+    target.watched.insert(installed.clone());
+    let found = versions(host, root, target).iter().find_map(|version| {
         let candidate = match version.as_str() {
-            "system" => next_on_path(host, name, file.parent()?)?,
-            version => root.join("versions").join(version).join("bin").join(name),
+            "system" => next_on_path(host, name, shims)?,
+            version => installed.join(exact(host, &installed, version)?).join("bin").join(name),
         };
         host.is_executable(&candidate).then_some(candidate)
-    })
+    });
+    found.map_or(Shim::Unresolved, Shim::Of)
 }
 
 fn mentions_pyenv(host: &Host, file: &Path) -> bool {
@@ -28,7 +42,7 @@ fn mentions_pyenv(host: &Host, file: &Path) -> bool {
 }
 
 /// `PYENV_VERSION`, then the nearest `.python-version` upward, then pyenv's global one, then `system`.
-fn versions(host: &Host, root: &Path) -> Vec<String> {
+fn versions(host: &Host, root: &Path, target: &mut Target) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         lines
@@ -43,9 +57,27 @@ fn versions(host: &Host, root: &Path) -> Vec<String> {
     let start = host.env.non_empty("PYENV_DIR").map_or_else(|| host.cwd.clone(), PathBuf::from);
     let local = start.ancestors().map(|directory| directory.join(".python-version"));
     let files = local.chain([root.join("version")]);
-    let chosen =
-        files.filter_map(|file| host.read_text(&file).ok()).map(|text| split(&text)).find(|v| !v.is_empty());
-    chosen.unwrap_or_else(|| vec!["system".to_owned()])
+    let chosen = files.map(|file| {
+        let text = host.read_text(&file);
+        target.watched.insert(file);
+        split(&text.unwrap_or_default())
+    });
+    chosen.into_iter().find(|versions| !versions.is_empty()).unwrap_or_else(|| vec!["system".to_owned()])
+}
+
+/// The directory of a version: its own name, the same without `python-`, or the newest that it begins.
+fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
+    let plain = version.strip_prefix("python-").unwrap_or(version);
+    let is_there = |name: &&str| host.is_directory(&installed.join(name));
+    if let Some(name) = [version, plain].into_iter().find(is_there) {
+        return Some(name.to_owned());
+    }
+    let entries = host.list(installed).unwrap_or_default();
+    let names = entries.iter().filter_map(|entry| entry.name.to_str());
+    let number = |name: &str| name.parse::<Version>().ok();
+    let begins = |name: &&str| name.strip_prefix(plain).is_some_and(|rest| rest.starts_with('.'));
+    let newest = names.filter(begins).filter(|name| number(name).is_some()).max_by_key(|name| number(name));
+    newest.map(str::to_owned)
 }
 
 fn next_on_path(host: &Host, name: &OsStr, shims: &Path) -> Option<PathBuf> {

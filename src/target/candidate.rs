@@ -1,0 +1,228 @@
+//! Which packages may be the ones that use a GPU, and what each consists of: by the program's imports, by
+//! the user's word, or by being installed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::framework;
+use super::imports::{Imports, Place};
+use super::installed::Installed;
+use super::{Need, Standing};
+use crate::catalog::{Framework, catalog};
+use crate::error::Error;
+use crate::formats::metadata;
+use crate::host::{Host, Kind};
+
+/// A package that may turn out to use a GPU.
+pub(super) struct Candidate {
+    pub name: String,
+    /// Where it stands, in messages: a directory, or the one file that it is.
+    pub place: PathBuf,
+    /// The directories of installed packages that hold its parts; none for the program's own.
+    pub sites: Vec<PathBuf>,
+    pub framework: Option<&'static Framework>,
+    pub directories: Vec<PathBuf>,
+    /// Its extension modules that stand outside of these.
+    pub extensions: Vec<PathBuf>,
+    pub standing: Standing,
+    /// What it asks for is needed no more than this.
+    pub at_most: Need,
+    pub imported_by: Option<String>,
+}
+
+/// How much a package counts.
+#[derive(Clone, Copy)]
+pub(super) struct Weight {
+    pub standing: Standing,
+    pub at_most: Need,
+}
+
+const IMPORTED: Weight = Weight { standing: Standing::Imported, at_most: Need::Linked };
+
+/// Where candidates are found.
+pub(super) struct Candidates<'a> {
+    pub host: &'a Host,
+    pub sites: &'a [PathBuf],
+    pub installed: &'a Installed<'a>,
+}
+
+impl Candidates<'_> {
+    /// The packages that the program imports and those that they bring along, and its own extension modules.
+    pub(super) fn imported(&self, imports: &Imports) -> Vec<Candidate> {
+        let mut modules: BTreeMap<String, String> = BTreeMap::new();
+        for (module, place) in &imports.installed {
+            modules.entry(module.clone()).or_insert_with(|| place.describe());
+            let Some(distribution) = self.installed.of_module(module) else { continue };
+            for brought in self.installed.closure(distribution) {
+                for brought in self.installed.modules_of(&brought) {
+                    let by = || format!("{module}, imported by {}", place.describe());
+                    modules.entry(brought).or_insert_with(by);
+                }
+            }
+        }
+        let mut found = self.candidates(modules, IMPORTED);
+        found.extend(imports.extensions.iter().map(|(file, place)| own_extension(file, place)));
+        found
+    }
+
+    /// The packages that the user has named.
+    pub(super) fn named(&self, uses: &[String]) -> Result<Vec<Candidate>, Error> {
+        let mut modules = BTreeMap::new();
+        for name in uses {
+            let mut brought = self.installed.modules_of(&metadata::normalised(name));
+            brought.insert(name.replace('-', "_"));
+            let before = modules.len();
+            let is_here = |module: &String| {
+                self.is_installed(module) || Self::framework_of(module).is_some_and(|f| self.has(f))
+            };
+            modules.extend(brought.into_iter().filter(is_here).map(|module| (module, "--uses".to_owned())));
+            if modules.len() == before {
+                return Err(Error::NoSuchPackage { name: name.clone(), sites: self.sites.to_vec() });
+            }
+        }
+        Ok(self.candidates(modules, IMPORTED))
+    }
+
+    /// Every top-level package that is installed, except libraries themselves.
+    pub(super) fn everything(&self, weight: Weight) -> Vec<Candidate> {
+        let mut modules = BTreeMap::new();
+        for site in self.sites {
+            for entry in self.host.list(site).unwrap_or_default() {
+                let Ok(name) = entry.name.into_string() else { continue };
+                let is_record =
+                    [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
+                let top = name.split('.').next().unwrap_or_default().to_owned();
+                if !is_record && name != "__pycache__" && !top.is_empty() {
+                    modules.insert(top, String::new());
+                }
+            }
+        }
+        self.candidates(modules, weight)
+    }
+
+    /// Modules that belong to one framework are one candidate.
+    fn candidates(&self, modules: BTreeMap<String, String>, weight: Weight) -> Vec<Candidate> {
+        let mut found: Vec<Candidate> = Vec::new();
+        // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
+        for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
+            let imported_by = (!by.is_empty()).then_some(by);
+            match Self::framework_of(&module) {
+                Some(framework) if found.iter().any(|candidate| candidate.name == framework.name) => {}
+                Some(framework) => found.extend(self.of_framework(framework, weight, imported_by)),
+                None => found.extend(self.of_module(&module, weight, imported_by)),
+            }
+        }
+        found
+    }
+
+    fn framework_of(module: &str) -> Option<&'static Framework> {
+        catalog().frameworks.iter().find(|framework| framework.is_module(module))
+    }
+
+    fn has(&self, framework: &Framework) -> bool {
+        framework.modules.iter().any(|module| self.is_installed(module))
+    }
+
+    fn is_installed(&self, module: &str) -> bool {
+        self.sites.iter().any(|site| self.is_in(site, module))
+    }
+
+    fn is_in(&self, site: &Path, module: &str) -> bool {
+        self.host.is_directory(&site.join(module)) || !self.extensions(site, module).is_empty()
+    }
+
+    /// Each part of a framework from the first directory that has it, as Python would import it.
+    fn of_framework(
+        &self,
+        framework: &'static Framework,
+        weight: Weight,
+        imported_by: Option<String>,
+    ) -> Option<Candidate> {
+        let (mut sites, mut directories) = (Vec::new(), Vec::new());
+        for pattern in &framework.packages {
+            let in_site = |site: &PathBuf| {
+                let found = framework::expand(self.host, site, pattern).into_iter();
+                let present: Vec<PathBuf> = found.filter(|found| self.host.is_directory(found)).collect();
+                (!present.is_empty()).then(|| (site.clone(), present))
+            };
+            let Some((site, present)) = self.sites.iter().find_map(in_site) else { continue };
+            if !sites.contains(&site) {
+                sites.push(site);
+            }
+            directories.extend(present);
+        }
+        Some(Candidate {
+            name: framework.name.clone(),
+            place: directories.first()?.clone(),
+            sites,
+            framework: Some(framework),
+            directories,
+            extensions: Vec::new(),
+            standing: weight.standing,
+            at_most: weight.at_most,
+            imported_by,
+        })
+    }
+
+    fn of_module(&self, module: &str, weight: Weight, imported_by: Option<String>) -> Option<Candidate> {
+        let site = self.sites.iter().find(|site| self.is_in(site, module))?;
+        let place = site.join(module);
+        Some(Candidate {
+            name: module.to_owned(),
+            place: place.clone(),
+            sites: vec![site.clone()],
+            framework: None,
+            directories: vec![place],
+            extensions: self.extensions(site, module),
+            standing: weight.standing,
+            at_most: weight.at_most,
+            imported_by,
+        })
+    }
+
+    /// Extension modules that stand right in site-packages: `name.cpython-312-x86_64-linux-gnu.so`.
+    fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
+        let entries = self.host.list(site).unwrap_or_default();
+        let is_it = |name: &OsStr| {
+            let name = name.as_bytes();
+            name.strip_prefix(module.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
+                && name.ends_with(b".so")
+        };
+        entries
+            .iter()
+            .filter(|entry| entry.kind != Kind::Directory && is_it(&entry.name))
+            .map(|entry| site.join(&entry.name))
+            .collect()
+    }
+}
+
+impl Candidate {
+    /// The files that may be its shared objects.
+    pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
+        let prune =
+            |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
+        let is_object = |path: &PathBuf| {
+            let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+            memchr::memmem::find(name, b".so").is_some()
+        };
+        let below = self.directories.iter().flat_map(|directory| host.walk(directory, &prune));
+        below.filter(is_object).chain(self.extensions.iter().cloned()).collect()
+    }
+}
+
+fn own_extension(file: &Path, place: &Place) -> Candidate {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Candidate {
+        name: name.split('.').next().unwrap_or_default().to_owned(),
+        place: file.to_owned(),
+        sites: Vec::new(),
+        framework: None,
+        directories: Vec::new(),
+        extensions: vec![file.to_owned()],
+        standing: Standing::Imported,
+        at_most: Need::Linked,
+        imported_by: Some(place.describe()),
+    }
+}
