@@ -75,8 +75,9 @@ impl PackageReader<'_> {
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
         let standing = if is_closed { Standing::Installed } else { Standing::Possible };
-        // Beside what is known to be used, a guess is taken along where it fits.
-        let at_most = if nothing_known { Need::Used } else { Need::Named };
+        // Where something is known, be it what is used or that nothing of this is, a guess is taken along
+        // as far as it fits.
+        let at_most = if nothing_known && !is_closed { Need::Used } else { Need::Named };
         let mut all = self.candidates.everything(Weight { standing, at_most });
         all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
         self.examine(all, target);
