@@ -13,6 +13,7 @@ use super::installed::Installed;
 use super::python::{EntryKind, Python, Run};
 use super::{How, Note, Target};
 use crate::catalog::catalog;
+use crate::formats::elf::AARCH64;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
 use crate::host::Host;
@@ -269,14 +270,13 @@ impl Reader<'_> {
     /// A module of this name that appears in a directory will be another answer.
     fn watch(&mut self, directory: &Path, name: &str) {
         let short = self.python.version.as_deref().unwrap_or_default().replace("python", "").replace('.', "");
-        for suffix in ["", ".py", ".so", ".abi3.so"] {
-            self.target.located.insert(directory.join(format!("{name}{suffix}")));
+        let machine = if self.target.machine == AARCH64 { "aarch64" } else { "x86_64" };
+        let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
+        let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
+        self.target.located.extend(["", ".py", ".so", ".abi3.so", &own].map(below));
+        if self.listing(directory).contains(OsStr::new(name)) {
+            self.target.located.insert(directory.join(name).join("__init__.py"));
         }
-        for machine in ["x86_64", "aarch64"] {
-            let file = format!("{name}.cpython-{short}-{machine}-linux-gnu.so");
-            self.target.located.insert(directory.join(file));
-        }
-        self.target.located.insert(directory.join(name).join("__init__.py"));
     }
 
     fn listing(&self, directory: &Path) -> Rc<BTreeSet<OsString>> {
