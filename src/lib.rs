@@ -45,7 +45,7 @@ use target::Command;
 /// Does what the command line says, and returns the exit code; a program that is started does not return.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
-        return verify::child::main(&host);
+        verify::child::main(&host);
     }
     if let Some(exec) = plain_start(arguments).and_then(|command| commands::run::cached(&host, &command)) {
         let Err(error) = launch::exec(&exec);
