@@ -267,15 +267,15 @@ fn the_current_directory_counts_where_something_is_looked_up_from_it() {
 }
 
 /// A program, two places with the library that it needs, and a home of its own.
-struct Two {
-    workshop: Workshop,
-    home: tempfile::TempDir,
-    program: PathBuf,
-    path: String,
+pub struct Two {
+    pub workshop: Workshop,
+    pub home: tempfile::TempDir,
+    pub program: PathBuf,
+    pub path: String,
 }
 
 impl Two {
-    fn new() -> Two {
+    pub fn new() -> Two {
         let workshop = Workshop::new();
         let library =
             |below: &str| workshop.library(below, "libnccl.so.2", "int nccl(void) { return 1; }", &[]);
@@ -287,7 +287,7 @@ impl Two {
         Two { program, path, workshop, home: tempfile::tempdir().unwrap() }
     }
 
-    fn run(&self) -> Run {
+    pub fn run(&self) -> Run {
         Run::new([&self.program]).env("HOME", self.home.path()).env("LD_LIBRARY_PATH", &self.path)
     }
 

@@ -27,7 +27,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "run" });
     }
-    let is_plain = start.uses.is_empty() && start.verify == When::Auto;
+    let verify = start.verify.unwrap_or_default();
+    let is_plain = start.uses.is_empty() && verify == When::Auto;
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -46,7 +47,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         Outcome::Plan(plan) => {
             let (diff, view) = considered.change(host, command, true)?;
             let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
-            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), start.verify)?;
+            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), verify)?;
             if let Verdict::Failed { .. } = verdict {
                 report::say(&report::verdict(&verdict, style));
                 return Ok(Exit::Refused);
