@@ -218,3 +218,29 @@ fn a_reader_that_goes_away_is_no_error() {
     let status = std::process::Command::new("bash").arg("-c").arg(script).status().unwrap();
     assert!(matches!(status.code(), Some(0 | 141)), "{status}");
 }
+
+/// Standard output is a terminal, and standard error is not.
+#[test]
+fn colour_is_for_the_stream_that_is_a_terminal() {
+    let two = crate::start::Two::new();
+    for copy in ["a", "b"] {
+        let library = two.workshop.path(&format!("{copy}/libnccl.so.2"));
+        std::fs::set_permissions(library, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let run = |verb: &str| {
+        let errors = two.workshop.path("errors");
+        let line =
+            format!("{} {verb} {} 2>{}", crate::support::CUDARUN, two.program.display(), errors.display());
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null()).env_remove("NO_COLOR");
+        command.env("TERM", "xterm").env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
+        let output = command.output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(errors).unwrap())
+    };
+    for verb in ["verify", "export", "run"] {
+        let (_, errors) = run(verb);
+        assert!(errors.contains("error:") && !errors.contains('\x1b'), "{verb}: {errors}");
+    }
+    assert!(run("explain").0.contains('\x1b'), "the control: that stream is a terminal");
+    assert!(run("--color=always verify").1.contains('\x1b'), "the control: there is colour in it");
+}

@@ -385,3 +385,21 @@ fn a_library_that_does_not_load_is_named() {
     assert_eq!((step, name.as_str()), (Step::LoadCudnn, "libcudnn.so.77"));
     assert!(message.contains("cannot open shared object file"), "{message}");
 }
+
+#[test]
+fn what_was_proved_is_said_as_it_was_found() {
+    use cudarun::verify::protocol::Finding;
+    let style = cudarun::report::Style::new(clap::ColorChoice::Never, false, None, None);
+    let say = |error: f64| {
+        let finding = Finding { cudnn: Some(91900), largest_error: Some(error), ..Finding::default() };
+        cudarun::report::verdict(&Verdict::Passed { steps: Vec::new(), finding }, style)
+    };
+    assert!(say(0.0).contains("cuDNN 9.19.0: a convolution equals the CPU's\n"), "{}", say(0.0));
+    assert!(say(2e-6).contains("a convolution is within 2e-6 of the CPU's\n"), "{}", say(2e-6));
+    let ended = |code| {
+        let failure = Failure::Exited { step: Some(Step::CuInit), code, last_words: None };
+        cudarun::report::verdict(&Verdict::Failed { steps: Vec::new(), failure }, style)
+    };
+    assert!(ended(Some(3)).contains("it ended with status 3 and no report at \"cuInit\""));
+    assert!(ended(None).contains("it ended without a report at \"cuInit\""));
+}

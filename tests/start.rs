@@ -356,6 +356,24 @@ fn what_variables_name_is_watched_as_it_is_named() {
     assert!(inventory.watched.contains(Path::new("/no/such/toolkit")));
 }
 
+/// Secure execution: the loader ignores what cudarun would set.
+#[test]
+fn what_must_be_said_is_said_at_every_start() {
+    let two = Two::new();
+    fs::set_permissions(&two.program, fs::Permissions::from_mode(0o2755)).unwrap();
+    settle();
+    let said = || two.run().env("LD_LIBRARY_PATH", "").stderr_contains(&["set-group-id"]).status(127).check();
+    let starts = || fs::read_dir(two.home.path().join(".cache/cudarun/starts")).map_or(0, Iterator::count);
+    for _ in 0..3 {
+        said();
+    }
+    assert_eq!(starts(), 0);
+    fs::set_permissions(&two.program, fs::Permissions::from_mode(0o755)).unwrap();
+    settle();
+    two.run().check();
+    assert_eq!(starts(), 1, "the control");
+}
+
 #[test]
 fn a_library_that_is_gone_is_not_planned_for_again() {
     let two = Two::new();
