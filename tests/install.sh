@@ -40,7 +40,7 @@ diff "$work/before" "$work/before.after" || fail "an install that stopped half-w
 rm "$to/share/zsh"
 
 # Without a home, and with a target directory that is relative to where it is called.
-ln -s "$(dirname "$install")/target" "$work/built"
+ln -s "$(realpath "${CARGO_TARGET_DIR:-$(dirname "$install")/target}")" "$work/built"
 (cd "$work" && env -u HOME CARGO_TARGET_DIR=built "$install" --to "$to" >/dev/null) || fail "it needs a home"
 "$to/bin/cudarun" --version >/dev/null || fail "the installed binary does not run"
 env -u HOME "$install" --help | grep -q -- --to || fail "--help needs a home"

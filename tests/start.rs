@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cudarun::cache::{self, Key};
-use cudarun::environment::{Change, Diff};
+use cudarun::environment::{Change, Diff, Environment};
 use cudarun::host::Host;
 use cudarun::launch::Exec;
 use cudarun::target::{self, Command};
@@ -348,12 +348,44 @@ fn a_copy_that_was_passed_over_is_watched_as_well() {
     assert_eq!(two.views().len(), 2, "a view of the first copy");
 }
 
+/// What was passed over may come: the directory of a link that leads nowhere does not show it.
+#[test]
+fn what_was_warned_of_is_watched_as_well() {
+    let two = Two::new();
+    let (link, file) = (two.workshop.path("a/libnccl.so.2"), two.workshop.path("libnccl.so.2.1.0"));
+    fs::rename(&link, &file).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let aside = two.workshop.path("aside");
+    fs::rename(&file, &aside).unwrap();
+    settle();
+    two.run().check();
+    assert!(two.is_warm(two.run()), "the control");
+    assert_eq!(two.views().len(), 1);
+    fs::rename(&aside, &file).unwrap();
+    two.run().check();
+    assert_eq!(two.views().len(), 2, "a view of the copy that the link leads to");
+}
+
 #[test]
 fn what_variables_name_is_watched_as_it_is_named() {
     let mut host = Host::here();
     host.env.set("CUDA_HOME", "/no/such/toolkit");
     let inventory = cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default());
     assert!(inventory.watched.contains(Path::new("/no/such/toolkit")));
+}
+
+#[test]
+fn what_the_kernel_says_of_each_gpu_is_watched() {
+    let machine = crate::support::machine::Machine::load("nothing");
+    let gpu = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
+    let scan = || {
+        let host = Host::at(machine.root(), Environment::default(), "/".into()).unwrap();
+        cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default()).watched
+    };
+    assert!(!scan().contains(Path::new(gpu)), "the control");
+    fs::create_dir_all(machine.real(gpu).parent().unwrap()).unwrap();
+    fs::write(machine.real(gpu), "Model: \t NVIDIA H200\n").unwrap();
+    assert!(scan().contains(Path::new(gpu)));
 }
 
 /// Secure execution: the loader ignores what cudarun would set.

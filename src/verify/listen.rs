@@ -52,7 +52,9 @@ pub(super) fn listen(mut child: Child, limit: Duration) -> Heard {
     // Whatever it started goes with it, and it goes itself, even if it has left its group. It is not waited
     // for before: its number stays its own.
     let _ = killpg(pid_of(&child), Signal::SIGKILL);
-    let _ = child.kill();
+    if !ended(&child) {
+        let _ = child.kill();
+    }
     let end = end_of(&mut child);
     heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
     heard.last_words = errors.last_words();
@@ -69,15 +71,17 @@ impl Heard {
         let mut has_ended = false;
         while self.report.is_none() {
             match said.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
-                Ok(line) => {
-                    let Some(line) = protocol::parse(&line) else { continue };
-                    self.finish_step(entered);
-                    entered = Instant::now();
-                    match line {
-                        Line::Entering(step) => self.current = Some(step),
-                        Line::Report(report) => self.report = Some(report),
+                Ok(line) => match protocol::parse(&line) {
+                    Some(Line::Entering(step)) => {
+                        self.finish_step(&mut entered);
+                        self.current = Some(step);
                     }
-                }
+                    Some(Line::Report(report)) => {
+                        self.finish_step(&mut entered);
+                        self.report = Some(report);
+                    }
+                    None => {}
+                },
                 Err(_) if has_ended => return false,
                 Err(pause) => {
                     has_ended = ended(child);
@@ -93,10 +97,11 @@ impl Heard {
         false
     }
 
-    fn finish_step(&mut self, entered: Instant) {
+    fn finish_step(&mut self, entered: &mut Instant) {
         if let Some(step) = self.current.take() {
             self.steps.push(Taken { step, milliseconds: entered.elapsed().as_secs_f64() * 1e3 });
         }
+        *entered = Instant::now();
     }
 }
 
