@@ -86,9 +86,12 @@ pub extern "C" fn record_inherited() {
         let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
         IGNORES_PIPE.store(is_known && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
     }
-    for (descriptor, is_closed) in (0..).zip(&IS_CLOSED) {
-        // SAFETY: asks for the flags of a descriptor, which need not be open.
-        is_closed.store(unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1, Ordering::Relaxed);
+    let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: asks about three descriptors, which need not be open, and waits for none.
+    if unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) } > 0 {
+        for (stream, is_closed) in streams.iter().zip(&IS_CLOSED) {
+            is_closed.store(stream.revents & libc::POLLNVAL != 0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -55,7 +55,9 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
 pub fn significant_arguments(host: &Host, program: &Path, command: &Command) -> (usize, bool) {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
     // A tool may be a link to Python, and find by its own name what it is to run.
-    if is_python(program) || host.canonical(program).is_ok_and(|real| is_python(&real)) {
+    let leads_to_python =
+        || host.read_link(program).is_ok() && host.canonical(program).is_ok_and(|real| is_python(&real));
+    if is_python(program) || leads_to_python() {
         return (python::CommandLine::parse(&command.arguments).consumed, true);
     }
     // What a shim starts is looked up from the current directory.
