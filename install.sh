@@ -7,7 +7,7 @@
 set -eu
 
 main() {
-    to=${HOME:?install.sh needs HOME, or --to DIR}/.local
+    to=${HOME:+$HOME/.local}
     uninstall=
     while [ $# -gt 0 ]; do
         case $1 in
@@ -26,6 +26,7 @@ main() {
         esac
         shift
     done
+    [ -n "$to" ] || fail "HOME is not set: say where with --to DIR"
     case $to in /*) ;; *) to=$PWD/$to ;; esac
     manifest=$to/share/cudarun/installed
     if [ -n "$uninstall" ]; then take_away; else build_and_install; fi
@@ -34,17 +35,17 @@ main() {
 build_and_install() {
     command -v cargo >/dev/null || fail "cargo was not found: install Rust (https://rustup.rs), then run this again"
     here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-    (cd "$here" && cargo build --release --locked)
-    built=${CARGO_TARGET_DIR:-$here/target}/release/cudarun
+    target=${CARGO_TARGET_DIR:-$here/target}
+    case $target in /*) ;; *) target=$PWD/$target ;; esac
+    (cd "$here" && CARGO_TARGET_DIR=$target cargo build --release --locked)
     # What an earlier install has left, another version perhaps, goes first.
     [ ! -f "$manifest" ] || take_away >/dev/null
     made=
-    put "$built" bin/cudarun 755
+    directory "$(dirname "$manifest")"
+    put "$target/release/cudarun" bin/cudarun 755
     put "$here/completions/cudarun.bash" share/bash-completion/completions/cudarun 644
     put "$here/completions/_cudarun" share/zsh/site-functions/_cudarun 644
     put "$here/completions/cudarun.fish" share/fish/vendor_completions.d/cudarun.fish 644
-    directory "$(dirname "$manifest")"
-    printf '%s' "$made" >"$manifest"
 
     echo "installed $("$to/bin/cudarun" --version) in $to/bin, with completions for bash, zsh and fish"
     case :$PATH: in
@@ -57,11 +58,11 @@ build_and_install() {
 # put FILE PLACE MODE: by rename, so that a cudarun that is running keeps its file.
 put() {
     directory "$(dirname "$to/$2")"
+    remember f "$to/$2.new"
     cp "$1" "$to/$2.new"
     chmod "$3" "$to/$2.new"
+    remember f "$to/$2"
     mv -f "$to/$2.new" "$to/$2"
-    made="f $to/$2
-$made"
 }
 
 # Makes a directory and those above it, and remembers which were not there.
@@ -69,22 +70,29 @@ directory() {
     [ ! -d "$1" ] || return 0
     directory "$(dirname "$1")"
     mkdir "$1"
-    made="d $1
+    remember d "$1"
+}
+
+# Writes down at once what is about to be there: an install that stops half-way can be taken away too.
+remember() {
+    made="$1 $2
 $made"
+    [ ! -d "$(dirname "$manifest")" ] || printf '%s' "$made" >"$manifest"
 }
 
 take_away() {
     [ -f "$manifest" ] || fail "nothing is installed in $to"
     list=$(cat "$manifest")
+    each f "$list" | while read -r path; do rm -f "$path"; done
     rm "$manifest"
-    printf '%s\n' "$list" | while read -r kind path; do
-        case $kind in
-        f) rm -f "$path" ;;
-        # What others have put there since stays.
-        d) rmdir "$path" 2>/dev/null || true ;;
-        esac
-    done
+    # What others have put there since stays.
+    each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-~/.cache}/cudarun"
+}
+
+# each KIND LIST: the paths of a kind, the last made first.
+each() {
+    printf '%s\n' "$2" | sed -n "s/^$1 //p"
 }
 
 fail() {

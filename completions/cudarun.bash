@@ -4,23 +4,18 @@
 _cudarun() {
     local cur prev verbs="run list explain export verify"
     local common="-v --verbose -q --quiet --color --root -h --help"
-    local index=1 word verb=""
+    local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
-
-    case $prev in
-    --color) COMPREPLY=($(compgen -W "auto always never" -- "$cur")) && return ;;
-    --verify) COMPREPLY=($(compgen -W "never auto always" -- "$cur")) && return ;;
-    --root) COMPREPLY=($(compgen -d -- "$cur")) && return ;;
-    --python) COMPREPLY=($(compgen -c -- "$cur")) && return ;;
-    --uses) COMPREPLY=() && return ;;
-    esac
 
     # The first word that is neither an option nor an option's value is a verb or the program.
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --uses | --verify | --python) ((index += 1)) ;;
+        --color | --root | --uses | --verify | --python)
+            [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
+            ((index += 1))
+            ;;
         --)
             verb=${verb:-run}
             ((index += 1))
@@ -39,6 +34,24 @@ _cudarun() {
         esac
         ((index += 1))
     done
+
+    # `--option=value` comes as three words; as one where `=` is not among COMP_WORDBREAKS.
+    case $prev:$cur in
+    *:=) cur="" ;;
+    =:*) prev=${COMP_WORDS[COMP_CWORD - 2]} ;;
+    *:--*=*) prev=${cur%%=*} before=${cur%%=*}= cur=${cur#*=} ;;
+    esac
+
+    COMPREPLY=()
+    case $prev in
+    --color) COMPREPLY=($(compgen -P "$before" -W "auto always never" -- "$cur")) ;;
+    --verify) COMPREPLY=($(compgen -P "$before" -W "never auto always" -- "$cur")) ;;
+    --root) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
+    --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
+    esac
+    case $prev in
+    --color | --verify | --root | --python | --uses) return ;;
+    esac
 
     case $verb:$cur in
     :-*) COMPREPLY=($(compgen -W "$common --uses --verify -V --version" -- "$cur")) ;;

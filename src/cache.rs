@@ -15,12 +15,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{Change, Diff};
-use crate::host::{Host, Stat};
+use crate::host::{Host, Kind, Stat};
 use crate::launch::Exec;
 use crate::target::{Command, significant_arguments};
 
 /// Changes when the meaning of an entry changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The variables that a plan depends on.
 const VARIABLES: &[&str] = &[
     "CUDARUN_VIEW",
@@ -28,6 +28,7 @@ const VARIABLES: &[&str] = &[
     "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES",
     "HOME",
+    "LD_AUDIT",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "PATH",
@@ -36,13 +37,28 @@ const VARIABLES: &[&str] = &[
     "PYTHONHOME",
     "PYTHONNOUSERSITE",
     "PYTHONPATH",
+    "PYTHONPLATLIBDIR",
+    "PYTHONSAFEPATH",
     "PYTHONUSERBASE",
     "XDG_CACHE_HOME",
     "XDG_RUNTIME_DIR",
 ];
+/// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
+/// from the current directory.
+const PATHS: &[(&str, &[u8])] = &[
+    ("CUDA_HOME", b""),
+    ("CUDA_PATH", b""),
+    ("LD_LIBRARY_PATH", b":;"),
+    ("LD_PRELOAD", b": "),
+    ("PATH", b":"),
+    ("PYTHONPATH", b":"),
+];
 /// Files of the kernel have no times of their own; what they say is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
-/// Device nodes are touched by being used; that they are there is compared.
+/// A GPU that sleeps does not say of itself all that it says awake; what it is called is always the same.
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+const GPU_LINES: [&[u8]; 2] = [b"Model:", b"Bus Location:"];
+/// Device nodes are touched by being used; that they are there is compared. Other files here are files.
 const DEVICES: &str = "/dev";
 const CONTENT_LIMIT: u64 = 4096;
 /// A file changed within this time of the start may change again without its time showing it.
@@ -65,20 +81,34 @@ struct Entry {
 enum Seen {
     Missing,
     Present,
-    Stamp { device: u64, inode: u64, size: u64, modified: (i64, i64), changed: (i64, i64) },
+    Stamp {
+        device: u64,
+        inode: u64,
+        size: u64,
+        modified: (i64, i64),
+        changed: (i64, i64),
+    },
     Content(Vec<u8>),
+    /// Which file it is, whatever is in it.
+    Identity {
+        device: u64,
+        inode: u64,
+    },
+}
+
+/// What is to be compared of a path.
+#[derive(Clone, Copy)]
+enum Way {
+    Whole,
+    Identity,
 }
 
 impl Key {
     /// For starting `program`, which is what PATH says of the command.
     pub fn of(host: &Host, program: &Path, command: &Command) -> Option<Key> {
         let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-        let (significant, needs_directory) = significant_arguments(&command.program, &command.arguments);
-        let library_path = host.env.get("LD_LIBRARY_PATH").unwrap_or_default().as_bytes();
-        let is_relative =
-            |path: &[u8]| path.split(|b| matches!(b, b':' | b';')).any(|part| !part.starts_with(b"/"));
-        let needs_directory =
-            needs_directory || program.is_relative() || !library_path.is_empty() && is_relative(library_path);
+        let (significant, needs_directory) = significant_arguments(host, program, command);
+        let needs_directory = needs_directory || program.is_relative() || has_relative_paths(host);
         let mut bytes = Vec::with_capacity(1024);
         let mut part = |value: Option<&[u8]>| {
             let length = value.map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
@@ -111,6 +141,16 @@ impl Key {
     }
 }
 
+/// Whether one of the lists of paths leads somewhere else in another directory. An empty variable is no
+/// list, but for `PATH`, where it means the current directory.
+fn has_relative_paths(host: &Host) -> bool {
+    PATHS.iter().any(|(name, separators)| {
+        let Some(value) = host.env.get(name).map(OsStr::as_bytes) else { return false };
+        let mut parts = value.split(|byte| separators.contains(byte));
+        (*name == "PATH" || !value.is_empty()) && parts.any(|part| !part.starts_with(b"/"))
+    })
+}
+
 /// The start that was kept for this key, if nothing that it was read from has changed.
 pub fn find(
     host: &Host,
@@ -128,7 +168,7 @@ pub fn find(
         && entry
             .watched
             .iter()
-            .all(|(path, seen)| look(host, Path::new(OsStr::from_bytes(path)), seen) == *seen);
+            .all(|(path, seen)| look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen);
     holds.then(|| Exec {
         program: program.to_owned(),
         argv0: command.program.clone(),
@@ -137,16 +177,33 @@ pub fn find(
     })
 }
 
-/// Keeps a start. What changed while it was worked out is not kept, and neither is what cannot be written:
-/// the next start works it out again.
-pub fn keep(host: &Host, directory: &Path, key: &Key, exec: &Exec, watched: &BTreeSet<PathBuf>) {
-    let mut seen = Vec::with_capacity(watched.len());
+/// Keeps a start that was read from what is `watched`, and for which it matters which files are `located`, but
+/// not what is in them; `view` is our own. What changed while it was worked out is not kept, and neither is
+/// what cannot be written: the next start works it out again.
+pub fn keep(
+    host: &Host,
+    directory: &Path,
+    key: &Key,
+    exec: &Exec,
+    watched: &BTreeSet<PathBuf>,
+    located: &BTreeSet<PathBuf>,
+    view: Option<&Path>,
+) {
+    let mut seen = Vec::with_capacity(watched.len() + located.len() + 1);
+    let mut see = |path: &Path, now: Seen| seen.push((path.as_os_str().as_bytes().to_vec(), now));
     for path in watched {
-        let now = first_look(host, path);
-        if changed_since(host, &now) {
+        let now = look(host, path, Way::Whole);
+        if view != Some(path) && changed_since(host, &now) {
             return;
         }
-        seen.push((path.as_os_str().as_bytes().to_vec(), now));
+        see(path, now);
+    }
+    for path in located {
+        see(path, look(host, path, Way::Identity));
+    }
+    // It may have been published a moment ago: that was us.
+    if let Some(view) = view {
+        see(view, look(host, view, Way::Whole));
     }
     let changes = exec.diff.0.iter().map(|change| {
         (change.name.as_bytes().to_vec(), change.value.as_ref().map(|value| value.as_bytes().to_vec()))
@@ -181,27 +238,23 @@ fn change(name: Vec<u8>, value: Option<Vec<u8>>) -> Change {
     Change { name: OsString::from_vec(name), value: value.map(OsString::from_vec) }
 }
 
-fn first_look(host: &Host, path: &Path) -> Seen {
-    let kind = if KERNEL.iter().any(|kernel| path.starts_with(kernel)) {
-        Seen::Content(Vec::new())
-    } else if path.starts_with(DEVICES) {
-        Seen::Present
-    } else {
-        Seen::Stamp { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) }
-    };
-    look(host, path, &kind)
+impl Seen {
+    /// In which way it was looked at. What was missing is there now if anything is, in any way.
+    fn way(&self) -> Way {
+        if matches!(self, Seen::Identity { .. }) { Way::Identity } else { Way::Whole }
+    }
 }
 
-/// Looks at a path in the way in which it was looked at before.
-fn look(host: &Host, path: &Path, before: &Seen) -> Seen {
+fn look(host: &Host, path: &Path, way: Way) -> Seen {
     let by_kernel = || KERNEL.iter().any(|kernel| path.starts_with(kernel));
-    if matches!(before, Seen::Content(_)) || matches!(before, Seen::Missing) && by_kernel() {
+    if matches!(way, Way::Whole) && by_kernel() {
         return content(host, path).map_or(Seen::Missing, Seen::Content);
     }
-    match host.stat(path) {
-        Err(_) => Seen::Missing,
-        Ok(_) if path.starts_with(DEVICES) => Seen::Present,
-        Ok(Stat { id, size, modified, changed, .. }) => {
+    match (host.stat(path), way) {
+        (Err(_), _) => Seen::Missing,
+        (Ok(Stat { id, .. }), Way::Identity) => Seen::Identity { device: id.device, inode: id.inode },
+        (Ok(Stat { kind: Kind::Other, .. }), _) if path.starts_with(DEVICES) => Seen::Present,
+        (Ok(Stat { id, size, modified, changed, .. }), _) => {
             Seen::Stamp { device: id.device, inode: id.inode, size, modified, changed }
         }
     }
@@ -210,6 +263,11 @@ fn look(host: &Host, path: &Path, before: &Seen) -> Seen {
 /// What a file of the kernel says, or which entries a directory of it has.
 fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
     match host.read_start(path, CONTENT_LIMIT) {
+        Ok(bytes) if path.starts_with(GPUS) => {
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+            let named = |line: &&[u8]| GPU_LINES.iter().any(|name| line.starts_with(name));
+            return Some(lines.filter(named).collect::<Vec<_>>().concat());
+        }
         Ok(bytes) => return Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         // A directory.
@@ -248,5 +306,28 @@ fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
         .and_then(|()| fs::rename(&temporary, directory.join(name)));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_gpu_only_its_name_is_compared() {
+        let root = tempfile::tempdir().unwrap();
+        let file = Path::new("/proc/driver/nvidia/gpus/0000:01:00.0/information");
+        let real = root.path().join(file.strip_prefix("/").unwrap());
+        fs::create_dir_all(real.parent().unwrap()).unwrap();
+        let host = Host::at(root.path(), crate::environment::Environment::default(), "/".into()).unwrap();
+        let says = |model: &str, id: &str| {
+            let text = format!("Model: \t {model}\nGPU UUID: \t {id}\nBus Location: \t 0000:01:00.0\n");
+            fs::File::create(&real).unwrap().write_all(text.as_bytes()).unwrap();
+            look(&host, file, Way::Whole)
+        };
+        let awake = says("NVIDIA A100", "GPU-6d1c");
+        assert!(matches!(awake, Seen::Content(_)));
+        assert_eq!(says("NVIDIA A100", "GPU-????"), awake);
+        assert_ne!(says("NVIDIA H100", "GPU-6d1c"), awake);
     }
 }

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
 pub const VERBS: &[&str] = &["run", "list", "explain", "export", "verify"];
@@ -32,6 +33,9 @@ pub struct Cli {
     pub start: Start,
     #[command(subcommand)]
     pub verb: Option<Verb>,
+    /// The program and its arguments, which nothing here is to understand: bytes, taken as they are
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    pub words: Vec<OsString>,
 }
 
 /// Options of every verb.
@@ -57,9 +61,9 @@ pub struct Start {
     /// Count these installed Python packages as used, instead of those that the program imports
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub uses: Vec<String>,
-    /// When to prove the set in a child process first
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub verify: When,
+    /// When to prove the set in a child process first [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    pub verify: Option<When>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -76,55 +80,28 @@ pub enum When {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Start a program (the same as without a verb)
-    #[command(
-        override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...",
-        disable_help_subcommand = true
-    )]
+    #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(Run),
     /// Show every copy of every NVIDIA library that is installed
     List(List),
     /// Show what a program needs, what was picked for it, and why
-    #[command(
-        override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...",
-        disable_help_subcommand = true
-    )]
+    #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
     Explain(Question),
     /// Print the environment that a program would get, as shell code
-    #[command(
-        override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...",
-        disable_help_subcommand = true
-    )]
+    #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
     Export(Question),
     /// Prove the set that a program would get, on this machine's GPU
-    #[command(
-        override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...",
-        disable_help_subcommand = true
-    )]
+    #[command(override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...")]
     Verify(Question),
-    #[command(external_subcommand)]
-    Program(Vec<OsString>),
 }
 
 #[derive(Args, Debug)]
 pub struct Run {
     #[command(flatten)]
     pub start: Start,
-    #[command(subcommand)]
-    pub command: Words,
-}
-
-/// The program and its arguments, which nothing here is to understand.
-#[derive(Debug, Subcommand)]
-pub enum Words {
-    #[command(external_subcommand)]
-    Program(Vec<OsString>),
-}
-
-impl Words {
-    pub fn all(&self) -> &[OsString] {
-        let Words::Program(words) = self;
-        words
-    }
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]
@@ -149,6 +126,38 @@ pub struct Question {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    #[command(subcommand)]
-    pub command: Words,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+impl Cli {
+    /// Gives what was said before a verb to the verb, as if it had been said after it.
+    pub fn settle(mut self) -> Result<Cli, clap::Error> {
+        let Start { uses, verify } = std::mem::take(&mut self.start);
+        let (own_uses, own_verify, verb) = match &mut self.verb {
+            None => (Some(&mut self.start.uses), Some(&mut self.start.verify), ""),
+            Some(Verb::Run(run)) => (Some(&mut run.start.uses), Some(&mut run.start.verify), "run"),
+            Some(Verb::List(_)) => (None, None, "list"),
+            Some(Verb::Explain(question)) => (Some(&mut question.uses), None, "explain"),
+            Some(Verb::Export(question)) => (Some(&mut question.uses), None, "export"),
+            Some(Verb::Verify(question)) => (Some(&mut question.uses), None, "verify"),
+        };
+        match own_uses {
+            Some(own) => own.splice(..0, uses).for_each(drop),
+            None if uses.is_empty() => {}
+            None => return Err(not_with("--uses <PACKAGE>", verb)),
+        }
+        match (own_verify, verify) {
+            (Some(own), before) => *own = own.or(before),
+            (None, None) => {}
+            (None, Some(_)) => return Err(not_with("--verify <WHEN>", verb)),
+        }
+        Ok(self)
+    }
+}
+
+fn not_with(option: &str, verb: &str) -> clap::Error {
+    let message = format!("the argument '{option}' cannot be used with '{verb}'");
+    Cli::command().error(ErrorKind::ArgumentConflict, message)
 }

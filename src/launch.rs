@@ -1,9 +1,16 @@
 //! From a plan to the program: what exec will get (pure), and exec itself.
+#![allow(
+    unsafe_code,
+    reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
+)]
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc;
 
 use crate::environment::{Diff, Environment, join_elements};
 use crate::error::Error;
@@ -12,6 +19,11 @@ use crate::target::Command;
 
 /// Tells the program, and a cudarun below it, which view it was started with.
 pub const VIEW: &str = "CUDARUN_VIEW";
+
+/// What this process was started with and Rust's runtime changes before `main`: it ignores SIGPIPE, and opens
+/// `/dev/null` in the place of each standard stream that is closed.
+static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +66,47 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
             None => command.env_remove(&change.name),
         };
     }
+    // SAFETY: makes system calls and touches no memory but two statics.
+    unsafe {
+        command.pre_exec(|| {
+            restore_inherited();
+            Ok(())
+        });
+    }
     let error = command.exec();
     Err(Error::Exec { path: exec.program.clone(), error })
+}
+
+/// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
+/// standard library can be relied on.
+pub extern "C" fn record_inherited() {
+    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and changes none.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
+        IGNORES_PIPE.store(is_known && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    }
+    let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: asks about three descriptors, which need not be open, and waits for none.
+    if unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) } > 0 {
+        for (stream, is_closed) in streams.iter().zip(&IS_CLOSED) {
+            is_closed.store(stream.revents & libc::POLLNVAL != 0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The last thing before exec. `Command` has set SIGPIPE to its default by then, and nothing else.
+fn restore_inherited() {
+    if IGNORES_PIPE.load(Ordering::Relaxed) {
+        // SAFETY: sets a disposition, and no handler.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    }
+    for (descriptor, is_closed) in (0..).zip(&IS_CLOSED) {
+        if is_closed.load(Ordering::Relaxed) {
+            // SAFETY: a standard stream that the runtime has opened, and that nothing of ours owns.
+            unsafe { libc::close(descriptor) };
+        }
+    }
 }
 
 /// The view first, then what is kept of what was there.

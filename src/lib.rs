@@ -30,7 +30,7 @@ pub mod verify;
 pub mod version;
 pub mod view;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Parser;
@@ -45,16 +45,15 @@ use target::Command;
 /// Does what the command line says, and returns the exit code; a program that is started does not return.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
-        return verify::child::main(&host);
+        verify::child::main(&host);
     }
     if let Some(exec) = plain_start(arguments).and_then(|command| commands::run::cached(&host, &command)) {
         let Err(error) = launch::exec(&exec);
         return complain(&error, Form::Run, false);
     }
-    let form = form_of(arguments);
-    match Cli::try_parse_from(arguments) {
+    match Cli::try_parse_from(arguments).and_then(Cli::settle) {
         Ok(cli) => dispatch(host, &cli),
-        Err(error) => usage(&error, form),
+        Err(error) => usage(&error, arguments),
     }
 }
 
@@ -69,11 +68,9 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 fn dispatch(host: Host, cli: &Cli) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
-        None => return no_program(),
-        Some(Verb::Program(words)) => (Form::Run, false, start_program(&host, common, start, words)),
-        Some(Verb::Run(run)) => {
-            (Form::Run, false, start_program(&host, common, &run.start, run.command.all()))
-        }
+        None if cli.words.is_empty() => return no_program(),
+        None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
+        Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
         Some(Verb::Explain(question)) => {
             (Form::Answer, question.json, commands::explain::explain(host, common, question))
@@ -97,9 +94,7 @@ fn start_program(
     start: &cli::Start,
     words: &[OsString],
 ) -> Result<Exit, Error> {
-    let (program, arguments) = words.split_first().expect("clap gives at least one word");
-    let command = Command { program: program.clone(), arguments: arguments.to_vec() };
-    commands::run::run(host, common, start, &command)
+    commands::run::run(host, common, start, &commands::command_of(words))
 }
 
 fn complain(error: &Error, form: Form, json: bool) -> u8 {
@@ -115,21 +110,48 @@ fn complain(error: &Error, form: Form, json: bool) -> u8 {
     error.code(form)
 }
 
-/// Whether the command line means a verb that answers, as far as that can be seen before it is parsed.
-fn form_of(arguments: &[OsString]) -> Form {
-    let first_word = arguments.iter().skip(1).find(|word| !word.as_bytes().starts_with(b"-"));
-    let answers = first_word.is_some_and(|word| cli::VERBS.iter().any(|verb| word == verb) && word != "run");
-    if answers { Form::Answer } else { Form::Run }
+/// Which verb the command line means, if it means one, as far as that can be seen of one that does not parse.
+fn verb_of(arguments: &[OsString]) -> Option<&OsStr> {
+    let command = <Cli as clap::CommandFactory>::command();
+    let takes_value = |word: &[u8]| {
+        let takes = |option: &clap::Arg| {
+            let long = option.get_long().map(|name| [b"--", name.as_bytes()].concat());
+            option.get_action().takes_values() && long.is_some_and(|long| long == word)
+        };
+        command.get_arguments().any(takes)
+    };
+    let mut words = arguments.iter().skip(1).map(OsString::as_os_str);
+    let mut word = words.next()?;
+    while word.as_bytes().starts_with(b"-") {
+        if word == "--" {
+            return None;
+        }
+        word = words.nth(usize::from(takes_value(word.as_bytes())))?;
+    }
+    Some(word).filter(|word| cli::VERBS.iter().any(|verb| word == verb))
 }
 
-fn usage(error: &clap::Error, form: Form) -> u8 {
-    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    // A reader that has gone away needs no help.
-    let _ = error.print();
-    match (is_answer, form) {
-        (true, _) => 0,
-        (false, Form::Run) => 125,
-        (false, Form::Answer) => 2,
+/// What clap has to say: an answer that was asked for, or an error.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    let form = match verb_of(arguments) {
+        Some(verb) if verb != "run" => Form::Answer,
+        _ => Form::Run,
+    };
+    let text = error.render().to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match report::print(&text) {
+            Ok(()) => 0,
+            Err(error) => complain(&Error::Output { error }, form, false),
+        };
+    }
+    if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+    {
+        let _ = report::print(&report::json::usage_error(&text));
+    }
+    report::say(&text);
+    match form {
+        Form::Run => 125,
+        Form::Answer => 2,
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use nix::unistd::{AccessFlags, access};
 use sha2::{Digest, Sha256};
 
 use crate::environment::fits_library_path;
@@ -98,25 +99,61 @@ pub fn view_parents(host: &Host) -> Vec<PathBuf> {
     cache_directories(host).into_iter().map(|directory| directory.join("views")).collect()
 }
 
-/// Publishes a view and returns its directory. A view that is there already is left as it is.
+/// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
+pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
+    let mut tried = Vec::new();
+    for directory in cache_directories(host) {
+        match suits(host, &directory) {
+            Ok(()) if !can_be_made(host, &directory) => {
+                tried.push((directory, "cannot be written to".into()));
+            }
+            Ok(()) => return Ok(directory.join("views").join(spec.name())),
+            Err(why) => tried.push((directory, why)),
+        }
+    }
+    Err(Error::NoCache { tried })
+}
+
+/// Publishes a view and returns its directory. A view that is there already is left as it is. A place that
+/// turns out to be full or read-only gives way to the next.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    let parent = cache_directory(host)?.join("views");
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| Error::View { path, error }
-    };
-    create_private(&parent).map_err(failed(&parent))?;
-    let view = parent.join(spec.name());
-    if is_intact(host, &view, spec) {
-        return Ok(view);
+    let mut tried = Vec::new();
+    for directory in cache_directories(host) {
+        if let Err(why) = usable(host, &directory) {
+            tried.push((directory, why));
+            continue;
+        }
+        let view = directory.join("views").join(spec.name());
+        match publish_at(host, &view, spec) {
+            Ok(()) => return Ok(view),
+            Err(error) if is_of_the_place(&error) => tried.push((directory, error.to_string())),
+            Err(error) => return Err(Error::View { path: view, error }),
+        }
+    }
+    Err(Error::NoCache { tried })
+}
+
+/// Whether writing may succeed elsewhere.
+fn is_of_the_place(error: &io::Error) -> bool {
+    use ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        error.kind(),
+        StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied | NotADirectory
+    )
+}
+
+fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
+    let parent = view.parent().unwrap_or(view);
+    create_private(parent)?;
+    if is_intact(host, view, spec) {
+        return Ok(());
     }
     let temporary = parent.join(format!(".{}-{}", std::process::id(), unique(host)));
-    let written = write(&temporary, spec).and_then(|()| swap_in(host, &temporary, &view, spec));
+    let written = write(&temporary, spec).and_then(|()| swap_in(host, &temporary, view, spec));
     if written.is_err() {
         let _ = fs::remove_dir_all(&temporary);
     }
-    written.map_err(failed(&view))?;
-    Ok(view)
+    written
 }
 
 fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
@@ -190,22 +227,33 @@ pub fn cache_directories(host: &Host) -> Vec<PathBuf> {
     user.into_iter().chain(session).chain([last]).collect()
 }
 
-/// Why a directory cannot be used, if it cannot. Creates it where it can.
-fn usable(host: &Host, directory: &Path) -> Result<(), String> {
+/// Why a directory does not suit, if it does not: it is missing and would be made, or it is ours alone. On
+/// another machine nobody knows who will be asking.
+fn suits(host: &Host, directory: &Path) -> Result<(), String> {
     if !fits_library_path(directory) {
         return Err("its name cannot stand in LD_LIBRARY_PATH".to_owned());
     }
+    match host.lstat(directory) {
+        Ok(stat) if !stat.is_directory() => Err("not a directory".to_owned()),
+        Ok(stat) if stat.uid != host.uid && !host.is_rerooted() => Err("belongs to somebody else".to_owned()),
+        Ok(stat) if stat.mode & 0o022 != 0 => Err("others can write to it".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the nearest directory that is there can be written to; of another machine, that it is one.
+fn can_be_made(host: &Host, directory: &Path) -> bool {
+    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok());
+    let is_writable = |nearest| host.is_rerooted() || access(nearest, AccessFlags::W_OK).is_ok();
+    nearest.is_some_and(|nearest| host.is_directory(nearest) && is_writable(nearest))
+}
+
+/// Why a directory cannot be used, if it cannot. Creates it where it can.
+fn usable(host: &Host, directory: &Path) -> Result<(), String> {
+    suits(host, directory)?;
     create_private(directory).map_err(|error| error.to_string())?;
-    let stat = host.lstat(directory).map_err(|error| error.to_string())?;
-    if !stat.is_directory() {
-        return Err("not a directory".to_owned());
-    }
-    if stat.uid != host.uid {
-        return Err("belongs to somebody else".to_owned());
-    }
-    if stat.mode & 0o022 != 0 {
-        return Err("others can write to it".to_owned());
-    }
+    // Whoever has made it in the meantime is not who was asked about.
+    suits(host, directory)?;
     let probe = directory.join(format!(".{}-{}", std::process::id(), unique(host)));
     fs::DirBuilder::new().mode(0o700).create(&probe).map_err(|error| error.to_string())?;
     fs::remove_dir(&probe).map_err(|error| error.to_string())

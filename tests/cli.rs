@@ -1,5 +1,11 @@
 //! The command line: what is a verb, what is a program, which code says what.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::Parser;
+use cudarun::cli::{Cli, Verb, When};
+
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -32,6 +38,95 @@ fn usage_errors_have_the_code_of_their_form() {
     Run::new(["explain"]).status(2).stderr_contains(&["PROGRAM"]).check();
     Run::new(["-v", "-q", "true"]).status(125).stderr_contains(&["cannot be used with"]).check();
     Run::new(["--verify=sometimes", "true"]).status(125).stderr_contains(&["never, auto, always"]).check();
+}
+
+#[test]
+fn the_form_is_seen_behind_options_and_their_values() {
+    for options in [vec!["--root", "/"], vec!["--color", "never"], vec!["--color=never", "-v"]] {
+        let with = |words: &[&'static str]| Run::new(options.iter().copied().chain(words.iter().copied()));
+        with(&["list", "--no-such-option"]).status(2).stderr_contains(&["--no-such-option"]).check();
+        with(&["--no-such-option", "true"]).status(125).stderr_contains(&["--no-such-option"]).check();
+    }
+    // Here `list` is the name of a directory.
+    Run::new(["--root", "list", "--no-such-option"]).status(125).stderr_contains(&["--no-such"]).check();
+}
+
+#[test]
+fn a_usage_error_is_an_object_too() {
+    let error = Run::new(["explain", "--json"]).status(2).stderr_contains(&["PROGRAM"]).json();
+    assert_eq!((&error["schema"], &error["error"]["code"]), (&1.into(), &2.into()));
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("PROGRAM") && !message.contains("Usage"), "{message}");
+    Run::new(["explain"]).status(2).stderr_contains(&["PROGRAM"]).check();
+    Run::new(["--no-such-option", "true", "--json"]).status(125).stderr_contains(&["--no-such"]).check();
+}
+
+#[test]
+fn what_is_said_before_a_verb_is_said_to_the_verb() {
+    let parse = |line: &str| {
+        let words = std::iter::once("cudarun").chain(line.split(' '));
+        Cli::try_parse_from(words).and_then(Cli::settle)
+    };
+    for verb in ["explain", "export", "verify"] {
+        let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
+        let Some(Verb::Explain(question) | Verb::Export(question) | Verb::Verify(question)) = verb else {
+            panic!("{verb:?}")
+        };
+        assert_eq!(
+            (question.uses, question.words),
+            (vec!["torch".into(), "jax".into()], vec!["python".into()])
+        );
+    }
+    let run = |line: &str| match parse(line).unwrap().verb {
+        Some(Verb::Run(run)) => (run.start.uses.join(","), run.start.verify),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run("--uses torch --verify=never run python"), ("torch".into(), Some(When::Never)));
+    assert_eq!(run("--verify=never run --verify=always python"), (String::new(), Some(When::Always)));
+    let start = parse("--uses torch --verify never python").unwrap();
+    assert_eq!((start.start.uses, start.start.verify), (vec!["torch".to_owned()], Some(When::Never)));
+    for (line, option) in [
+        ("--verify=never verify true", "--verify"),
+        ("--verify=never explain true", "--verify"),
+        ("--verify=never list", "--verify"),
+        ("--uses torch list", "--uses"),
+    ] {
+        Run::new(line.split(' ')).status(2).stderr_contains(&[option, "cannot be used with"]).check();
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_was_not_given() {
+    for (words, status) in [("--help", 125), ("--version", 125), ("list --help", 2), ("list --json", 2)] {
+        let to = |file: &str| {
+            let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+            let mut command = std::process::Command::new(crate::support::CUDARUN);
+            command.args(words.split(' ')).stdout(file).output().unwrap().status.code()
+        };
+        assert_eq!(to("/dev/full"), Some(status), "{words}");
+        assert!(matches!(to("/dev/null"), Some(0 | 1)), "{words}: the control");
+    }
+}
+
+#[test]
+fn names_of_programs_are_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = OsStr::from_bytes(b"pr\xffgram");
+    let program = directory.path().join(name);
+    std::fs::write(&program, "#!/bin/sh\necho started $1\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    for before in ["", "-q", "--", "-q --", "run", "run --", "--verify never run -q"] {
+        for name in [name, program.as_os_str()] {
+            let words = before.split_whitespace().map(OsString::from).chain([name.into(), "-v".into()]);
+            Run::new(words).env("PATH", &path).stdout("started -v\n").check();
+        }
+    }
+    Run::new([OsStr::new("explain"), program.as_os_str()]).env("PATH", &path).any_stdout().check();
+    Run::new([OsStr::new("-q"), OsStr::from_bytes(b"\xff")])
+        .status(127)
+        .stderr("cudarun: `\\xff` was not found\n")
+        .check();
 }
 
 #[test]
@@ -76,8 +171,17 @@ fn a_verb_hides_a_program_that_two_dashes_or_a_path_still_start() {
     std::fs::write(&program, "#!/bin/sh\necho program $1\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).unwrap();
+    let all = directory.path().join("list2");
+    std::fs::write(&all, "#!/bin/sh\necho $*\n").unwrap();
+    std::fs::set_permissions(&all, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    for before in ["--", "-q --", "run", "run --", "run -q", "-q run --", "--verify=never --"] {
+        let words = before.split(' ').chain(["list", "--json"]);
+        Run::new(words).env("PATH", &path).stdout("program --json\n").check();
+    }
+    Run::new(["-q", "list", "--json", "no-such-family"]).env("PATH", &path).status(1).any_stdout().check();
     Run::new(["--", "list", "-v"]).env("PATH", &path).stdout("program -v\n").check();
+    Run::new(["-q", "list2", "--", "-v"]).env("PATH", &path).stdout("-- -v\n").check();
     Run::new(["run", "list", "--json"]).env("PATH", &path).stdout("program --json\n").check();
     Run::new(["./list", "-q"]).in_directory(directory.path()).stdout("program -q\n").check();
 }
@@ -113,4 +217,30 @@ fn a_reader_that_goes_away_is_no_error() {
     let script = format!("{} list --help | true; exit ${{PIPESTATUS[0]}}", crate::support::CUDARUN);
     let status = std::process::Command::new("bash").arg("-c").arg(script).status().unwrap();
     assert!(matches!(status.code(), Some(0 | 141)), "{status}");
+}
+
+/// Standard output is a terminal, and standard error is not.
+#[test]
+fn colour_is_for_the_stream_that_is_a_terminal() {
+    let two = crate::start::Two::new();
+    for copy in ["a", "b"] {
+        let library = two.workshop.path(&format!("{copy}/libnccl.so.2"));
+        std::fs::set_permissions(library, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let run = |verb: &str| {
+        let errors = two.workshop.path("errors");
+        let line =
+            format!("{} {verb} {} 2>{}", crate::support::CUDARUN, two.program.display(), errors.display());
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null()).env_remove("NO_COLOR");
+        command.env("TERM", "xterm").env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
+        let output = command.output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(errors).unwrap())
+    };
+    for verb in ["verify", "export", "run"] {
+        let (_, errors) = run(verb);
+        assert!(errors.contains("error:") && !errors.contains('\x1b'), "{verb}: {errors}");
+    }
+    assert!(run("explain").0.contains('\x1b'), "the control: that stream is a terminal");
+    assert!(run("--color=always verify").1.contains('\x1b'), "the control: there is colour in it");
 }

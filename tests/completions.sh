@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Completes lines in the real bash and fish and compares what is offered: tests/completions.sh
+# Completes lines in the real bash, fish and zsh and compares what is offered: tests/completions.sh
 #
-# Needs fish, bash-completion and git (as a program with a completion of its own).
+# Needs fish, zsh, bash-completion and git (as a program with a completion of its own).
 # shellcheck disable=SC2016,SC2317  # code for other shells; called by name
 set -eu
 completions=$(dirname "$(realpath "$0")")/../completions
@@ -21,6 +21,21 @@ in_bash() {
 
 in_fish() {
     fish -c 'source $argv[1]/cudarun.fish; complete -C "$argv[2..-1]"' "$completions" "$@" | cut -f 1
+}
+
+# The line as zsh completes it, on a terminal of its own.
+in_zsh() {
+    timeout 30 zsh -f -c '
+        zmodload zsh/zpty
+        zpty z zsh -f -i
+        zpty -w z "fpath=(${(q)1} \$fpath); autoload -U compinit; compinit -u -D"
+        zpty -w z "complete-and-show() { zle complete-word; print -r -- \"<<\$BUFFER>>\" }"
+        zpty -w z "zle -N complete-and-show; bindkey \"^I\" complete-and-show; print rea\"\"dy"
+        zpty -r -m z seen "*ready*"
+        zpty -n -w z "$2"$'"'\t'"'
+        zpty -r -m z seen "*<<*>>*"
+        print -r -- "$seen"
+    ' zsh "$completions" "$1"
 }
 
 # offers YES|no WORD LINE…: whether WORD is offered at the end of the line, in both shells.
@@ -48,5 +63,28 @@ for before in "" "run" "explain" "explain --" "-v --color always" "run --uses to
 done
 offers no cherry-pick cudarun list git cherry-
 offers no --json cudarun git --
+offers no always cudarun git --color a
+offers no python3 cudarun --color zz
+
+# With `=`: bash gives the value alone, in three words or in one; the others the whole word.
+COMP_LINES='--color = al|always
+--color =|never
+--verify = n|never
+--color=al|--color=always
+--color = always git cherry-|cherry-pick
+--color = always --verify = never git cherry-|cherry-pick
+--color=always git cherry-|cherry-pick'
+while IFS='|' read -r line word; do
+    # shellcheck disable=SC2086  # a list of words
+    if ! in_bash cudarun $line | grep -qxe "$word"; then
+        echo "bash: \`cudarun $line\` should offer $word"
+        failed=1
+    fi
+done <<<"$COMP_LINES"
+in_fish cudarun --color=al | grep -qxe --color=always || { echo "fish: --color=al"; failed=1; }
+for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" \
+    "--color=always git cherry-|git cherry-pick"; do
+    in_zsh "cudarun ${line%|*}" | grep -qe "${line#*|}" || { echo "zsh: ${line%|*}"; failed=1; }
+done
 [ $failed -eq 0 ] && echo "completions: every line completes"
 exit $failed

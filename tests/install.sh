@@ -28,6 +28,25 @@ done
 tree >"$work/before.after"
 diff "$work/before" "$work/before.after" || fail "it leaves traces"
 
+# Half-way: a file stands where a directory should be made.
+mkdir -p "$to/share"
+echo mine >"$to/share/zsh"
+tree >"$work/before"
+if "$install" --to "$to" >/dev/null 2>&1; then fail "it installs over what is in its way"; fi
+[ -f "$to/bin/cudarun" ] || fail "the control: it came half-way"
+"$install" --to "$to" --uninstall >/dev/null
+tree >"$work/before.after"
+diff "$work/before" "$work/before.after" || fail "an install that stopped half-way leaves traces"
+rm "$to/share/zsh"
+
+# Without a home, and with a target directory that is relative to where it is called.
+ln -s "$(realpath "${CARGO_TARGET_DIR:-$(dirname "$install")/target}")" "$work/built"
+(cd "$work" && env -u HOME CARGO_TARGET_DIR=built "$install" --to "$to" >/dev/null) || fail "it needs a home"
+"$to/bin/cudarun" --version >/dev/null || fail "the installed binary does not run"
+env -u HOME "$install" --help | grep -q -- --to || fail "--help needs a home"
+env -u HOME "$install" --to "$to" --uninstall >/dev/null
+if env -u HOME "$install" 2>/dev/null; then fail "it installs nowhere"; fi
+
 if "$install" --to "$to" --uninstall 2>/dev/null; then fail "there is nothing to take away twice"; fi
 if "$install" --nonsense 2>/dev/null; then fail "an unknown option is taken"; fi
 echo "install.sh: installed, used, and taken away without a trace"

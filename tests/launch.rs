@@ -7,6 +7,30 @@ use std::process::{Command, Stdio};
 
 use crate::support::{CUDARUN, Run, Workshop};
 
+/// Writes its signals and what its descriptors lead to into the file that is named.
+const STATE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int c, char **v)
+{
+    char line[4096], name[64], open_[64] = {0};
+    for (int i = 0; i < 64; i++)
+        open_[i] = fcntl(i, F_GETFD) != -1;
+    FILE *out = fopen(v[1], "w"), *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status))
+        if (!strncmp(line, "SigBlk", 6) || !strncmp(line, "SigIgn", 6) || !strncmp(line, "SigCgt", 6))
+            fputs(line, out);
+    for (int i = 0; i < 64; i++)
+        if (open_[i])
+            fprintf(out, "%d ", i);
+    return fclose(out);
+}
+"#;
+
 const SHOW: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -80,18 +104,32 @@ fn a_closed_pipe_ends_the_program() {
     }
 }
 
-/// What the parent ignores or blocks stays as it is, as with `nohup`.
+/// Signals that are ignored, as with `nohup`, or blocked, and streams that are closed: a program that is
+/// started through cudarun gets them as one that is started directly. Rust's runtime changes some of them.
 #[test]
-fn ignored_signals_stay_ignored() {
-    let home = tempfile::tempdir().unwrap();
-    let script = "trap '' HUP INT; exec \"$@\"";
-    let show = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
-    let run = |through: &[&str]| {
+fn signals_and_streams_are_inherited() {
+    let workshop = Workshop::new();
+    let show = workshop.compile("show", STATE, &[]);
+    let (home, result) = (workshop.path("home"), workshop.path("result"));
+    let run = |state: &str, closed: &str, through: &[&str]| {
+        let _ = std::fs::remove_file(&result);
         let mut command = Command::new("bash");
-        command.env("HOME", home.path()).args(["-c", script, "bash"]).args(through).args(["sh", "-c", show]);
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
+        command.env("HOME", &home).args(["-c", &format!("{state} \"$@\" {closed}"), "bash"]);
+        let output = command.args(through).arg(&show).arg(&result).output().unwrap();
+        std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     };
-    assert_eq!(run(&[CUDARUN]), run(&["env"]));
+    let mut seen = std::collections::BTreeSet::new();
+    for state in ["exec", "trap '' PIPE; exec", "trap '' HUP INT; exec", "exec env --block-signal=USR1,PIPE"]
+    {
+        for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+            let direct = run(state, closed, &[]);
+            for _cold_then_warm in 0..2 {
+                assert_eq!(run(state, closed, &[CUDARUN]), direct, "{state} {closed}");
+            }
+            seen.insert(direct);
+        }
+    }
+    assert_eq!(seen.len(), 20, "the control: every one of them shows");
 }
 
 #[test]

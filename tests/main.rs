@@ -16,6 +16,7 @@ mod launch;
 mod layers;
 mod machines;
 mod pinning;
+mod places;
 mod proof;
 mod start;
 mod support;

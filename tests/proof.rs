@@ -68,6 +68,16 @@ int cudnnCreate(void **handle)
             pause();
     if (is("leave"))
         _exit(0);
+    if (is("leave-group")) {
+        setpgid(0, getpgid(getppid()));
+        for (;;)
+            pause();
+    }
+    if (is("escape") && !fork()) {
+        setsid();
+        sleep(30);
+        _exit(0);
+    }
     if (is("fork"))
         if (!fork())
             for (;;)
@@ -79,6 +89,7 @@ int cudnnCreate(void **handle)
         return 1;
     return is("refuse") ? 1001 : 0;
 }
+__attribute__((destructor)) static void end(void) { if (is("crash-late")) abort(); }
 int cudnnDestroy(void *handle) { return 0; }
 static int new(void **d) { *d = (void *)1; return 0; }
 int cudnnCreateTensorDescriptor(void **d) { return new(d); }
@@ -151,6 +162,10 @@ impl World {
     }
 
     fn prove(&self, mode: &str, limit: Duration) -> Verdict {
+        self.prove_plan(&self.plan(), mode, limit)
+    }
+
+    fn prove_plan(&self, plan: &Plan, mode: &str, limit: Duration) -> Verdict {
         let env: Environment = [
             ("LD_LIBRARY_PATH", self.path("set").display().to_string()),
             ("STAND_IN", mode.to_owned()),
@@ -158,7 +173,7 @@ impl World {
         ]
         .into_iter()
         .collect();
-        verify::run(&Host::here(), Path::new(CUDARUN), &self.plan(), &env, limit).unwrap()
+        verify::run(&Host::here(), Path::new(CUDARUN), plan, &env, limit).unwrap()
     }
 
     #[track_caller]
@@ -231,8 +246,45 @@ fn a_child_that_dies_is_placed_and_quoted() {
     assert_eq!(last_words.as_deref(), Some("Unable to load any of {libcudnn_graph.so.9.19.0}"));
     let Failure::Signal { step, signal: 11, .. } = WORLD.failure("crash") else { panic!() };
     assert_eq!(step, Some(Step::CudnnCreate));
-    let Failure::Exited { step, code: 0, .. } = WORLD.failure("leave") else { panic!() };
+    let Failure::Exited { step, code: Some(0), .. } = WORLD.failure("leave") else { panic!() };
     assert_eq!(step, Some(Step::CudnnCreate));
+}
+
+/// What a library does as the process ends is nobody's proof.
+#[test]
+fn a_crash_after_the_report_is_no_failure() {
+    assert!(matches!(WORLD.prove("crash-late", Duration::from_secs(20)), Verdict::Passed { .. }));
+}
+
+/// Under a parent that ignores SIGCHLD nobody learns how a child ended: its report decides, and without one
+/// there is no proof. Runs again in a process of its own, since a disposition is the whole process's.
+#[test]
+fn without_an_exit_status_the_report_decides() {
+    const ALONE: &str = "CUDARUN_TESTS_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["proof::without_an_exit_status_the_report_decides", "--exact"]).env(ALONE, "");
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    assert!(matches!(WORLD.prove("", Duration::from_secs(20)), Verdict::Passed { .. }), "the control");
+    let plan = WORLD.plan();
+    let prove = |mode| WORLD.prove_plan(&plan, mode, Duration::from_secs(20));
+    // SAFETY: sets a disposition, and no handler.
+    #[allow(unsafe_code)]
+    unsafe {
+        nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigIgn)
+            .unwrap();
+    }
+    assert!(matches!(prove(""), Verdict::Passed { .. }));
+    for mode in ["abort", "leave"] {
+        let verdict = prove(mode);
+        let Verdict::Failed { failure: Failure::Exited { step, code: None, .. }, .. } = verdict else {
+            panic!("{mode}: {verdict:?}")
+        };
+        assert_eq!(step, Some(Step::CudnnCreate));
+    }
 }
 
 #[test]
@@ -240,6 +292,22 @@ fn a_child_that_hangs_is_ended_in_time() {
     let started = Instant::now();
     let Verdict::Failed { failure, .. } = WORLD.prove("hang", Duration::from_secs(2)) else { panic!() };
     assert_eq!(failure, Failure::TimedOut { step: Some(Step::CudnnCreate), seconds: 2 });
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn a_child_that_has_left_its_group_is_ended_in_time() {
+    let started = Instant::now();
+    let verdict = WORLD.prove("leave-group", Duration::from_secs(2));
+    let Verdict::Failed { failure: Failure::TimedOut { .. }, .. } = verdict else { panic!("{verdict:?}") };
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+/// It lives for half a minute, in a session of its own.
+#[test]
+fn what_holds_the_childs_outputs_open_is_not_waited_for() {
+    let started = Instant::now();
+    assert!(matches!(WORLD.prove("escape", Duration::from_secs(20)), Verdict::Passed { .. }));
     assert!(started.elapsed() < Duration::from_secs(15));
 }
 
@@ -279,17 +347,27 @@ fn files_from_elsewhere_are_a_failure() {
 
 #[test]
 fn hidden_gpus_are_no_fault_of_the_libraries() {
-    let Failure::Status { code: 100, .. } = WORLD.failure("no-device") else { panic!() };
-    let env: Environment = [
-        ("LD_LIBRARY_PATH", WORLD.path("set").display().to_string()),
-        ("STAND_IN", "no-device".to_owned()),
-        ("CUDA_VISIBLE_DEVICES", String::new()),
-    ]
-    .into_iter()
-    .collect();
-    let verdict =
-        verify::run(&Host::here(), Path::new(CUDARUN), &WORLD.plan(), &env, Duration::from_secs(20)).unwrap();
-    assert_eq!(verdict, Verdict::Skipped { why: Skip::GpusHidden });
+    let Failure::Status { code: 100, message: None, .. } = WORLD.failure("no-device") else { panic!() };
+    let prove = |visible: &str| {
+        let env: Environment = [
+            ("LD_LIBRARY_PATH", WORLD.path("set").display().to_string()),
+            ("STAND_IN", "no-device".to_owned()),
+            ("CUDA_VISIBLE_DEVICES", visible.to_owned()),
+        ]
+        .into_iter()
+        .collect();
+        let limit = Duration::from_secs(20);
+        verify::run(&Host::here(), Path::new(CUDARUN), &WORLD.plan(), &env, limit).unwrap()
+    };
+    for hidden in ["", " ", "-1", "-1,0", "NoDevFiles"] {
+        assert_eq!(prove(hidden), Verdict::Skipped { why: Skip::GpusHidden }, "{hidden:?}");
+    }
+    for meant in ["0", "7", "GPU-1b2c", "0,-1"] {
+        let Verdict::Failed { failure: Failure::Status { code: 100, message, .. }, .. } = prove(meant) else {
+            panic!("{meant}")
+        };
+        assert_eq!(message, Some(format!("CUDA_VISIBLE_DEVICES is `{meant}`")));
+    }
 }
 
 #[test]
@@ -306,4 +384,22 @@ fn a_library_that_does_not_load_is_named() {
     };
     assert_eq!((step, name.as_str()), (Step::LoadCudnn, "libcudnn.so.77"));
     assert!(message.contains("cannot open shared object file"), "{message}");
+}
+
+#[test]
+fn what_was_proved_is_said_as_it_was_found() {
+    use cudarun::verify::protocol::Finding;
+    let style = cudarun::report::Style::new(clap::ColorChoice::Never, false, None, None);
+    let say = |error: f64| {
+        let finding = Finding { cudnn: Some(91900), largest_error: Some(error), ..Finding::default() };
+        cudarun::report::verdict(&Verdict::Passed { steps: Vec::new(), finding }, style)
+    };
+    assert!(say(0.0).contains("cuDNN 9.19.0: a convolution equals the CPU's\n"), "{}", say(0.0));
+    assert!(say(2e-6).contains("a convolution is within 2e-6 of the CPU's\n"), "{}", say(2e-6));
+    let ended = |code| {
+        let failure = Failure::Exited { step: Some(Step::CuInit), code, last_words: None };
+        cudarun::report::verdict(&Verdict::Failed { steps: Vec::new(), failure }, style)
+    };
+    assert!(ended(Some(3)).contains("it ended with status 3 and no report at \"cuInit\""));
+    assert!(ended(None).contains("it ended without a report at \"cuInit\""));
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cudarun::cache::{self, Key};
-use cudarun::environment::{Change, Diff};
+use cudarun::environment::{Change, Diff, Environment};
 use cudarun::host::Host;
 use cudarun::launch::Exec;
 use cudarun::target::{self, Command};
 
-use crate::support::{Run, Workshop};
+use crate::support::{CUDARUN, Run, Workshop};
 
 fn command(words: &[&str]) -> Command {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -28,6 +28,8 @@ fn settle() {
 struct Kept {
     directory: tempfile::TempDir,
     watched: PathBuf,
+    /// Not read, and only where it is matters.
+    located: PathBuf,
     command: Command,
     program: PathBuf,
     exec: Exec,
@@ -38,7 +40,9 @@ impl Kept {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let watched = directory.path().join("watched");
+        let located = directory.path().join("located");
         fs::write(&watched, "one").unwrap();
+        fs::write(&located, "one").unwrap();
         settle();
         let change = Change { name: "LD_LIBRARY_PATH".into(), value: Some("/view".into()) };
         let command = command(&["true", "x"]);
@@ -49,7 +53,7 @@ impl Kept {
             arguments: vec!["x".into()],
             diff: Diff(vec![change, Change { name: "LD_PRELOAD".into(), value: None }]),
         };
-        let kept = Kept { directory, watched, command, program, exec };
+        let kept = Kept { directory, watched, located, command, program, exec };
         let watched: BTreeSet<PathBuf> = [
             kept.watched.clone(),
             kept.directory.path().join("absent"),
@@ -59,7 +63,8 @@ impl Kept {
         .into();
         let host = Host::here();
         let key = Key::of(&host, &kept.program, &kept.command).unwrap();
-        cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched);
+        let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
+        cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &located, None);
         kept
     }
 
@@ -93,6 +98,38 @@ fn what_has_changed_falsifies_it() {
     let kept = Kept::new();
     fs::remove_file(&kept.watched).unwrap();
     assert_eq!(kept.find(), None, "a file that is gone");
+}
+
+#[test]
+fn of_what_was_located_only_where_it_is_matters() {
+    let kept = Kept::new();
+    fs::write(&kept.located, "another content").unwrap();
+    assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
+    let another = kept.directory.path().join("another");
+    fs::write(&another, "one").unwrap();
+    fs::rename(another, &kept.located).unwrap();
+    assert_eq!(kept.find(), None, "another file of that name");
+    let kept = Kept::new();
+    fs::write(kept.directory.path().join("nowhere"), "").unwrap();
+    assert_eq!(kept.find(), None, "a file that was not there");
+}
+
+/// Device nodes are touched by being used; a library in `/dev/shm` is a file.
+#[test]
+fn a_file_below_dev_is_watched_like_any_other() {
+    let shared = tempfile::tempdir_in("/dev/shm").unwrap();
+    let library = shared.path().join("libnccl.so.2");
+    fs::write(&library, "one").unwrap();
+    settle();
+    let kept = Kept::new();
+    let host = Host::here();
+    let key = Key::of(&host, &kept.program, &kept.command).unwrap();
+    let watched = [library.clone(), "/dev/null".into()].into();
+    cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &BTreeSet::new(), None);
+    fs::write("/dev/null", "used").unwrap();
+    assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
+    fs::write(&library, "another").unwrap();
+    assert_eq!(kept.find(), None);
 }
 
 #[test]
@@ -133,8 +170,15 @@ fn what_changes_while_it_is_worked_out_is_not_kept() {
     let program = Path::new("/usr/bin/true");
     let key = Key::of(&host, program, &command).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
-    cache::keep(&host, directory.path(), &key, &exec, &[watched].into());
-    assert_eq!(cache::find(&host, &[directory.path().to_owned()], &key, program, &command), None);
+    let none = BTreeSet::new();
+    cache::keep(&host, directory.path(), &key, &exec, &[watched.clone()].into(), &none, None);
+    let find = || cache::find(&host, &[directory.path().to_owned()], &key, program, &command);
+    assert_eq!(find(), None);
+    // But for our own view, which has changed because we have just published it.
+    cache::keep(&host, directory.path(), &key, &exec, &none, &none, Some(&watched));
+    assert_eq!(find(), Some(exec.clone()));
+    fs::remove_file(&watched).unwrap();
+    assert_eq!(find(), None, "the view is gone");
 }
 
 /// A warm start asks the file system a few dozen times, however much is installed.
@@ -154,6 +198,8 @@ fn a_warm_start_costs_a_few_dozen_questions() {
         &key,
         &cudarun::launch::unchanged(&program, &command),
         &read.watched,
+        &BTreeSet::new(),
+        None,
     );
     let before = host.operations();
     assert!(cache::find(&host, &[workshop.path("")], &key, &program, &command).is_some());
@@ -164,33 +210,217 @@ fn a_warm_start_costs_a_few_dozen_questions() {
 #[test]
 fn arguments_count_only_where_they_decide() {
     let host = Host::here();
-    let key =
-        |words: &[&str]| format!("{:?}", Key::of(&host, Path::new("/usr/bin/x"), &command(words)).unwrap());
+    let key = |words: &[&str]| {
+        let program = Path::new("/nowhere").join(words[0]);
+        format!("{:?}", Key::of(&host, &program, &command(words)).unwrap())
+    };
     assert_eq!(key(&["true", "a"]), key(&["true", "b"]));
     assert_eq!(key(&["python3", "train.py", "--lr", "1"]), key(&["python3", "train.py", "--lr", "2"]));
     assert_ne!(key(&["python3", "train.py"]), key(&["python3", "test.py"]));
     assert_ne!(key(&["python3", "-c", "import torch"]), key(&["python3", "-c", "import jax"]));
 }
 
+/// `mypy -> python3` runs what its arguments say, like any Python.
+#[test]
+fn a_link_to_python_is_python() {
+    let workshop = Workshop::new();
+    let host = Host::here();
+    let python = workshop.write("real/python3.11", "");
+    let link = |name: &str, to: &Path| {
+        let path = workshop.path(name);
+        std::os::unix::fs::symlink(to, &path).unwrap();
+        path
+    };
+    let (tool, other) = (link("mypy", &link("python3", &python)), link("other", &workshop.write("tool", "")));
+    let key = |program: &Path, word: &str| {
+        format!("{:?}", Key::of(&host, program, &command(&["x", word])).unwrap())
+    };
+    assert_ne!(key(&tool, "a.py"), key(&tool, "b.py"));
+    assert_eq!(key(&other, "a.py"), key(&other, "b.py"), "the control");
+}
+
+/// Where a relative path leads is for the current directory to say; so is what a shim starts.
+#[test]
+fn the_current_directory_counts_where_something_is_looked_up_from_it() {
+    const LISTS: [&str; 6] =
+        ["PATH", "PYTHONPATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"];
+    let key = |program: &str, name: &str, value: &str, cwd: &str| {
+        let mut host = Host::here();
+        let inherited = std::mem::take(&mut host.env);
+        let is_list = |name: &std::ffi::OsStr| name.to_str().is_none_or(|name| LISTS.contains(&name));
+        host.env = inherited.iter().filter(|(name, _)| !is_list(name)).collect();
+        host.env.set(name, value);
+        host.cwd = cwd.into();
+        format!("{:?}", Key::of(&host, Path::new(program), &command(&["x"])).unwrap())
+    };
+    let counts = |program: &str, name: &str, value: &str| {
+        key(program, name, value, "/a") != key(program, name, value, "/b")
+    };
+    for name in LISTS {
+        assert!(!counts("/bin/x", name, "/usr/bin"), "{name}");
+        assert!(counts("/bin/x", name, "usr/bin"), "{name}");
+        assert_eq!(counts("/bin/x", name, ""), name == "PATH", "{name}");
+        let empty = if name == "LD_PRELOAD" { "/a  /b" } else { "/a::/b" };
+        assert_eq!(counts("/bin/x", name, empty), !name.starts_with("CUDA"), "{name}");
+    }
+    assert!(counts("/home/me/.pyenv/shims/x", "PATH", "/usr/bin"));
+}
+
+/// A program, two places with the library that it needs, and a home of its own.
+pub struct Two {
+    pub workshop: Workshop,
+    pub home: tempfile::TempDir,
+    pub program: PathBuf,
+    pub path: String,
+}
+
+impl Two {
+    pub fn new() -> Two {
+        let workshop = Workshop::new();
+        let library =
+            |below: &str| workshop.library(below, "libnccl.so.2", "int nccl(void) { return 1; }", &[]);
+        let (first, _second) = (library("a/libnccl.so.2"), library("b/libnccl.so.2"));
+        let source = "int nccl(void); int main(void) { return nccl() - 1; }";
+        let program = workshop.compile("program", source, &[first.to_str().unwrap()]);
+        let path = format!("{}:{}", workshop.path("a").display(), workshop.path("b").display());
+        settle();
+        Two { program, path, workshop, home: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn run(&self) -> Run {
+        Run::new([&self.program]).env("HOME", self.home.path()).env("LD_LIBRARY_PATH", &self.path)
+    }
+
+    fn views(&self) -> Vec<PathBuf> {
+        let views = fs::read_dir(self.home.path().join(".cache/cudarun/views")).unwrap();
+        views.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// A start that is worked out tries whether it can write here; a warm one touches nothing.
+    fn is_warm(&self, run: Run) -> bool {
+        let touched = || {
+            let directory = fs::metadata(self.home.path().join(".cache/cudarun")).unwrap();
+            (directory.modified().unwrap(), directory.permissions().mode())
+        };
+        let before = touched();
+        settle();
+        run.check();
+        touched() == before
+    }
+}
+
+#[test]
+fn the_second_start_is_warm() {
+    let two = Two::new();
+    two.run().check();
+    assert!(two.is_warm(two.run()));
+    assert!(!two.is_warm(two.run().env("CUDA_HOME", "/nowhere")), "the control");
+}
+
+/// Started by a program that was itself started with the view, there is no change left to make.
+#[test]
+fn a_view_that_was_inherited_is_watched_as_well() {
+    let two = Two::new();
+    two.run().check();
+    let view = two.views().remove(0);
+    let path = format!("{}:{}", view.display(), two.path);
+    let nested = || two.run().env("CUDARUN_VIEW", &view).env("LD_LIBRARY_PATH", &path);
+    nested().check();
+    assert!(two.is_warm(nested()), "the control");
+    fs::remove_file(view.join("libnccl.so.2")).unwrap();
+    nested().check();
+    assert!(view.join("libnccl.so.2").is_symlink(), "it is whole again");
+}
+
+/// A copy that was passed over may be the better one once it is mended, and its directory does not show that.
+#[test]
+fn a_copy_that_was_passed_over_is_watched_as_well() {
+    let two = Two::new();
+    let first = two.workshop.path("a/libnccl.so.2");
+    let mode = |mode| fs::set_permissions(&first, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o777);
+    settle();
+    two.run().check();
+    assert!(two.is_warm(two.run()), "the control");
+    assert_eq!(two.views().len(), 1);
+    mode(0o755);
+    two.run().check();
+    assert_eq!(two.views().len(), 2, "a view of the first copy");
+}
+
+/// What was passed over may come: the directory of a link that leads nowhere does not show it.
+#[test]
+fn what_was_warned_of_is_watched_as_well() {
+    let two = Two::new();
+    let (link, file) = (two.workshop.path("a/libnccl.so.2"), two.workshop.path("libnccl.so.2.1.0"));
+    fs::rename(&link, &file).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let aside = two.workshop.path("aside");
+    fs::rename(&file, &aside).unwrap();
+    settle();
+    two.run().check();
+    assert!(two.is_warm(two.run()), "the control");
+    assert_eq!(two.views().len(), 1);
+    fs::rename(&aside, &file).unwrap();
+    two.run().check();
+    assert_eq!(two.views().len(), 2, "a view of the copy that the link leads to");
+}
+
+#[test]
+fn what_variables_name_is_watched_as_it_is_named() {
+    let mut host = Host::here();
+    host.env.set("CUDA_HOME", "/no/such/toolkit");
+    let inventory = cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default());
+    assert!(inventory.watched.contains(Path::new("/no/such/toolkit")));
+}
+
+#[test]
+fn what_the_kernel_says_of_each_gpu_is_watched() {
+    let machine = crate::support::machine::Machine::load("nothing");
+    let gpu = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
+    let scan = || {
+        let host = Host::at(machine.root(), Environment::default(), "/".into()).unwrap();
+        cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default()).watched
+    };
+    assert!(!scan().contains(Path::new(gpu)), "the control");
+    fs::create_dir_all(machine.real(gpu).parent().unwrap()).unwrap();
+    fs::write(machine.real(gpu), "Model: \t NVIDIA H200\n").unwrap();
+    assert!(scan().contains(Path::new(gpu)));
+}
+
+#[test]
+fn what_must_be_said_is_said_at_every_start() {
+    let workshop = Workshop::new();
+    let home = tempfile::tempdir().unwrap();
+    let script = |below: &str, text: &str| {
+        let path = workshop.write(below, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let shim = script("root/shims/tool", "#!/bin/sh\n# exec pyenv\" exec\nexit 3\n");
+    settle();
+    let run = || Run::new([&shim]).env("HOME", home.path()).env("PYENV_VERSION", "9.9").status(3);
+    let starts = || fs::read_dir(home.path().join(".cache/cudarun/starts")).map_or(0, Iterator::count);
+    for _ in 0..3 {
+        run().stderr_contains(&["a shim of pyenv for a version that is not installed"]).check();
+    }
+    assert_eq!(starts(), 0);
+    script("root/versions/9.9/bin/tool", "#!/bin/sh\n");
+    settle();
+    run().check();
+    assert_eq!(starts(), 1, "the control");
+}
+
 #[test]
 fn a_library_that_is_gone_is_not_planned_for_again() {
-    let workshop = Workshop::new();
-    let library = |below: &str| workshop.library(below, "libnccl.so.2", "int nccl(void) { return 1; }", &[]);
-    let (first, _second) = (library("a/libnccl.so.2"), library("b/libnccl.so.2"));
-    let source = "int nccl(void); int main(void) { return nccl() - 1; }";
-    let program = workshop.compile("program", source, &[first.to_str().unwrap()]);
-    let home = tempfile::tempdir().unwrap();
-    let path = format!("{}:{}", workshop.path("a").display(), workshop.path("b").display());
-    settle();
-    let run = || Run::new([&program]).env("HOME", home.path()).env("LD_LIBRARY_PATH", &path);
-    let views = || fs::read_dir(home.path().join(".cache/cudarun/views")).unwrap().count();
+    let two = Two::new();
     for _cold_then_warm in 0..2 {
-        run().check();
-        assert_eq!(views(), 1);
+        two.run().check();
+        assert_eq!(two.views().len(), 1);
     }
-    fs::remove_file(first).unwrap();
-    run().check();
-    assert_eq!(views(), 2, "the other copy, in a view of its own");
+    fs::remove_file(two.workshop.path("a/libnccl.so.2")).unwrap();
+    two.run().check();
+    assert_eq!(two.views().len(), 2, "the other copy, in a view of its own");
 }
 
 #[test]
@@ -198,4 +428,10 @@ fn without_a_writable_place_a_program_that_needs_nothing_starts() {
     for _ in 0..2 {
         Run::new(["echo", "started"]).env("HOME", "/proc/nowhere").stdout("started\n").check();
     }
+}
+
+#[test]
+fn the_names_that_cudarun_knows_are_no_needs_of_its_own() {
+    let explained = Run::new(["explain", "--json", CUDARUN, "true"]).json();
+    assert_eq!(explained["target"]["requirements"].as_array().unwrap().len(), 0, "{explained}");
 }

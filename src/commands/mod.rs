@@ -87,7 +87,7 @@ impl Considered {
         let view = match (spec.is_empty(), publish) {
             (true, _) => None,
             (false, true) => Some(view::publish(host, &spec)?),
-            (false, false) => view::view_parents(host).first().map(|parent| parent.join(spec.name())),
+            (false, false) => Some(view::place(host, &spec)?),
         };
         let exec = launch::prepare(&self.target.program, command, plan, view.as_deref(), &host.env);
         Ok((exec.diff, view))
@@ -103,7 +103,8 @@ impl Considered {
     }
 }
 
-fn command_of(words: &[OsString]) -> Command {
+/// A program and its arguments, from the words of the command line.
+pub fn command_of(words: &[OsString]) -> Command {
     let (program, arguments) =
         words.split_first().map_or((OsString::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
     Command { program, arguments }

@@ -12,15 +12,16 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
-    let command = command_of(question.command.all());
+    let command = command_of(&question.words);
     let considered = consider(host, &command, &question.uses)?;
+    let error_style = style(host, common.color, host.stderr_is_terminal());
     let style = style(host, common.color, host.stdout_is_terminal());
     let verdict = match &considered.outcome {
         Outcome::Conflict(conflict) => {
             if question.json {
                 print(&report::json::refusal(conflict))?;
             } else {
-                report::say(&report::conflict(conflict, &considered.target, style));
+                report::say(&report::conflict(conflict, &considered.target, error_style));
             }
             return Ok(Exit::No);
         }
@@ -33,7 +34,7 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
     if question.json {
         print(&report::json::verdict(&verdict))?;
     } else if matches!(verdict, Verdict::Failed { .. }) {
-        report::say(&report::verdict(&verdict, style));
+        report::say(&report::verdict(&verdict, error_style));
     } else {
         print(&report::verdict(&verdict, style))?;
     }

@@ -7,10 +7,11 @@ use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
+use crate::inventory::Copy;
 use crate::launch::{self, Exec};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan};
-use crate::target::{self, Command};
+use crate::target::{self, Command, Note};
 use crate::verify::{Skip, Verdict};
 use crate::view;
 
@@ -25,7 +26,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "run" });
     }
-    let is_plain = start.uses.is_empty() && start.verify == When::Auto;
+    let verify = start.verify.unwrap_or_default();
+    let is_plain = start.uses.is_empty() && verify == When::Auto;
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -35,8 +37,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     let style = style(host, common.color, host.stderr_is_terminal());
     let considered = consider(host, command, &start.uses)?;
     speak(&considered, common, style);
-    let exec = match &considered.outcome {
-        Outcome::Nothing { .. } => launch::unchanged(&considered.target.program, command),
+    let (exec, view) = match &considered.outcome {
+        Outcome::Nothing { .. } => (launch::unchanged(&considered.target.program, command), None),
         Outcome::Conflict(conflict) => {
             report::say(&report::conflict(conflict, &considered.target, style));
             return Ok(Exit::Refused);
@@ -44,7 +46,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         Outcome::Plan(plan) => {
             let (diff, view) = considered.change(host, command, true)?;
             let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
-            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), start.verify)?;
+            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), verify)?;
             if let Verdict::Failed { .. } = verdict {
                 report::say(&report::verdict(&verdict, style));
                 return Ok(Exit::Refused);
@@ -52,11 +54,12 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
             if common.verbose > 0 {
                 report::say(&report::proof_line(&verdict));
             }
-            exec
+            (exec, view)
         }
     };
-    if is_plain {
-        keep(host, &considered, command, &exec);
+    // What must be said is said at every start.
+    if is_plain && !considered.target.notes.iter().any(Note::must_be_said) {
+        keep(host, &considered, command, &exec, view.as_deref());
     }
     launch::exec(&exec).map(|never| match never {})
 }
@@ -123,24 +126,24 @@ fn proof_name(
 }
 
 /// Keeps the start for the next time, where there is a place to keep it.
-fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec) {
+fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec, view: Option<&Path>) {
     let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command))
     else {
         return;
     };
+    let inventory = &considered.inventory;
     let mut watched = considered.target.watched.clone();
-    watched.extend(considered.inventory.watched.iter().cloned());
+    watched.extend(inventory.watched.iter().cloned());
+    watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
     if let Outcome::Plan(plan) = &considered.outcome {
-        watched.extend(plan.picks.iter().flat_map(|pick| &pick.copy.files).map(|member| member.path.clone()));
-        let view = exec
-            .diff
-            .0
-            .iter()
-            .find(|change| change.name == launch::VIEW)
-            .and_then(|change| change.value.clone());
-        watched.extend(view.map(PathBuf::from));
+        // A copy that was passed over may be the better one once it is whole.
+        let is_picked = |copy: &&Copy| plan.picks.iter().any(|pick| pick.copy.family == copy.family);
+        for copy in inventory.copies.iter().filter(is_picked) {
+            watched.extend(copy.directories().map(Path::to_owned));
+            watched.extend(copy.files.iter().map(|member| member.path.clone()));
+        }
     }
-    cache::keep(host, &directory, &key, exec, &watched);
+    cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, view);
 }
 
 fn places(host: &Host) -> Vec<PathBuf> {

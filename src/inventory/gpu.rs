@@ -11,7 +11,9 @@ const GPUS: &str = "/proc/driver/nvidia/gpus";
 pub(super) fn list(host: &Host, notes: &mut Notes) -> Vec<Gpu> {
     notes.watched.insert(PathBuf::from(GPUS));
     let Ok(entries) = host.list(Path::new(GPUS)) else { return Vec::new() };
-    entries.iter().filter_map(|entry| read(host, &Path::new(GPUS).join(&entry.name))).collect()
+    let directories: Vec<PathBuf> = entries.iter().map(|entry| Path::new(GPUS).join(&entry.name)).collect();
+    notes.watched.extend(directories.iter().map(|directory| directory.join("information")));
+    directories.iter().filter_map(|directory| read(host, directory)).collect()
 }
 
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.

@@ -23,6 +23,8 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
         );
     }
     roots.extend(VARIABLES.iter().filter_map(|name| host.env.non_empty(name)).map(PathBuf::from));
+    // As they are named, too: a link may lead elsewhere, and what is missing may come.
+    notes.watched.extend(roots.iter().map(|root| host.absolute(root)));
     let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| host.canonical(root).ok()).collect();
     roots.sort();
     roots.dedup();

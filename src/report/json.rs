@@ -74,6 +74,13 @@ pub fn error(error: &Error) -> String {
     finish(json!({ "error": { "code": error.code(Form::Answer), "message": words::error(error) } }))
 }
 
+/// The same for a command line that is not understood; what is wrong stands before the first blank line.
+pub fn usage_error(text: &str) -> String {
+    let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    finish(json!({ "error": { "code": 2, "message": message } }))
+}
+
 fn plan(plan: &Plan) -> Value {
     let families: Vec<Value> = plan
         .picks

@@ -38,7 +38,9 @@ pub fn verdict(verdict: &Verdict, style: Style) -> String {
             }
             if let Some(error) = finding.largest_error {
                 let cudnn = finding.cudnn.map(cudnn_version).unwrap_or_default();
-                text.push_str(&format!("cuDNN {cudnn}: a convolution is within {error:e} of the CPU's\n"));
+                let compared =
+                    if error == 0.0 { "equals".to_owned() } else { format!("is within {error:e} of") };
+                text.push_str(&format!("cuDNN {cudnn}: a convolution {compared} the CPU's\n"));
             }
             text.push_str(&format!("{} files mapped, all of the plan\n", finding.mapped.len()));
             text.push_str(&format!("{}\n", style.good("proved")));
@@ -128,7 +130,11 @@ fn failure(failure: &Failure) -> String {
             format!("it was ended by {name} ({signal}) {}{}", at(step), said(last_words))
         }
         Failure::Exited { step, code, last_words } => {
-            format!("it ended with status {code} and no report {}{}", at(step), said(last_words))
+            let how = code.map_or_else(
+                || "without a report".to_owned(),
+                |code| format!("with status {code} and no report"),
+            );
+            format!("it ended {how} {}{}", at(step), said(last_words))
         }
         Failure::TimedOut { step, seconds } => format!("no answer after {seconds} s {}", at(step)),
     }

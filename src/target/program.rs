@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
 use super::shim::{self, Shim};
-use super::{How, Note, Target, python};
+use super::{Command, How, Note, Target, python};
 use crate::error::Error;
 use crate::host::{Host, Kind};
 
@@ -53,11 +53,18 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     found.map_err(|_| not_on_path(host, name, path))
 }
 
-/// How many of the arguments decide what will run, and whether the current directory does. Read from the
-/// words alone, before any file: this is what a cached plan is found by.
-pub fn significant_arguments(program: &OsStr, arguments: &[OsString]) -> (usize, bool) {
-    let name = Path::new(program).file_name().unwrap_or(program);
-    if python::is_name(name) { (python::CommandLine::parse(arguments).consumed, true) } else { (0, false) }
+/// How many of the arguments decide what will run, and whether the current directory does; `program` is what
+/// PATH says of the command. Read from names alone, before any file: this is what a cached plan is found by.
+pub fn significant_arguments(host: &Host, program: &Path, command: &Command) -> (usize, bool) {
+    let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
+    // A tool may be a link to Python, and find by its own name what it is to run.
+    let leads_to_python =
+        || host.read_link(program).is_ok() && host.canonical(program).is_ok_and(|real| is_python(&real));
+    if is_python(program) || leads_to_python() {
+        return (python::CommandLine::parse(&command.arguments).consumed, true);
+    }
+    // What a shim starts is looked up from the current directory.
+    (0, program.parent().and_then(Path::file_name) == Some(OsStr::new("shims")))
 }
 
 /// Follows links and `#!` lines from the program to an executable image; none where that is not known,

@@ -2,17 +2,13 @@
 //! loads the libraries as the program would, creates a cuDNN handle and compares a convolution with the
 //! CPU's. Whatever happens to the child is a verdict. Must not know how the plan came about.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -22,21 +18,19 @@ use crate::solve::Plan;
 
 pub mod child;
 mod cudnn;
+mod listen;
 pub mod protocol;
 mod reference;
 
-use protocol::{Finding, Line, Request, Step};
+use listen::{End, Heard, listen};
+use protocol::{Finding, Report, Request, Step};
 
 /// Longer than a cold file server needs for a gigabyte; a proof takes a second.
 pub const TIME_LIMIT: Duration = Duration::from_mins(2);
-/// How long nothing is heard before it is asked whether the child still lives.
-const GLANCE: Duration = Duration::from_millis(1);
-/// How long lines that were said before the end may take to arrive.
-const LINGER: Duration = Duration::from_millis(50);
-/// What the child may say on standard error before it is no longer kept.
-const ERROR_LIMIT: usize = 16 << 10;
-/// And on standard output.
-const OUTPUT_LIMIT: u64 = 1 << 20;
+/// Which GPUs a program is to see.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// `CUDA_ERROR_NO_DEVICE`
+const NO_DEVICE: i64 = 100;
 
 /// What a proof showed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,10 +104,10 @@ pub enum Failure {
         signal: i32,
         last_words: Option<String>,
     },
-    /// The child ended without a report.
+    /// The child ended without a report; its code is not known where SIGCHLD is ignored.
     Exited {
         step: Option<Step>,
-        code: i32,
+        code: Option<i32>,
         last_words: Option<String>,
     },
     TimedOut {
@@ -176,141 +170,43 @@ fn start(executable: &Path, env: &Environment, request: &Request) -> Result<Chil
     Ok(child)
 }
 
-/// What was heard of the child, and how it ended.
-struct Heard {
-    steps: Vec<Taken>,
-    current: Option<Step>,
-    report: Option<protocol::Report>,
-    last_words: Option<String>,
-    end: End,
-}
-
-enum End {
-    Code(i32),
-    Signal(i32),
-    TimedOut(u64),
-}
-
-fn listen(mut child: Child, limit: Duration) -> Heard {
-    let (lines, received) = mpsc::channel();
-    if let Some(output) = child.stdout.take() {
-        std::thread::spawn(move || {
-            for line in BufReader::new(output.take(OUTPUT_LIMIT)).lines() {
-                let Ok(line) = line else { break };
-                if lines.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-    }
-    let errors = child.stderr.take().map(|stderr| std::thread::spawn(move || last_words(stderr)));
-    let mut heard =
-        Heard { steps: Vec::new(), current: None, report: None, last_words: None, end: End::Code(0) };
-    let started = Instant::now();
-    let mut entered = started;
-    // What the child has started may hold its output open after it has ended: both are watched.
-    let mut has_ended = false;
-    let timed_out = loop {
-        match received.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
-            Ok(line) => {
-                let parsed = protocol::parse(&line);
-                if parsed.is_some() {
-                    heard.finish_step(entered);
-                    entered = Instant::now();
-                }
-                match parsed {
-                    Some(Line::Entering(step)) => heard.current = Some(step),
-                    Some(Line::Report(report)) => heard.report = Some(report),
-                    None => {}
-                }
-            }
-            Err(pause) => {
-                if has_ended {
-                    break false;
-                }
-                has_ended = ended(&child);
-                if pause == mpsc::RecvTimeoutError::Disconnected && !has_ended {
-                    std::thread::sleep(GLANCE);
-                }
-            }
-        }
-        if started.elapsed() >= limit {
-            break !has_ended;
-        }
-    };
-    // Whatever it started goes with it. The child is not waited for before: its number stays its own.
-    let _ = killpg(pid_of(&child), Signal::SIGKILL);
-    heard.end = match child.wait() {
-        _ if timed_out => End::TimedOut(limit.as_secs()),
-        Ok(status) => status.signal().map_or(End::Code(status.code().unwrap_or(0)), End::Signal),
-        Err(_) => End::Code(0),
-    };
-    heard.last_words = errors.and_then(|errors| errors.join().ok()).flatten();
-    heard
-}
-
-/// Whether the child has ended; it is left to be waited for.
-fn ended(child: &Child) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    !matches!(waitid(Id::Pid(pid_of(child)), flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
-}
-
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
-}
-
-impl Heard {
-    fn finish_step(&mut self, entered: Instant) {
-        if let Some(step) = self.current.take() {
-            self.steps.push(Taken { step, milliseconds: entered.elapsed().as_secs_f64() * 1e3 });
-        }
-    }
-}
-
-/// The last line that is not empty, of as much as is kept.
-fn last_words(stderr: impl Read) -> Option<String> {
-    let mut kept: Vec<u8> = Vec::new();
-    let mut reader = BufReader::new(stderr);
-    let mut buffer = [0; 4096];
-    while let Ok(count) = reader.read(&mut buffer) {
-        if count == 0 {
-            break;
-        }
-        kept.extend_from_slice(&buffer[..count]);
-        if kept.len() > 2 * ERROR_LIMIT {
-            kept.drain(..kept.len() - ERROR_LIMIT);
-        }
-    }
-    let text = String::from_utf8_lossy(&kept);
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
-}
-
+/// A report is what the child has to say, and how it ended after that is nobody's proof; without one, how
+/// it ended is all there is.
 fn judge(host: &Host, plan: &Plan, env: &Environment, heard: Heard) -> Verdict {
-    let Heard { steps, current, report, last_words, end } = heard;
-    let failed = |steps, failure| Verdict::Failed { steps, failure };
-    match (report, end) {
-        (_, End::TimedOut(seconds)) => failed(steps, Failure::TimedOut { step: current, seconds }),
-        (_, End::Signal(signal)) => failed(steps, Failure::Signal { step: current, signal, last_words }),
-        (Some(protocol::Report::Failed(failure)), _) if hides_gpus(&failure, env) => {
-            Verdict::Skipped { why: Skip::GpusHidden }
-        }
-        (Some(protocol::Report::Failed(failure)), _) => failed(steps, failure),
-        (Some(protocol::Report::Passed(finding)), End::Code(0)) => {
-            let foreign = foreign_files(host, plan, &finding.mapped);
-            if foreign.is_empty() {
-                Verdict::Passed { steps, finding }
-            } else {
-                failed(steps, Failure::Foreign { files: foreign })
+    let Heard { steps, current: step, report, last_words, end } = heard;
+    let failure = match (report, end) {
+        (Some(Report::Passed(finding)), _) => {
+            let files = foreign_files(host, plan, &finding.mapped);
+            if files.is_empty() {
+                return Verdict::Passed { steps, finding };
             }
+            Failure::Foreign { files }
         }
-        (_, End::Code(code)) => failed(steps, Failure::Exited { step: current, code, last_words }),
-    }
+        (Some(Report::Failed(failure)), _) => match (env.get(VISIBLE), failure) {
+            (Some(visible), Failure::Status { step: Step::CuInit, call, code: NO_DEVICE, name, .. }) => {
+                if hides_all(visible) {
+                    return Verdict::Skipped { why: Skip::GpusHidden };
+                }
+                let message = Some(format!("{VISIBLE} is `{}`", visible.to_string_lossy()));
+                Failure::Status { step: Step::CuInit, call, code: NO_DEVICE, name, message }
+            }
+            (_, failure) => failure,
+        },
+        (None, End::TimedOut(seconds)) => Failure::TimedOut { step, seconds },
+        (None, End::Signal(signal)) => Failure::Signal { step, signal, last_words },
+        (None, End::Code(code)) => Failure::Exited { step, code, last_words },
+    };
+    Verdict::Failed { steps, failure }
 }
 
-/// `cuInit` finds no device, and a variable says that it should not.
-fn hides_gpus(failure: &Failure, env: &Environment) -> bool {
-    matches!(failure, Failure::Status { step: Step::CuInit, code: 100, .. })
-        && env.get("CUDA_VISIBLE_DEVICES").is_some()
+/// Whether `CUDA_VISIBLE_DEVICES` says that no GPU is to be seen: the driver reads GPUs up to the first
+/// number that none has. Any other value that leaves none was meant to leave one.
+fn hides_all(visible: &OsStr) -> bool {
+    let text = visible.to_string_lossy();
+    let text = text.trim_ascii();
+    let is_negative =
+        text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    text.is_empty() || is_negative || text == "NoDevFiles"
 }
 
 /// Of the NVIDIA files that the child had mapped, those that the plan does not hold.
