@@ -16,5 +16,6 @@ mod layers;
 mod machines;
 mod pinning;
 mod proof;
+mod solving;
 mod start;
 mod support;

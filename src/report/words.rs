@@ -4,7 +4,7 @@ use super::Style;
 use crate::environment::Change;
 use crate::error::Error;
 use crate::inventory::{Problem, Warning};
-use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal};
+use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal, Unpinned, Wanted};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
@@ -38,25 +38,33 @@ pub(super) fn family(name: &str) -> &str {
 
 pub(super) fn reason(reason: &Reason) -> String {
     match reason {
-        Reason::OtherName { has: Some(has), .. } => format!("is {has}"),
-        Reason::OtherName { asked, has: None } => format!("has no {asked}"),
+        Reason::OtherName { has: Some(has), .. } => format!("is {}", show(has)),
+        Reason::OtherName { asked, has: None } => format!("has no {}", show(asked)),
         Reason::TooOld { needed, by } => {
-            format!("older than {} that {by} was compiled for", needed.truncated(2))
+            format!("older than {} that {} was compiled for", needed.truncated(2), title(by))
         }
-        Reason::OtherMajor { needed, by } => format!("{by} was compiled for {}", needed.truncated(2)),
+        Reason::OtherMajor { needed, by } => {
+            format!("{} was compiled for {}", title(by), needed.truncated(2))
+        }
         Reason::NotThatVersion { needed, by } => {
-            format!("{by} brings a part of {needed} and needs the rest of it")
+            format!("{} brings a part of {needed} and needs the rest of it", title(by))
         }
-        Reason::VersionUnknown { by } => format!("its version is not known, and {by} needs a certain one"),
-        Reason::LacksSymbols { count: 1, first, by } => format!("lacks `{first}`, which {by} imports"),
+        Reason::VersionUnknown { by } => {
+            format!("its version is not known, and {} needs a certain one", title(by))
+        }
+        Reason::LacksSymbols { count: 1, first, by } => {
+            format!("lacks `{}`, which {} imports", show(first), title(by))
+        }
         Reason::LacksSymbols { count, first, by } => {
-            format!("lacks {count} symbols that {by} imports, `{first}` among them")
+            format!("lacks {count} symbols that {} imports, `{}` among them", title(by), show(first))
         }
-        Reason::Incomplete { missing } => format!("incomplete: {} missing", list(missing)),
-        Reason::Mixed { file, version } => format!("mixed: {file} is {version}"),
-        Reason::Truncated { file } => format!("damaged: {file} is cut short"),
+        Reason::Incomplete { missing } => format!("incomplete: {} missing", shown(missing)),
+        Reason::Mixed { file, version } => format!("mixed: {} is {version}", show(file)),
+        Reason::Truncated { file } => format!("damaged: {} is cut short", show(file)),
         Reason::Writable { path } => format!("everybody can write to {}", show(path)),
-        Reason::OtherCuda { has, needed, by } => format!("is for CUDA {has}, and {by} is for CUDA {needed}"),
+        Reason::OtherCuda { has, needed, by } => {
+            format!("is for CUDA {has}, and {} is for CUDA {needed}", title(by))
+        }
         Reason::DriverTooOld { cuda, floor, driver } => {
             format!("CUDA {cuda} needs driver {floor} or newer, and this is {driver}")
         }
@@ -70,11 +78,11 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
         Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
         Reason::LoaderTakesAnother { by, .. } => {
-            format!("the loader takes another: {by} searches elsewhere before LD_LIBRARY_PATH")
+            format!("the loader takes another: {} searches elsewhere before LD_LIBRARY_PATH", title(by))
         }
         Reason::Renamed => "renamed by its package: nothing else finds it".to_owned(),
         Reason::Clash { with, why } => format!("does not go with {}: {}", title(with), self::reason(why)),
-        Reason::NeedsAbsent { name } => format!("is linked against {name}, for which nothing fits"),
+        Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
         Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
         Reason::LessPreferred { criterion } => less_preferred(*criterion).to_owned(),
     }
@@ -84,6 +92,7 @@ pub(super) fn reason(reason: &Reason) -> String {
 pub(super) fn decided_by(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::OnlyOne => "the only one that fits",
+        Criterion::KernelsOwn => "it is the kernel's own",
         Criterion::LoaderTakesIt => "the loader takes it in any case",
         Criterion::CameWithTarget => "it came with the program",
         Criterion::Neighbours => "it stands with the others",
@@ -97,6 +106,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
 fn less_preferred(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
+        Criterion::KernelsOwn => "fits, but is not the kernel's own",
         Criterion::CameWithTarget => "fits, but did not come with the program",
         Criterion::Neighbours => "fits, but stands apart from the others",
         Criterion::Recorded => "fits, but is not the version that upstream tested with",
@@ -112,7 +122,7 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
     let mut versions: Vec<String> = Vec::new();
     for requirement in requirements {
         match &requirement.want {
-            Want::Name(name) => names.push(name.clone()),
+            Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
             Want::Recorded(_) | Want::Symbols(_) => {}
@@ -208,15 +218,21 @@ pub(super) fn absent(absent: &Absent) -> String {
         "no {} here: {} may ask for {}{consequence}",
         family(&absent.family),
         list(&askers),
-        list(&absent.names)
+        shown(&absent.names)
     )
+}
+
+/// `cuFFT is not pinned: nothing here fits with the rest (libcufft.so.11)`
+pub(super) fn unpinned(unpinned: &Unpinned) -> String {
+    let names = shown(&unpinned.names);
+    format!("{} is not pinned: nothing here fits with the rest ({names})", family(&unpinned.family))
 }
 
 /// `cudnn 9.1.0` with the family's proper name.
 pub(super) fn title(name: &str) -> String {
     match name.split_once(' ') {
-        Some((first, rest)) => format!("{} {rest}", family(first)),
-        None => family(name).to_owned(),
+        Some((first, rest)) => show(&format!("{} {rest}", family(first))),
+        None => show(family(name)),
     }
 }
 
@@ -235,7 +251,7 @@ pub fn note(note: &Note, target: &Target) -> String {
         Note::ScriptNotRead { interpreter } => {
             format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
         }
-        Note::SourceNotRead { file, why } => format!("{} cannot be read: {why}", show(file)),
+        Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }
@@ -247,16 +263,37 @@ pub fn hint(hint: &Hint) -> String {
             let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
             format!("pip install {options}{}", quoted.join(" "))
         }
-        Hint::Apt { packages } => format!("apt install {}", packages.join(" ")),
+        Hint::PipUninstall { packages } => format!("pip uninstall {}", shown_words(packages)),
+        Hint::Apt { packages } => format!("apt install {}", shown_words(packages)),
+        Hint::Install { libraries } => {
+            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
+            let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
+            format!("install {}, and name {its} in LD_LIBRARY_PATH", list(&libraries))
+        }
+        Hint::Replace { directories } => {
+            let places: Vec<String> = directories.iter().map(show).collect();
+            match places.as_slice() {
+                [place] => format!("replace the copy in {place}: no library path can put another in its place"),
+                _ => format!("make {} hold one and the same copy: no library path can help", list(&places)),
+            }
+        }
+        Hint::MakePrivate { path } => format!("chmod o-w {}", argument(path)),
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
         Hint::InstallDriver => {
             "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
         }
         Hint::NamePackages { packages } => {
             let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
-            format!("say which of {} this program uses: cudarun --uses {name} …", list(packages))
+            format!("say which of {} this program uses: cudarun --uses {} …", shown(packages), show(name))
         }
     }
+}
+
+/// `cuDNN 8 for CUDA 12`
+fn wanted(library: &Wanted) -> String {
+    let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();
+    let cuda = library.cuda.map(|cuda| format!(" for CUDA {cuda}")).unwrap_or_default();
+    format!("{}{major}{cuda}", family(&library.family))
 }
 
 pub fn error(error: &Error) -> String {
@@ -305,6 +342,13 @@ pub fn shell_change(change: &Change) -> String {
     }
 }
 
+/// A path as a word of a command line that is shown.
+fn argument(path: &Path) -> String {
+    let shown = show(path);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
+    if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
+}
+
 /// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
 fn quoted(value: &OsStr) -> String {
     match value.to_str() {
@@ -314,6 +358,15 @@ fn quoted(value: &OsStr) -> String {
             format!("\"$(printf '{octal}')\"")
         }
     }
+}
+
+/// The same for words that come from disk.
+fn shown(items: &[String]) -> String {
+    list(&items.iter().map(show).collect::<Vec<_>>())
+}
+
+fn shown_words(items: &[String]) -> String {
+    items.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 /// `a`, `a and b`, `a, b and c`.
