@@ -681,3 +681,25 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
     assert_eq!(conflict["hint"], "pip uninstall nvidia-cusparse", "{conflict:#}");
     assert_eq!(conflict["unmet"][0]["loader_takes"][0]["rules"][0], "absolute-path");
 }
+
+#[test]
+fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
+    let pair = |directory: &str, version: &str| {
+        library(directory, "libcublas", "12", version, "")
+            + &library(directory, "libcublasLt", "12", version, "")
+    };
+    let machine = machine(&[
+        pair("/opt/old", "12.9.1"),
+        pair("/opt/new", "12.4.5"),
+        library(
+            "/opt/solver",
+            "libcusolver",
+            "11",
+            "11.6.1",
+            "needed = ['libcublas.so.12'], rpath = '/opt/new'",
+        ),
+        program("app", &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
+    assert_eq!(picked(&explained, "cublas"), "/opt/new");
+}

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::constraints::searched_first;
+use super::constraints::{self, searched_first};
 use super::search::{Blame, Picked};
 use super::slots::{Slot, Strictness};
 use crate::catalog::{Family, Group, catalog};
@@ -49,10 +49,12 @@ pub(super) fn with<'a>(
         wanted.because.insert(done.len());
         let must = asked.strictness == Strictness::Must;
         let offers = |copy: &Copy| copy.family == family.name && copy.offers(&asked.name);
-        if done.iter().any(|picked| offers(picked.copy)) {
+        // A search path that leads elsewhere, and a second copy beside the one that is picked, are a mix.
+        let forced = if must { constraints::forced(&wanted.requirements, inventory) } else { Vec::new() };
+        let has_forced = |copy: &Copy| forced.iter().all(|forced| copy.has_file(forced.file));
+        if done.iter().any(|picked| offers(picked.copy) && has_forced(picked.copy)) {
             continue;
         }
-        // A second copy beside the one that is picked would be a mix.
         if let Some(position) = done.iter().position(|picked| is_in_its_place(family, &wanted, picked.copy)) {
             if must {
                 return Err(Obstacle { name: asked.name, due_to: Blame::from([position]) });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Hint, Reason, Rejection, Unmet, Wanted};
+use super::{ForcedCopy, Hint, Reason, Rejection, Unmet, Wanted};
 use crate::catalog::{Family, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
@@ -154,10 +154,25 @@ fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
         };
         candidate.copy.origin == Origin::Wheel && (of_reason || of_record())
     };
-    let opened_by_path = |forced: &super::ForcedCopy| {
-        forced.copy.origin == Origin::Wheel && forced.rules.contains(&Before::AbsolutePath)
+    missing.candidates.iter().any(is_broken)
+        || missing.forced.iter().any(|it| is_opened_as_it_is(it, missing))
+}
+
+/// A wheel that is opened by its path, and that another version alone would not replace.
+fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
+    let of_version = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::TooOld { .. }
+                | Reason::OtherMajor { .. }
+                | Reason::NotThatVersion { .. }
+                | Reason::KnownBad { .. }
+        )
     };
-    missing.candidates.iter().any(is_broken) || missing.forced.iter().any(opened_by_path)
+    let rejection = missing.candidates.iter().find(|candidate| candidate.copy == forced.copy);
+    forced.copy.origin == Origin::Wheel
+        && forced.rules.contains(&Before::AbsolutePath)
+        && !rejection.is_some_and(|rejection| of_version(deepest(&rejection.reason)))
 }
 
 fn installed<'i>(inventory: &'i Inventory, family: &str, is_it: impl Fn(&Copy) -> bool) -> Option<&'i Copy> {
@@ -196,8 +211,11 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         (None, Some(major)) => vec![format!(">={major}"), format!("<{}", major + 1)],
         (None, None) => Vec::new(),
     };
+    // The newest is never bad; but pip leaves what is installed, if it may.
+    let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
     let is_in_range = |bad: &Version| {
-        floor.is_none_or(|floor| bad.serves_builds_of(&floor))
+        is_here
+            && floor.is_none_or(|floor| bad.serves_builds_of(&floor))
             && major.is_none_or(|major| bad.major() == major)
     };
     let bad = catalog().known_bad_versions(&family.name).filter(is_in_range);
