@@ -703,3 +703,26 @@ fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/new");
 }
+
+#[test]
+fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
+    let place = format!("{SITE}/nvidia/cudnn/lib");
+    let plugin = "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
+    let machine = python(&[
+        torch("9.1.0.70", TO_THE_WHEEL),
+        cudnn(&place, "9.1.0.70", SHIELDED),
+        wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
+        text(&format!("{SITE}/jax/__init__.py"), ""),
+        text(
+            &format!("{SITE}/jax-0.5.3.dist-info/METADATA"),
+            "Name: jax\nVersion: 0.5.3\nRequires-Dist: jax-cuda12-plugin\n\n",
+        ),
+        text(&format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"), plugin),
+        elf(
+            &format!("{SITE}/jax_cuda12_plugin/xla_cuda_plugin.so"),
+            "soname = 'xla_cuda_plugin.so', needed = ['libc.so.6']",
+        ),
+    ]);
+    let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
+    assert_eq!(hint, "pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
+}

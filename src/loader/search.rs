@@ -1,6 +1,7 @@
 //! The order in which glibc looks for a name: DT_RPATH of the requester and of those who loaded it,
 //! `LD_LIBRARY_PATH`, DT_RUNPATH of the requester, `/etc/ld.so.cache`, the default directories.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -41,6 +42,8 @@ pub struct Searcher<'h> {
     host: &'h Host,
     machine: u16,
     library_path: Vec<OsString>,
+    /// Its directories, where they are the same for every executable.
+    fixed_library_path: Option<Vec<PathBuf>>,
     cache: LdCache,
     defaults: Vec<PathBuf>,
     tokens: Tokens,
@@ -56,6 +59,13 @@ impl<'h> Searcher<'h> {
         Searcher {
             host,
             machine,
+            // An empty element is the current directory, as is a relative one's start.
+            fixed_library_path: elements
+                .iter()
+                .map(|element| {
+                    (!element.as_bytes().contains(&b'$')).then(|| host.absolute(Path::new(element)))
+                })
+                .collect(),
             library_path: elements,
             cache: cache.and_then(|bytes| LdCache::parse(&bytes, machine).ok()).unwrap_or_default(),
             tokens: Tokens::new(host, machine),
@@ -125,11 +135,13 @@ impl<'h> Searcher<'h> {
     }
 
     /// The directories of `LD_LIBRARY_PATH`, in which `$ORIGIN` is the executable's.
-    fn library_path_directories(&self, chain: &[Rc<Object>]) -> Vec<PathBuf> {
+    fn library_path_directories(&self, chain: &[Rc<Object>]) -> Cow<'_, [PathBuf]> {
+        if let Some(fixed) = &self.fixed_library_path {
+            return Cow::Borrowed(fixed);
+        }
         let origin = chain.last().and_then(|executable| executable.path.parent());
         let expanded = self.library_path.iter().filter_map(|e| self.tokens.expand(e.as_bytes(), origin));
-        // An empty element is the current directory, as is a relative one's start.
-        expanded.map(|element| self.host.absolute(&element)).collect()
+        Cow::Owned(expanded.map(|element| self.host.absolute(&element)).collect())
     }
 
     /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.

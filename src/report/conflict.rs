@@ -12,7 +12,7 @@ use crate::target::{Before, Requirement, Target, Want};
 pub fn conflict(conflict: &Conflict, target: &Target, style: Style) -> String {
     let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, target, style)).collect();
     if let Some(hint) = &conflict.hint {
-        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), words::hint(hint)));
+        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), super::hint(hint)));
     }
     text
 }

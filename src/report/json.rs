@@ -124,7 +124,7 @@ fn conflict(conflict: &Conflict) -> Value {
             })
         })
         .collect();
-    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(words::hint) })
+    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(super::hint) })
 }
 
 fn rejected(rejection: &Rejection) -> Value {

@@ -1,10 +1,10 @@
-//! The wording of single facts: reasons, needs, problems, notes, errors, hints.
+//! The wording of single facts: reasons, needs, problems, notes, errors.
 
 use super::Style;
 use crate::environment::Change;
 use crate::error::Error;
 use crate::inventory::{Problem, Warning};
-use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal, Unpinned, Wanted};
+use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
@@ -167,11 +167,13 @@ pub(super) fn version(version: Option<&crate::version::Version>) -> String {
 
 pub(super) fn problem(problem: &Problem) -> String {
     match problem {
-        Problem::Missing { stems } => format!("incomplete: {} missing", list(stems)),
+        Problem::Missing { stems } => format!("incomplete: {} missing", shown(stems)),
         Problem::OtherVersionAmongTheRest { file, version } => {
             format!("mixed: {} is {version}", escape(file.as_bytes()))
         }
-        Problem::PackageSaysOtherwise { package, version } => format!("its package {package} says {version}"),
+        Problem::PackageSaysOtherwise { package, version } => {
+            format!("its package {} says {version}", show(package))
+        }
         Problem::SizeIsNotRecorded { file, recorded } => {
             format!(
                 "{} is not the file that its package installed ({recorded} bytes)",
@@ -256,46 +258,6 @@ pub fn note(note: &Note, target: &Target) -> String {
     }
 }
 
-pub fn hint(hint: &Hint) -> String {
-    match hint {
-        Hint::Pip { requirements, reinstall } => {
-            let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
-            let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
-            format!("pip install {options}{}", quoted.join(" "))
-        }
-        Hint::PipUninstall { packages } => format!("pip uninstall {}", shown_words(packages)),
-        Hint::Apt { packages } => format!("apt install {}", shown_words(packages)),
-        Hint::Install { libraries } => {
-            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
-            let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
-            format!("install {}, and name {its} in LD_LIBRARY_PATH", list(&libraries))
-        }
-        Hint::Replace { directories } => {
-            let places: Vec<String> = directories.iter().map(show).collect();
-            match places.as_slice() {
-                [place] => format!("replace the copy in {place}: no library path can put another in its place"),
-                _ => format!("make {} hold one and the same copy: no library path can help", list(&places)),
-            }
-        }
-        Hint::MakePrivate { path } => format!("chmod o-w {}", argument(path)),
-        Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
-        Hint::InstallDriver => {
-            "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
-        }
-        Hint::NamePackages { packages } => {
-            let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
-            format!("say which of {} this program uses: cudarun --uses {} …", shown(packages), show(name))
-        }
-    }
-}
-
-/// `cuDNN 8 for CUDA 12`
-fn wanted(library: &Wanted) -> String {
-    let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();
-    let cuda = library.cuda.map(|cuda| format!(" for CUDA {cuda}")).unwrap_or_default();
-    format!("{}{major}{cuda}", family(&library.family))
-}
-
 pub fn error(error: &Error) -> String {
     match error {
         Error::NotFound { name } => format!("`{}` was not found", show(name)),
@@ -342,15 +304,8 @@ pub fn shell_change(change: &Change) -> String {
     }
 }
 
-/// A path as a word of a command line that is shown.
-fn argument(path: &Path) -> String {
-    let shown = show(path);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
-    if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
-}
-
 /// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
-fn quoted(value: &OsStr) -> String {
+pub(super) fn quoted(value: &OsStr) -> String {
     match value.to_str() {
         Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
         None => {
@@ -361,12 +316,8 @@ fn quoted(value: &OsStr) -> String {
 }
 
 /// The same for words that come from disk.
-fn shown(items: &[String]) -> String {
+pub(super) fn shown(items: &[String]) -> String {
     list(&items.iter().map(show).collect::<Vec<_>>())
-}
-
-fn shown_words(items: &[String]) -> String {
-    items.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 /// `a`, `a and b`, `a, b and c`.
