@@ -11,6 +11,7 @@
 mod cli;
 mod damage;
 mod documents;
+mod hints;
 mod launch;
 mod layers;
 mod machines;

@@ -4,96 +4,14 @@ use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-
-/// A machine with a C library and these files.
-fn machine(files: &[String]) -> Machine {
-    let base = elf("/usr/lib/x86_64-linux-gnu/libc.so.6", "soname = 'libc.so.6', exports = ['malloc']");
-    Machine::describe(&format!("about = 'one question'\n{base}{}{}", link("/lib", "usr/lib"), files.concat()))
-}
-
-fn elf(path: &str, fields: &str) -> String {
-    format!("[[file]]\npath = '{path}'\nelf = {{ {fields} }}\n")
-}
-
-fn link(path: &str, target: &str) -> String {
-    format!("[[file]]\npath = '{path}'\nlink = '{target}'\n")
-}
-
-fn text(path: &str, text: &str) -> String {
-    format!("[[file]]\npath = '{path}'\ntext = '''{text}'''\n")
-}
-
-/// A program that the loader starts.
-fn program(name: &str, needed: &[&str], fields: &str) -> String {
-    let interpreter = "interpreter = '/lib64/ld-linux-x86-64.so.2'";
-    elf(&format!("/usr/bin/{name}"), &format!("{interpreter}, needed = {needed:?}, {fields}"))
-}
-
-/// `libcufft.so.11.2.1` with the SONAME `libcufft.so.11`, and the link from there.
-fn library(directory: &str, stem: &str, number: &str, version: &str, fields: &str) -> String {
-    let file = format!("{stem}.so.{version}");
-    let soname = format!("{stem}.so.{number}");
-    elf(&format!("{directory}/{file}"), &format!("soname = '{soname}', {fields}"))
-        + &link(&format!("{directory}/{soname}"), &file)
-}
-
-const SUBLIBRARIES: [&str; 6] = [
-    "libcudnn_ops",
-    "libcudnn_cnn",
-    "libcudnn_adv",
-    "libcudnn_heuristic",
-    "libcudnn_engines_precompiled",
-    "libcudnn_engines_runtime_compiled",
-];
-
-/// A whole cuDNN 9, built for CUDA 12.
-fn cudnn(directory: &str, version: &str, main: &str) -> String {
-    let number = version.replace('.', "_");
-    let graph = format!(
-        "soname = 'libcudnn_graph.so.9', runpath = '$ORIGIN', constants = ['cudnn_version_{number}_'], \
-         functions = {{ cudnnGetCudartVersion = 12040 }}"
-    );
-    let part = |stem: &str| {
-        elf(&format!("{directory}/{stem}.so.9"), &format!("soname = '{stem}.so.9', runpath = '$ORIGIN'"))
-    };
-    elf(&format!("{directory}/libcudnn.so.9"), &format!("soname = 'libcudnn.so.9', {main}"))
-        + &elf(&format!("{directory}/libcudnn_graph.so.9"), &graph)
-        + &SUBLIBRARIES.map(part).concat()
-}
-
-const SHIELDED: &str = "runpath = '$ORIGIN'";
-
-/// The kernel's driver, and a GPU that can be reached.
-fn kernel(version: &str) -> String {
-    text("/sys/module/nvidia/version", version) + &text("/dev/nvidia0", "") + &text("/dev/nvidiactl", "")
-}
-
-fn driver(directory: &str, version: &str) -> String {
-    library(directory, "libcuda", "1", version, "exports = ['cuInit']")
-}
-
-fn compat(directory: &str, version: &str, branches: &str) -> String {
-    let note = format!(r#"{{"format":1,"CUDA version":"13.0","driver":[{branches}],"device":[1]}}"#);
-    library(
-        directory,
-        "libcuda",
-        "1",
-        version,
-        &format!("exports = ['cuInit'], forward_compatibility = '{note}'"),
-    )
-}
-
-const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+use crate::support::parts::{
+    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, compat, cudnn, driver, elf, kernel, library, link, machine,
+    program, python, refused, text,
+};
 
 fn explain(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
     let arguments: Vec<&str> = ["explain", "--json"].iter().chain(command).copied().collect();
     Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).json()
-}
-
-/// The same where there is no set.
-fn refused(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
-    let arguments: Vec<&str> = ["export", "--json"].iter().chain(command).copied().collect();
-    Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).status(1).stderr_contains(&[]).json()
 }
 
 fn family<'v>(explained: &'v Value, family: &str) -> &'v Value {
@@ -169,23 +87,6 @@ fn search_paths_that_lead_to_different_copies_are_refused() {
         ])
         .check();
 }
-
-/// A Python environment with these files in its site-packages.
-fn python(files: &[String]) -> Machine {
-    let config = "home = /usr/bin\nversion_info = 3.12.3\ninclude-system-site-packages = false\n";
-    let mut all = vec![
-        program("python3.12", &["libc.so.6"], ""),
-        link("/usr/bin/python3", "/opt/venv/bin/python3"),
-        link("/opt/venv/bin/python3", "/usr/bin/python3.12"),
-        text("/opt/venv/pyvenv.cfg", config),
-    ];
-    all.extend(files.iter().cloned());
-    let mut machine = machine(&all);
-    machine.env.insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
-    machine
-}
-
-const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 
 fn extension(package: &str, rpath: &str) -> String {
     let fields = format!("soname = '_ext.so', needed = ['libcudnn.so.9'], rpath = '{rpath}'");
@@ -564,124 +465,6 @@ fn tokens_of_the_loader_stand_for_directories_in_the_path_too() {
     assert_eq!(picked(&by_origin, "cudnn"), "/usr/bin/own");
 }
 
-/// torch for CUDA 12 with its DT_RPATH to cuDNN's wheel, and what it pins.
-fn torch(pin: &str, rpath: &str) -> String {
-    let metadata = format!(
-        "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\nRequires-Dist: nvidia-cudnn-cu12=={pin}\n\nx\n"
-    );
-    let fields =
-        format!("soname = 'libtorch_cuda.so', needed = ['libcudnn.so.9', 'libc.so.6'], rpath = '{rpath}'");
-    text(&format!("{SITE}/torch/__init__.py"), "")
-        + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n")
-        + &text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), &metadata)
-        + &elf(&format!("{SITE}/torch/lib/libtorch_cuda.so"), &fields)
-}
-
-fn wheel(name: &str, version: &str, files: &[&str]) -> String {
-    let record: String = files.iter().map(|file| format!("{file},sha256=x,\n")).collect();
-    let place = format!("{SITE}/{name}-{version}.dist-info");
-    text(&format!("{place}/RECORD"), &record)
-        + &text(&format!("{place}/METADATA"), &format!("Name: {name}\nVersion: {version}\n\n"))
-}
-
-const TO_THE_WHEEL: &str = "$ORIGIN/../../nvidia/cudnn/lib";
-const TORCH: &[&str] = &["python3", "-c", "import torch"];
-
-fn hint(machine: &Machine, library_path: &str, command: &[&str]) -> String {
-    refused(machine, library_path, command)["hint"].as_str().unwrap().to_owned()
-}
-
-#[test]
-fn a_release_that_is_known_to_be_bad_is_not_what_pip_is_told() {
-    let place = format!("{SITE}/nvidia/cudnn/lib");
-    let files = &["nvidia/cudnn/lib/libcudnn.so.9"];
-    let machine = python(&[
-        torch("9.10.0.56", TO_THE_WHEEL),
-        cudnn(&place, "9.10.0.56", SHIELDED),
-        wheel("nvidia_cudnn_cu12", "9.10.0.56", files),
-    ]);
-    assert_eq!(hint(&machine, "", TORCH), "pip install \"nvidia-cudnn-cu12>=9,<10,!=9.10.0.*\"");
-}
-
-#[test]
-fn a_wheel_that_is_not_what_its_package_brought_is_installed_anew() {
-    let place = format!("{SITE}/nvidia/cudnn/lib");
-    let machine = python(&[
-        torch("9.1.0.70", TO_THE_WHEEL),
-        cudnn(&place, "9.19.0.56", SHIELDED).replace("12040", "13000"),
-        wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
-    ]);
-    let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "pip install --force-reinstall --no-deps \"nvidia-cudnn-cu12==9.1.0.70\"");
-}
-
-#[test]
-fn pip_is_no_help_against_a_search_path_that_leads_out_of_the_environment() {
-    let machine = python(&[
-        torch("9.1.0.70", "/opt/conda/lib"),
-        cudnn("/opt/conda/lib", "9.1.0.70", SHIELDED).replace("12040", "11080"),
-        cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
-    ]);
-    let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "replace the copy in /opt/conda/lib: no library path can put another in its place");
-}
-
-#[test]
-fn packages_are_named_where_there_is_a_manager_for_them_and_as_they_are_called() {
-    let files = |dpkg: String| {
-        machine(&[
-            dpkg,
-            program("eight", &["libcudnn.so.8", "libc.so.6"], ""),
-            program("nine", &["libcudnn.so.9", "libc.so.6"], ""),
-            program("blas", &["libcublas.so.12", "libcufft.so.11", "libc.so.6"], ""),
-        ])
-    };
-    let debian = files(text("/var/lib/dpkg/status", ""));
-    assert_eq!(hint(&debian, "", &["nine"]), "apt install libcudnn9-cuda-12");
-    assert_eq!(hint(&debian, "", &["blas"]), "apt install cuda-toolkit-12");
-    let eight = "install cuDNN 8, and name its directory in LD_LIBRARY_PATH";
-    assert_eq!(hint(&debian, "", &["eight"]), eight);
-    let other = files(String::new());
-    assert_eq!(
-        hint(&other, "", &["blas"]),
-        "install cuBLAS for CUDA 12 and cuFFT for CUDA 12, and name their directories in LD_LIBRARY_PATH"
-    );
-}
-
-#[test]
-fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
-    let machine = python(&[
-        text(&format!("{SITE}/torch/__init__.py"), ""),
-        text(&format!("{SITE}/torch/version.py"), "cuda = '12.6'\n"),
-        text(&format!("{SITE}/torch-2.11.0.dist-info/METADATA"), "Name: torch\nVersion: 2.11.0\n\n"),
-        elf(
-            &format!("{SITE}/torch/lib/libtorch_cuda.so"),
-            "soname = 'libtorch_cuda.so', needed = ['libcusparse.so.12'], rpath = '$ORIGIN/../../nvidia/cusparse/lib'",
-        ),
-        library(
-            &format!("{SITE}/nvidia/cu13/lib"),
-            "libcusparse",
-            "12",
-            "12.6.3",
-            "needed = ['libnvJitLink.so.13']",
-        ),
-        library(&format!("{SITE}/nvidia/cu13/lib"), "libnvJitLink", "13", "13.0.88", ""),
-        library(
-            &format!("{SITE}/nvidia/cusparse/lib"),
-            "libcusparse",
-            "12",
-            "12.3.1",
-            "needed = ['libnvJitLink.so.12']",
-        ),
-        library(&format!("{SITE}/nvidia/nvjitlink/lib"), "libnvJitLink", "12", "12.4.127", ""),
-        wheel("nvidia_cusparse", "12.6.3", &["nvidia/cu13/lib/libcusparse.so.12"]),
-        wheel("nvidia_cusparse_cu12", "12.3.1.170", &["nvidia/cusparse/lib/libcusparse.so.12"]),
-    ]);
-    let conflict = refused(&machine, "", TORCH);
-    assert_eq!(conflict["hint"], "pip uninstall nvidia-cusparse", "{conflict:#}");
-    assert_eq!(conflict["unmet"][0]["loader_takes"][0]["rules"][0], "absolute-path");
-}
-
 #[test]
 fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
     let pair = |directory: &str, version: &str| {
@@ -702,27 +485,4 @@ fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
     ]);
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/new");
-}
-
-#[test]
-fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
-    let place = format!("{SITE}/nvidia/cudnn/lib");
-    let plugin = "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
-    let machine = python(&[
-        torch("9.1.0.70", TO_THE_WHEEL),
-        cudnn(&place, "9.1.0.70", SHIELDED),
-        wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
-        text(&format!("{SITE}/jax/__init__.py"), ""),
-        text(
-            &format!("{SITE}/jax-0.5.3.dist-info/METADATA"),
-            "Name: jax\nVersion: 0.5.3\nRequires-Dist: jax-cuda12-plugin\n\n",
-        ),
-        text(&format!("{SITE}/jax_cuda12_plugin-0.5.3.dist-info/METADATA"), plugin),
-        elf(
-            &format!("{SITE}/jax_cuda12_plugin/xla_cuda_plugin.so"),
-            "soname = 'xla_cuda_plugin.so', needed = ['libc.so.6']",
-        ),
-    ]);
-    let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
-    assert_eq!(hint, "pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
 }
