@@ -1,11 +1,12 @@
 //! The hard rules, each a function that says why a copy is out. What a copy must satisfy alone comes
 //! first, then what two picks must satisfy together.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::slots::{Slot, is_wish};
 use super::{Reason, asked_name};
-use crate::catalog::catalog;
+use crate::catalog::{Family, catalog};
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
@@ -107,26 +108,32 @@ pub(super) fn searched_first<'s>(
 
 /// A copy is not what the loader would take when search paths lead its own files to another's.
 fn hijacked(slot: &Slot<'_>, copy: &Copy, is_forced: bool, inventory: &Inventory) -> Option<Reason> {
-    let opens_own = slot.family.opens_own;
     copy.files.iter().find_map(|member| {
-        let own_place = |searched: &Searched| copy.directories().any(|place| place == searched.directory);
-        if member.rpath.iter().take_while(|s| s.from_origin).any(own_place) {
+        let is_own = |searched: &Searched| copy.directories().any(|place| place == searched.directory);
+        let searched = searched_first(slot, copy, member, is_forced);
+        if searched.is_empty() || member.rpath.iter().take_while(|s| s.from_origin).any(is_own) {
             return None;
         }
-        let opens_all = opens_own && member.stem == slot.family.main;
-        let asked = copy
-            .files
-            .iter()
-            .filter(|other| other.id != member.id && (opens_all || member.needed.contains(&other.soname)));
-        let searched = searched_first(slot, copy, member, is_forced);
-        asked.into_iter().find_map(|other| {
-            let found = searched.iter().find_map(|(directory, by)| {
-                Some((inventory.file_in(directory, &other.soname)?, directory, by))
-            });
-            let (_, directory, by) = found.filter(|(file, _, _)| !copy.has_file(*file))?;
-            Some(Reason::LoaderTakesAnother { directory: (*directory).to_owned(), by: by.clone() })
+        own_names(slot.family, copy, member).iter().find_map(|name| {
+            let first = searched
+                .iter()
+                .find_map(|(directory, by)| Some((inventory.file_in(directory, name)?, *directory, by)));
+            let (_, directory, by) = first.filter(|(file, _, _)| !copy.has_file(*file))?;
+            Some(Reason::LoaderTakesAnother { directory: directory.to_owned(), by: by.clone() })
         })
     })
+}
+
+/// The names by which a member asks for others of its own copy: those that it is linked against; and where
+/// the family opens its own, any that the main one may try.
+fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> {
+    let others = || copy.files.iter().filter(|other| other.id != member.id);
+    let linked = others().filter(|other| member.needed.contains(&other.soname));
+    let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
+    if family.opens_own && member.stem == family.main {
+        names.extend(others().flat_map(|other| other.view_names(copy.version)));
+    }
+    names
 }
 
 /// Whether two picks can be in one process: the rules for pairs, both ways.
