@@ -53,6 +53,9 @@ pub struct Family {
     /// It opens members of its own at run time: one without the others is of no use.
     #[serde(default)]
     pub opens_own: bool,
+    /// Stems whose SONAME carries the minor of the version: another minor is of no use.
+    #[serde(default)]
+    pub minor_in_soname: Vec<String>,
     #[serde(default)]
     pub version: Vec<Evidence>,
     #[serde(default)]
@@ -63,6 +66,9 @@ pub struct Family {
     wheel_always_suffixed: bool,
     #[serde(default)]
     apt: Option<String>,
+    /// The first SONAME major whose Debian package is called so.
+    #[serde(default)]
+    apt_from: u32,
     #[serde(rename = "source")]
     _source: String,
     #[serde(rename = "date")]
@@ -246,6 +252,12 @@ impl Catalog {
         self.branches.iter().find(|(branch, _)| *branch == driver.branch()).map(|(_, cuda)| *cuda)
     }
 
+    /// The releases of a family that are never picked.
+    pub fn known_bad_versions(&self, family: &str) -> impl Iterator<Item = Version> {
+        let rows = self.known_bad.iter().filter(move |row| row.family == family);
+        rows.filter_map(|row| row.version.parse().ok())
+    }
+
     /// Why this release is never picked.
     pub fn known_bad(&self, family: &str, version: &Version) -> Option<&str> {
         let is_it = |row: &&KnownBad| {
@@ -299,7 +311,7 @@ impl Family {
 
     /// The Debian package of NVIDIA's repository that brings it.
     pub fn apt(&self, cuda_major: u32, soname_major: u32) -> Option<String> {
-        let template = self.apt.as_ref()?;
+        let template = self.apt.as_ref().filter(|_| soname_major >= self.apt_from)?;
         Some(
             template
                 .replace("{cuda}", &cuda_major.to_string())

@@ -38,6 +38,10 @@ pub fn spec(plan: &Plan) -> ViewSpec {
     copies.retain(|copy| copy.family != "driver" || plan.driver_in_view);
     // Of two SONAME majors of one family, the newer has the name without a version.
     copies.sort_by_key(|copy| std::cmp::Reverse(copy.soname));
+    // No other name displaces a SONAME.
+    for member in copies.iter().flat_map(|copy| &copy.files) {
+        spec.links.entry(member.soname.clone()).or_insert_with(|| member.path.clone());
+    }
     for copy in copies {
         for member in &copy.files {
             for name in member.view_names(copy.version) {

@@ -11,6 +11,7 @@
 mod cli;
 mod damage;
 mod documents;
+mod hints;
 mod host;
 mod launch;
 mod layers;
@@ -18,6 +19,7 @@ mod machines;
 mod pinning;
 mod places;
 mod proof;
+mod solving;
 mod start;
 mod support;
 mod target;

@@ -234,9 +234,26 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
             "incomplete: libcudnn_cnn missing",
             "LD_LIBRARY_PATH cannot help",
             "its DT_RPATH",
-            "hint: apt install libcudnn9-cuda-",
+            "hint: replace the copy in ",
         ])
         .check();
+}
+
+#[test]
+fn a_longer_name_that_a_program_tries_first_does_not_bring_another_copy() {
+    let world = &*WORLD;
+    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
+        r#"printf("%d\n", cudnnGetVersion());"#,
+        r#"void *all = dlopen("libcudnn.so.9.10.2", RTLD_NOW);
+               if (!all) all = dlopen("libcudnn.so.9", RTLD_NOW);
+               printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
+    );
+    world.workshop.compile("tries", &source, &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/old"]);
+    let polluted = world.library_path(&["new"]);
+    let control = world.control("tries", &polluted);
+    assert_eq!(control.version, 91002, "the control must take the longer name: {control:?}");
+    let cured = world.cured("tries", &polluted);
+    assert_eq!(cured, Got { version: 90100, directories: vec![world.path("old")], files: 8 });
 }
 
 #[test]

@@ -154,6 +154,7 @@ impl World {
             picks,
             rejected: Vec::new(),
             absent: Vec::new(),
+            unpinned: Vec::new(),
             tombstones: Vec::new(),
             library_path: Vec::new(),
             preload: Vec::new(),

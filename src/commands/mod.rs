@@ -13,7 +13,7 @@ use crate::inventory::{self, Inventory, Scope};
 use crate::launch;
 use crate::report::{self, Style};
 use crate::solve::{self, Outcome, Plan, Policy};
-use crate::target::{self, Command, Target};
+use crate::target::{self, Command, How, Target};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
@@ -53,10 +53,13 @@ struct Considered {
 fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considered, Error> {
     let target = target::read(host, command, uses)?;
     let views = own_views(host);
+    let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
+    let executable = target.steps.iter().rfind(|step| !is_source(step.how));
     let scope = Scope {
         site_packages: target.site_packages.clone(),
         own_directories: target.own_directories.iter().cloned().collect(),
         machine: target.machine,
+        executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
     };

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::evidence::{self, File};
-use super::{Copy, Member, Origin, Packaged, Place, Problem, Scope, VersionSource, Warning};
+use super::{Copy, Member, Origin, Packaged, Place, Problem, Scope, Searched, VersionSource, Warning};
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};
+use crate::loader::search::Tokens;
 use crate::version::Version;
 
 /// Looks into one directory after the other; each is read once, each file is read once.
@@ -68,9 +69,19 @@ impl<'h> Survey<'h> {
         }
         for ((_, soname, renamed), candidates) in groups {
             let origin =
-                if renamed { Origin::Bundled } else { origin_of(place.origin, &directory, &candidates) };
+                if renamed { Origin::Bundled } else { self.origin_of(place.origin, &directory, &candidates) };
             let copy = self.assemble(&directory, origin, soname, candidates, &place.packaged);
             self.add(copy);
+        }
+    }
+
+    /// Looks where the libraries' own search paths lead: what stands there comes before anything else.
+    pub(super) fn follow_search_paths(&mut self) {
+        let members = self.found.copies.iter().flat_map(|copy| &copy.files);
+        let searched = members.flat_map(|member| &member.rpath);
+        let directories: BTreeSet<PathBuf> = searched.map(|searched| searched.directory.clone()).collect();
+        for directory in directories {
+            self.look_into(&Place::new(directory, Origin::Loose));
         }
     }
 
@@ -166,12 +177,14 @@ impl<'h> Survey<'h> {
 
         let (version, version_from) = version_of(main, &candidates, record, &mut problems);
         let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
-        let missing = missing_stems(family, soname, &candidates);
+        let missing = missing_stems(family, soname, version, &candidates);
         if !missing.is_empty() {
             problems.push(Problem::Missing { stems: missing });
         }
+        let mut parents = BTreeSet::from([directory.to_owned()]);
         for candidate in &candidates {
             let name = &candidate.names[0];
+            parents.extend(self.real_path(directory, candidate).parent().map(Path::to_owned));
             if candidate.file.truncated {
                 problems.push(Problem::Truncated { file: name.clone() });
             }
@@ -184,9 +197,9 @@ impl<'h> Survey<'h> {
                 problems.push(Problem::WorldWritable { path: directory.join(name) });
             }
         }
-        if self.host.stat(directory).is_ok_and(|stat| stat.is_world_writable()) {
-            problems.push(Problem::WorldWritable { path: directory.to_owned() });
-        }
+        // Links lead to files that whoever can write to their directory can replace.
+        let is_open = |path: &PathBuf| self.host.stat(path).is_ok_and(|stat| stat.is_world_writable());
+        problems.extend(parents.into_iter().filter(is_open).map(|path| Problem::WorldWritable { path }));
         Copy {
             family: family.name.clone(),
             soname,
@@ -205,12 +218,10 @@ impl<'h> Survey<'h> {
 
     fn member(&self, directory: &Path, candidate: Candidate) -> Member {
         let file = &candidate.file;
-        let name = if candidate.names.contains(&file.soname) { &file.soname } else { &candidate.names[0] };
-        let path = directory.join(name);
         Member {
             stem: file.stem.clone(),
             soname: file.soname.clone(),
-            path: self.host.canonical(&path).unwrap_or(path),
+            path: self.real_path(directory, &candidate),
             size: candidate.stat.size,
             id: candidate.stat.id,
             modified: candidate.stat.modified,
@@ -218,7 +229,49 @@ impl<'h> Survey<'h> {
             imports: file.imports.clone(),
             exports: file.exports.clone(),
             glibc: file.glibc,
+            rpath: self.searched(directory, file),
+            has_runpath: file.has_runpath,
             names: candidate.names,
+        }
+    }
+
+    fn real_path(&self, directory: &Path, candidate: &Candidate) -> PathBuf {
+        let soname = &candidate.file.soname;
+        let name = if candidate.names.contains(soname) { soname } else { &candidate.names[0] };
+        let path = directory.join(name);
+        self.host.canonical(&path).unwrap_or(path)
+    }
+
+    /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
+    fn searched(&self, directory: &Path, file: &File) -> Vec<Searched> {
+        let tokens = Tokens::new(self.host, self.scope.machine);
+        let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
+        let searched = elements.filter_map(|element| {
+            let path = self.host.absolute(&tokens.expand(element, Some(directory))?);
+            let directory = self.host.canonical(&path).ok()?;
+            Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
+        });
+        searched.collect()
+    }
+
+    /// The place's own word, unless the path or the files say otherwise: a link in `/usr/lib` to a stub is
+    /// a stub.
+    fn origin_of(&self, origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
+        let first = &candidates[0];
+        let family = first.file.family;
+        let main = candidates.iter().find(|candidate| candidate.file.stem == family.main).unwrap_or(first);
+        let real = self.real_path(directory, main);
+        let components =
+            || directory.components().chain(real.parent().into_iter().flat_map(Path::components));
+        let stands_in = |name: &str| components().any(|component| component.as_os_str() == name);
+        let is_driver = family.name == "driver";
+        match origin {
+            _ if stands_in("stubs") => Origin::Stub,
+            _ if is_driver && (stands_in("compat") || stands_in("cuda-compat")) => Origin::Compat,
+            // What a compat directory holds besides a driver is a part of the toolkit.
+            Origin::Compat if !is_driver => Origin::Toolkit,
+            Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
+            other => other,
         }
     }
 
@@ -250,7 +303,9 @@ fn version_of(
     problems: &mut Vec<Problem>,
 ) -> (Option<Version>, Option<VersionSource>) {
     let recorded = record.and_then(|record| record.version);
-    let named = main.names.iter().filter_map(|name| version_of_name(name)).max_by_key(|v| v.numbers().len());
+    let family = main.file.family;
+    let named =
+        main.names.iter().filter_map(|name| version_of_name(family, name)).max_by_key(|v| v.numbers().len());
     let Some(contents) = strongest(candidates, |file| &file.versions).copied() else {
         return match (recorded, named) {
             (Some(version), _) => (Some(version), Some(VersionSource::PackageRecord)),
@@ -276,10 +331,14 @@ fn version_of(
     (fullest, Some(VersionSource::Contents))
 }
 
-/// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing.
-fn version_of_name(name: &str) -> Option<Version> {
+/// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two
+/// numbers, `libcuda.so.375.74`, and never a small one.
+fn version_of_name(family: &Family, name: &str) -> Option<Version> {
     let (_, suffix) = names::split(name)?;
-    suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)
+    let is_driver = family.name == "driver";
+    suffix.parse::<Version>().ok().filter(|version| {
+        version.numbers().len() >= 3 || is_driver && version.numbers().len() == 2 && version.major() >= 100
+    })
 }
 
 /// `nvidia-cudnn-cu12 9.1.0.70` was built for CUDA 12; a toolkit part without a suffix for its own major.
@@ -303,24 +362,21 @@ fn strongest<'c, T>(
         .map(|(_, value)| value)
 }
 
-fn missing_stems(family: &Family, soname: Option<u32>, candidates: &[Candidate]) -> Vec<String> {
-    let has = |stem: &str| candidates.iter().any(|candidate| candidate.file.stem == stem);
+fn missing_stems(
+    family: &Family,
+    soname: Option<u32>,
+    version: Option<Version>,
+    candidates: &[Candidate],
+) -> Vec<String> {
+    let fits = |candidate: &&Candidate| {
+        let said =
+            names::split(&candidate.file.soname).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
+        let is_bound = family.minor_in_soname.contains(&candidate.file.stem);
+        said.zip(version).is_none_or(|(said, version)| !is_bound || said.agrees_with(&version))
+    };
+    let has = |stem: &str| candidates.iter().filter(fits).any(|candidate| candidate.file.stem == stem);
     let required = family.required(soname.unwrap_or(0)).into_iter();
     required.filter(|stem| !has(stem)).map(str::to_owned).collect()
-}
-
-/// The place's own word, unless the path or the files say otherwise.
-fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
-    let has_component = |name: &str| directory.components().any(|component| component.as_os_str() == name);
-    let is_driver = candidates.iter().any(|candidate| candidate.file.family.name == "driver");
-    match origin {
-        _ if has_component("stubs") => Origin::Stub,
-        _ if is_driver && has_component("compat") => Origin::Compat,
-        // What a compat directory holds besides a driver is a part of the toolkit.
-        Origin::Compat if !is_driver => Origin::Toolkit,
-        Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
-        other => other,
-    }
 }
 
 /// Cheap, since every name of `/usr/lib` is asked.

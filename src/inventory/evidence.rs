@@ -25,6 +25,9 @@ pub(super) struct File {
     pub imports: Vec<Symbol>,
     pub exports: Exports,
     pub glibc: Option<Version>,
+    /// As they are written, `$ORIGIN` and all.
+    pub rpath: Option<Vec<u8>>,
+    pub has_runpath: bool,
     pub truncated: bool,
     /// By the position of the rule in the family's table.
     pub versions: Vec<(usize, Version)>,
@@ -43,8 +46,11 @@ pub(super) fn read(
     if elf.machine() != machine {
         return Err(ElfError::Malformed("made for another kind of machine"));
     }
-    let soname =
-        elf.soname().map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
+    // A name with a slash is a path, and none that a file in a view can have.
+    let soname = elf
+        .soname()
+        .filter(|soname| !soname.contains(&b'/'))
+        .map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
     let Some((family, stem, renamed)) = identify(&soname, name) else { return Ok(None) };
     let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf));
@@ -70,6 +76,8 @@ pub(super) fn read(
         imports: if with_symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
         exports: if with_symbols { Exports::of(&elf) } else { Exports::default() },
         glibc: elf.needed_versions(b"libc.so.6").into_iter().filter_map(system::glibc_version).max(),
+        rpath: elf.rpath().map(<[u8]>::to_vec),
+        has_runpath: elf.runpath().is_some(),
         truncated: elf.is_truncated(),
         forward_compatibility: elf.note(FORWARD_COMPATIBILITY).and_then(forward_compatibility),
         soname,

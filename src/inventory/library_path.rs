@@ -1,6 +1,8 @@
 //! What the environment adds: `LD_LIBRARY_PATH`, `LD_PRELOAD`; and the directories that the target's own
 //! search paths name.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::copies::Survey;
@@ -8,15 +10,18 @@ use super::{Element, Notes, Origin, Place, Preload, Scope, SearchPath, system};
 use crate::catalog::catalog;
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::elf::Elf;
+use crate::formats::names;
 use crate::host::Host;
-use crate::loader::search;
+use crate::loader::search::{self, Tokens};
 
-pub(super) fn places(host: &Host, _: &Scope, notes: &mut Notes) -> Vec<Place> {
-    let elements = elements(host);
+/// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
+const OF_NO_FAMILY: &[&str] = &["libnvfatbin", "libcuinj64", "libaccinj64", "libcudla"];
+
+pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
+    let elements = elements(host, scope);
     // A directory that is not there yet would be found once it is.
-    notes.watched.extend(
-        elements.iter().filter(|element| !element.text.is_empty()).map(|e| host.absolute(Path::new(&e.text))),
-    );
+    let expanded = elements.iter().filter(|element| !element.text.is_empty());
+    notes.watched.extend(expanded.filter_map(|element| expand(host, scope, &element.text)));
     let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
     let preloaded =
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
@@ -44,23 +49,46 @@ pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mu
         defaults.extend(real);
     }
     SearchPath {
-        library_path: elements(host),
+        library_path: elements(host, scope),
         preload: preload.into_iter().map(|text| preloaded(host, text)).collect(),
         cache: known.filter_map(|(soname, path)| Some((soname.to_owned(), survey.identify(path)?))).collect(),
         defaults,
     }
 }
 
-fn elements(host: &Host) -> Vec<Element> {
+fn elements(host: &Host, scope: &Scope) -> Vec<Element> {
     let given = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
-    let directory = |text: &std::ffi::OsString| {
-        let path = host.canonical(&host.absolute(Path::new(text))).ok()?;
+    let directory = |text: &OsString| {
+        let path = host.canonical(&expand(host, scope, text)?).ok()?;
         host.is_directory(&path).then_some(path)
     };
-    given.into_iter().map(|text| Element { directory: directory(&text), text }).collect()
+    let element = |text: OsString| {
+        let directory = directory(&text);
+        Element { others: directory.as_ref().is_some_and(|it| holds_others(host, it)), directory, text }
+    };
+    given.into_iter().map(element).collect()
 }
 
-fn preloaded(host: &Host, text: std::ffi::OsString) -> Preload {
+/// Where an element leads; none where that depends on an executable that is not known.
+fn expand(host: &Host, scope: &Scope, element: &OsString) -> Option<PathBuf> {
+    let executable = scope.executable.as_ref().and_then(|executable| host.canonical(executable).ok());
+    let origin = executable.as_ref().and_then(|executable| executable.parent());
+    let path = Tokens::new(host, scope.machine).expand(element.as_bytes(), origin)?;
+    Some(host.absolute(&path))
+}
+
+/// Whether a directory holds shared libraries that are not NVIDIA's.
+fn holds_others(host: &Host, directory: &Path) -> bool {
+    let is_other = |name: &str| {
+        let Some((stem, _)) = names::split(name) else { return false };
+        let is_known = catalog().family_of(name).is_some() || OF_NO_FAMILY.contains(&stem);
+        !is_known && !stem.contains("nvidia")
+    };
+    let entries = host.list(directory).unwrap_or_default();
+    entries.iter().filter_map(|entry| entry.name.to_str()).any(is_other)
+}
+
+fn preloaded(host: &Host, text: OsString) -> Preload {
     let path = PathBuf::from(&text);
     let facts = || {
         let file = host.map(&path).ok()?;

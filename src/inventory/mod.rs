@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::catalog::first_number;
+use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::symbols::{Exports, Symbol};
 use crate::text;
@@ -30,6 +32,8 @@ pub struct Scope {
     pub own_directories: Vec<PathBuf>,
     /// The ELF machine of the target.
     pub machine: u16,
+    /// What really runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`.
+    pub executable: Option<PathBuf>,
     /// Directories whose children are views of our own: never looked into.
     pub views: Vec<PathBuf>,
     /// Whether exported symbols are wanted: the solver compares them, a list does not.
@@ -88,6 +92,9 @@ pub struct Inventory {
     pub devices: Vec<PathBuf>,
     /// The newest `GLIBC_` symbol version that this machine's C library has.
     pub glibc: Option<Version>,
+    /// Whether Debian's package manager keeps this machine.
+    #[serde(skip)]
+    pub has_dpkg: bool,
     pub copies: Vec<Copy>,
     pub search: SearchPath,
     pub warnings: Vec<Warning>,
@@ -159,6 +166,20 @@ pub struct Member {
     #[serde(skip)]
     pub exports: Exports,
     pub glibc: Option<Version>,
+    /// The directories of its DT_RPATH, in order.
+    #[serde(skip)]
+    pub rpath: Vec<Searched>,
+    /// Whether it has a DT_RUNPATH, which shields it from every DT_RPATH.
+    #[serde(skip)]
+    pub has_runpath: bool,
+}
+
+/// A directory that a library's own search path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    pub directory: PathBuf,
+    /// It was written with `$ORIGIN`, and is another one when the library is opened through a view.
+    pub from_origin: bool,
 }
 
 /// How a copy came to where it is.
@@ -248,6 +269,8 @@ pub struct Element {
     /// The directory it leads to, links resolved; none when there is none.
     #[serde(serialize_with = "text::optional_path")]
     pub directory: Option<PathBuf>,
+    /// Whether it holds shared libraries that are not NVIDIA's.
+    pub others: bool,
 }
 
 /// An element of `LD_PRELOAD`.
@@ -273,6 +296,7 @@ pub fn scan(host: &Host, scope: &Scope) -> Inventory {
             survey.look_into(&place);
         }
     }
+    survey.follow_search_paths();
     let search = library_path::search(host, scope, &mut survey, &mut notes);
     let found = survey.finish();
     notes.warnings.extend(found.warnings);
@@ -282,6 +306,7 @@ pub fn scan(host: &Host, scope: &Scope) -> Inventory {
         gpus,
         devices,
         glibc: system::glibc(host, scope.machine),
+        has_dpkg: system::has_dpkg(host),
         copies: found.copies,
         search,
         warnings: notes.warnings,
@@ -338,23 +363,39 @@ impl Copy {
 
 impl Member {
     /// Every name that somebody may ask for it by: without a version, the SONAME, each prefix of its own
-    /// version, and those that its directory has. cuDNN asks for the longest first, and a view that has
-    /// only the SONAME loses to any directory that has the longer one.
+    /// version, and those of its directory that do not say what it is not. cuDNN asks for the longest first,
+    /// and a view that has only the SONAME loses to any directory that has the longer one.
     pub fn view_names(&self, version: Option<Version>) -> BTreeSet<String> {
-        let mut names: BTreeSet<String> = self.names.iter().cloned().collect();
+        let is_true = |name: &&String| self.is_true_name(name, version);
+        let mut names: BTreeSet<String> = self.names.iter().filter(is_true).cloned().collect();
         names.insert(self.soname.clone());
         let bare = format!("{}.so", self.stem);
-        let suffix = self.soname.strip_prefix(&bare).and_then(|rest| rest.strip_prefix('.'));
-        if let (Some(version), Some(suffix)) = (version, suffix) {
-            let first = suffix.split('.').next().and_then(|number| number.parse().ok());
-            if first == Some(version.major()) {
-                for count in 1..=version.numbers().len() {
-                    names.insert(format!("{bare}.{}", version.truncated(count)));
-                }
+        let is_version = |version: &Version| self.soname_number() == Some(version.major());
+        if let Some(version) = version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
+        {
+            for count in 1..=version.numbers().len() {
+                names.insert(format!("{bare}.{}", version.truncated(count)));
             }
         }
         names.insert(bare);
         names
+    }
+
+    /// A link `libcudnn.so.8` to a libcudnn.so.9 is found under a name that is not its own.
+    fn is_true_name(&self, name: &str, version: Option<Version>) -> bool {
+        let Some((stem, suffix)) = names::split(name) else { return false };
+        let is_own_stem = stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
+        let number = self.soname_number();
+        let agrees = || {
+            let said = suffix.parse::<Version>().ok();
+            said.zip(version).is_some_and(|(said, version)| said.agrees_with(&version))
+        };
+        is_own_stem && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
+    }
+
+    /// The number in its SONAME.
+    fn soname_number(&self) -> Option<u32> {
+        names::split(&self.soname).and_then(|(_, suffix)| first_number(suffix))
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
 pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
     notes.watched.insert(PathBuf::from(CACHE));
-    let debian = host.is_file(Path::new("/var/lib/dpkg/status"));
+    let debian = has_dpkg(host);
     let origin = |directory: &Path| {
         let system = directory.starts_with("/usr/lib") || directory.starts_with("/lib");
         if debian && system { Origin::Debian } else { Origin::Loose }
@@ -32,6 +32,11 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
         .map(|directory| (origin(&directory), directory))
         .map(|(o, d)| Place::new(d, o))
         .collect()
+}
+
+/// Whether Debian's package manager keeps this machine.
+pub(super) fn has_dpkg(host: &Host) -> bool {
+    host.is_file(Path::new("/var/lib/dpkg/status"))
 }
 
 /// The cache; or, when there is one that cannot be used, why.

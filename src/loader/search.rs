@@ -1,10 +1,11 @@
 //! The order in which glibc looks for a name: DT_RPATH of the requester and of those who loaded it,
 //! `LD_LIBRARY_PATH`, DT_RUNPATH of the requester, `/etc/ld.so.cache`, the default directories.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -40,10 +41,12 @@ pub enum Rule {
 pub struct Searcher<'h> {
     host: &'h Host,
     machine: u16,
-    library_path: Vec<PathBuf>,
+    library_path: Vec<OsString>,
+    /// Its directories, where they are the same for every executable.
+    fixed_library_path: Option<Vec<PathBuf>>,
     cache: LdCache,
     defaults: Vec<PathBuf>,
-    lib: &'static str,
+    tokens: Tokens,
     objects: RefCell<HashMap<PathBuf, Option<Rc<Object>>>>,
 }
 
@@ -57,9 +60,15 @@ impl<'h> Searcher<'h> {
             host,
             machine,
             // An empty element is the current directory, as is a relative one's start.
-            library_path: elements.iter().map(|element| host.absolute(Path::new(element))).collect(),
+            fixed_library_path: elements
+                .iter()
+                .map(|element| {
+                    (!element.as_bytes().contains(&b'$')).then(|| host.absolute(Path::new(element)))
+                })
+                .collect(),
+            library_path: elements,
             cache: cache.and_then(|bytes| LdCache::parse(&bytes, machine).ok()).unwrap_or_default(),
-            lib: library_directory(host, machine),
+            tokens: Tokens::new(host, machine),
             defaults,
             objects: RefCell::default(),
         }
@@ -92,7 +101,7 @@ impl<'h> Searcher<'h> {
         if let Some(found) = within(&self.rpath_directories(chain), Rule::Rpath) {
             return Some(found);
         }
-        if let Some(found) = within(&self.library_path, Rule::LibraryPath) {
+        if let Some(found) = within(&self.library_path_directories(chain), Rule::LibraryPath) {
             return Some(found);
         }
         if let Some(found) = within(&self.runpath_directories(requester), Rule::Runpath) {
@@ -125,6 +134,16 @@ impl<'h> Searcher<'h> {
         directories
     }
 
+    /// The directories of `LD_LIBRARY_PATH`, in which `$ORIGIN` is the executable's.
+    fn library_path_directories(&self, chain: &[Rc<Object>]) -> Cow<'_, [PathBuf]> {
+        if let Some(fixed) = &self.fixed_library_path {
+            return Cow::Borrowed(fixed);
+        }
+        let origin = chain.last().and_then(|executable| executable.path.parent());
+        let expanded = self.library_path.iter().filter_map(|e| self.tokens.expand(e.as_bytes(), origin));
+        Cow::Owned(expanded.map(|element| self.host.absolute(&element)).collect())
+    }
+
     /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
         object.runpath.as_ref().map(|runpath| self.directories(runpath, object)).unwrap_or_default()
@@ -150,17 +169,39 @@ impl<'h> Searcher<'h> {
         list.split(|byte| *byte == b':').filter_map(|element| self.expand(element, &object.path)).collect()
     }
 
-    /// `$ORIGIN`, `$LIB` and `$PLATFORM`, with and without braces. An empty element is the current directory.
     fn expand(&self, element: &[u8], object: &Path) -> Option<PathBuf> {
-        let origin = object.parent()?.as_os_str().as_bytes();
-        let platform: &[u8] = if self.machine == elf::AARCH64 { b"aarch64" } else { b"x86_64" };
-        let mut path = Vec::with_capacity(element.len() + origin.len());
+        // An empty element is the current directory.
+        self.tokens.expand(element, object.parent()).map(|path| self.host.absolute(&path))
+    }
+}
+
+/// What the loader puts in for `$LIB` and `$PLATFORM`; `$ORIGIN` is another one for each file.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens {
+    lib: &'static str,
+    platform: &'static str,
+}
+
+impl Tokens {
+    pub fn new(host: &Host, machine: u16) -> Tokens {
+        let platform = if machine == elf::AARCH64 { "aarch64" } else { "x86_64" };
+        Tokens { lib: library_directory(host, machine), platform }
+    }
+
+    /// An element of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in, with and without braces;
+    /// none where it starts from an origin that is not known.
+    pub fn expand(&self, element: &[u8], origin: Option<&Path>) -> Option<PathBuf> {
+        let origin = origin.map(|origin| origin.as_os_str().as_bytes());
+        let mut path = Vec::with_capacity(element.len());
         let mut rest = element;
         while let Some(at) = memchr::memchr(b'$', rest) {
             path.extend_from_slice(&rest[..at]);
             rest = &rest[at + 1..];
-            let tokens: [(&[u8], &[u8]); 3] =
-                [(b"ORIGIN", origin), (b"LIB", self.lib.as_bytes()), (b"PLATFORM", platform)];
+            let tokens: [(&[u8], Option<&[u8]>); 3] = [
+                (b"ORIGIN", origin),
+                (b"LIB", Some(self.lib.as_bytes())),
+                (b"PLATFORM", Some(self.platform.as_bytes())),
+            ];
             let token = tokens.iter().find_map(|(name, value)| {
                 let braced = rest
                     .strip_prefix(b"{")
@@ -170,14 +211,14 @@ impl<'h> Searcher<'h> {
             });
             match token {
                 Some((after, value)) => {
-                    path.extend_from_slice(value);
+                    path.extend_from_slice((*value)?);
                     rest = after;
                 }
                 None => path.push(b'$'),
             }
         }
         path.extend_from_slice(rest);
-        Some(self.host.absolute(Path::new(OsStr::from_bytes(&path))))
+        Some(PathBuf::from(OsString::from_vec(path)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::target::{Before, Requirement, Target, Want};
 pub fn conflict(conflict: &Conflict, target: &Target, style: Style) -> String {
     let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, target, style)).collect();
     if let Some(hint) = &conflict.hint {
-        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), words::hint(hint)));
+        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), super::hint(hint)));
     }
     text
 }
@@ -41,11 +41,13 @@ fn unmet(unmet: &Unmet, target: &Target, style: Style) -> String {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
     }
     text.push_str(&columns("  ", &rows));
-    if let Some(forced) = &unmet.forced {
+    for forced in &unmet.forced {
         let rules: Vec<String> = forced.rules.iter().map(|rule| self::rule(*rule).to_owned()).collect();
+        let by: Vec<String> = forced.by.iter().map(|by| format!("`{}`", words::title(by))).collect();
         text.push_str(&format!(
-            "  LD_LIBRARY_PATH cannot help: {} takes the one in {} before the loader looks there ({})\n",
-            words::list(&askers),
+            "  LD_LIBRARY_PATH cannot help: {} {} the one in {} before the loader looks there ({})\n",
+            words::list(&by),
+            if by.len() > 1 { "take" } else { "takes" },
             words::place(&forced.copy.directory, Some(target)),
             words::list(&rules),
         ));

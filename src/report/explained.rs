@@ -5,7 +5,7 @@ use super::style::columns;
 use super::words;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
-use crate::solve::{Absent, Outcome, Pick, Plan, Reason, Rejection};
+use crate::solve::{Absent, Outcome, Pick, Plan, Rejection};
 use crate::target::{How, Note, Package, Standing, Target};
 use crate::text::show;
 
@@ -65,12 +65,8 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
             for (element, why) in words::removals(plan) {
                 text.push_str(&format!("  without {element}: {why}\n"));
             }
-            if !plan.tombstones.is_empty() {
-                text.push_str(&format!(
-                    "  stopped from coming from elsewhere: {}\n",
-                    plan.tombstones.join(", ")
-                ));
-            }
+            text.push_str(&stopped(plan));
+            text.push_str(&unpinned(plan));
             if verbosity > 1 {
                 text.push_str(&rejections(&plan.rejected, target, verbosity, style));
                 text.push_str(&missing(&plan.absent));
@@ -122,21 +118,21 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     for gpu in &inventory.gpus {
         let capability =
             gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
-        rows.push(vec![style.strong("gpu"), gpu.model.clone(), capability]);
+        rows.push(vec![style.strong("gpu"), show(&gpu.model), capability]);
     }
     columns("", &rows)
 }
 
 fn package_name(package: &Package) -> String {
     match &package.version {
-        Some(version) => format!("{} {version}", package.name),
-        None => package.name.clone(),
+        Some(version) => show(&format!("{} {version}", package.name)),
+        None => show(&package.name),
     }
 }
 
 fn how_sure(package: &Package) -> String {
     match (package.standing, &package.imported_by) {
-        (Standing::Imported, Some(by)) => format!("imported by {by}"),
+        (Standing::Imported, Some(by)) => format!("imported by {}", show(by)),
         (Standing::Imported, None) => "imported".to_owned(),
         (Standing::Possible, _) => "installed, and perhaps imported".to_owned(),
         (Standing::Installed, _) => "installed, and counted since nothing else was recognised".to_owned(),
@@ -177,6 +173,7 @@ fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
         rows.extend(others.map(|rejection| rejection_row(rejection, target, style)));
     }
     text.push_str(&columns("  ", &rows));
+    text.push_str(&unpinned(plan));
     text.push_str(&missing(&plan.absent));
     text
 }
@@ -212,7 +209,7 @@ fn rejections(rejected: &[Rejection], target: &Target, verbosity: u8, style: Sty
 
 /// Copies that were never meant are of interest only to those who ask twice.
 fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
-    verbosity > 1 || !matches!(rejection.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
+    verbosity > 1 || rejection.is_of_concern()
 }
 
 fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
@@ -229,14 +226,23 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
     for (element, why) in words::removals(plan) {
         text.push_str(&format!("  without {element}: {why}\n"));
     }
-    if !plan.tombstones.is_empty() {
-        let names = plan.tombstones.join(", ");
-        text.push_str(&format!("  stopped from coming from elsewhere: {names}\n"));
-    }
+    text.push_str(&stopped(plan));
     if diff.is_empty() {
         text.push_str("  as it is\n");
     }
     text
+}
+
+fn stopped(plan: &Plan) -> String {
+    if plan.tombstones.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = plan.tombstones.iter().map(show).collect();
+    format!("  stopped from coming from elsewhere: {}\n", names.join(", "))
+}
+
+fn unpinned(plan: &Plan) -> String {
+    plan.unpinned.iter().map(|unpinned| format!("  {}\n", words::unpinned(unpinned))).collect()
 }
 
 fn missing(absent: &[Absent]) -> String {

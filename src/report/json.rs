@@ -103,9 +103,15 @@ fn plan(plan: &Plan) -> Value {
         .into_iter()
         .map(|(element, why)| json!({ "element": element, "why": why }))
         .collect();
+    let unpinned: Vec<Value> = plan
+        .unpinned
+        .iter()
+        .map(|it| json!({ "family": it.family, "names": it.names, "why": words::reason(&it.why) }))
+        .collect();
     json!({
         "families": families,
         "absent": plan.absent,
+        "unpinned": unpinned,
         "tombstones": plan.tombstones,
         "removed": removed,
         "driver_in_view": plan.driver_in_view,
@@ -125,7 +131,7 @@ fn conflict(conflict: &Conflict) -> Value {
             })
         })
         .collect();
-    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(words::hint) })
+    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(super::hint) })
 }
 
 fn rejected(rejection: &Rejection) -> Value {

@@ -27,7 +27,10 @@ pub fn listed(inventory: &Inventory, families: &[String], verbosity: u8, style: 
     } else if families.is_empty() {
         text.push_str("no NVIDIA library is installed here\n");
     } else {
-        text.push_str(&format!("no copy of {} is installed here\n", words::list(families)));
+        text.push_str(&format!(
+            "no copy of {} is installed here\n",
+            words::list(&families.iter().map(show).collect::<Vec<_>>())
+        ));
     }
     if verbosity > 0 {
         text.push_str(&super::warnings(&inventory.warnings, style));
@@ -44,7 +47,7 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     for gpu in &inventory.gpus {
         let capability =
             gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
-        rows.push(vec![style.strong("gpu"), gpu.model.clone(), capability]);
+        rows.push(vec![style.strong("gpu"), show(&gpu.model), capability]);
     }
     if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
 }
@@ -70,7 +73,7 @@ fn files(copy: &Copy, style: Style) -> Vec<Vec<String>> {
         rows.push(vec![String::new(), style.dim(what), String::new(), String::new(), style.dim(&text)]);
     };
     if let Some(package) = &copy.package {
-        say("package", package.clone());
+        say("package", show(package));
     }
     for directory in &copy.also {
         say("also in", show(directory));

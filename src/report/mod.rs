@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 mod conflict;
 mod explained;
+mod hints;
 pub mod json;
 mod listed;
 mod style;
@@ -12,10 +13,11 @@ mod words;
 
 pub use conflict::conflict;
 pub use explained::{explained, summary};
+pub use hints::hint;
 pub use listed::listed;
 pub use style::Style;
 pub use verdict::{proof_line, verdict};
-pub use words::{did_you_mean, error, hint, note, shell_change, warnings};
+pub use words::{did_you_mean, error, note, shell_change, warnings};
 
 /// Text for standard output. A reader that has gone away wants no more, and that is no error.
 pub fn print(text: &str) -> io::Result<()> {

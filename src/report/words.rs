@@ -1,10 +1,10 @@
-//! The wording of single facts: reasons, needs, problems, notes, errors, hints.
+//! The wording of single facts: reasons, needs, problems, notes, errors.
 
 use super::Style;
 use crate::environment::Change;
 use crate::error::Error;
 use crate::inventory::{Problem, Warning};
-use crate::solve::{Absent, Criterion, Hint, Plan, Reason, Removal};
+use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
@@ -38,25 +38,33 @@ pub(super) fn family(name: &str) -> &str {
 
 pub(super) fn reason(reason: &Reason) -> String {
     match reason {
-        Reason::OtherName { has: Some(has), .. } => format!("is {has}"),
-        Reason::OtherName { asked, has: None } => format!("has no {asked}"),
+        Reason::OtherName { has: Some(has), .. } => format!("is {}", show(has)),
+        Reason::OtherName { asked, has: None } => format!("has no {}", show(asked)),
         Reason::TooOld { needed, by } => {
-            format!("older than {} that {by} was compiled for", needed.truncated(2))
+            format!("older than {} that {} was compiled for", needed.truncated(2), title(by))
         }
-        Reason::OtherMajor { needed, by } => format!("{by} was compiled for {}", needed.truncated(2)),
+        Reason::OtherMajor { needed, by } => {
+            format!("{} was compiled for {}", title(by), needed.truncated(2))
+        }
         Reason::NotThatVersion { needed, by } => {
-            format!("{by} brings a part of {needed} and needs the rest of it")
+            format!("{} brings a part of {needed} and needs the rest of it", title(by))
         }
-        Reason::VersionUnknown { by } => format!("its version is not known, and {by} needs a certain one"),
-        Reason::LacksSymbols { count: 1, first, by } => format!("lacks `{first}`, which {by} imports"),
+        Reason::VersionUnknown { by } => {
+            format!("its version is not known, and {} needs a certain one", title(by))
+        }
+        Reason::LacksSymbols { count: 1, first, by } => {
+            format!("lacks `{}`, which {} imports", show(first), title(by))
+        }
         Reason::LacksSymbols { count, first, by } => {
-            format!("lacks {count} symbols that {by} imports, `{first}` among them")
+            format!("lacks {count} symbols that {} imports, `{}` among them", title(by), show(first))
         }
-        Reason::Incomplete { missing } => format!("incomplete: {} missing", list(missing)),
-        Reason::Mixed { file, version } => format!("mixed: {file} is {version}"),
-        Reason::Truncated { file } => format!("damaged: {file} is cut short"),
+        Reason::Incomplete { missing } => format!("incomplete: {} missing", shown(missing)),
+        Reason::Mixed { file, version } => format!("mixed: {} is {version}", show(file)),
+        Reason::Truncated { file } => format!("damaged: {} is cut short", show(file)),
         Reason::Writable { path } => format!("everybody can write to {}", show(path)),
-        Reason::OtherCuda { has, needed, by } => format!("is for CUDA {has}, and {by} is for CUDA {needed}"),
+        Reason::OtherCuda { has, needed, by } => {
+            format!("is for CUDA {has}, and {} is for CUDA {needed}", title(by))
+        }
         Reason::DriverTooOld { cuda, floor, driver } => {
             format!("CUDA {cuda} needs driver {floor} or newer, and this is {driver}")
         }
@@ -70,11 +78,11 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
         Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
         Reason::LoaderTakesAnother { by, .. } => {
-            format!("the loader takes another: {by} searches elsewhere before LD_LIBRARY_PATH")
+            format!("the loader takes another: {} searches elsewhere before LD_LIBRARY_PATH", title(by))
         }
         Reason::Renamed => "renamed by its package: nothing else finds it".to_owned(),
         Reason::Clash { with, why } => format!("does not go with {}: {}", title(with), self::reason(why)),
-        Reason::NeedsAbsent { name } => format!("is linked against {name}, for which nothing fits"),
+        Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
         Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
         Reason::LessPreferred { criterion } => less_preferred(*criterion).to_owned(),
     }
@@ -84,6 +92,7 @@ pub(super) fn reason(reason: &Reason) -> String {
 pub(super) fn decided_by(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::OnlyOne => "the only one that fits",
+        Criterion::KernelsOwn => "it is the kernel's own",
         Criterion::LoaderTakesIt => "the loader takes it in any case",
         Criterion::CameWithTarget => "it came with the program",
         Criterion::Neighbours => "it stands with the others",
@@ -97,6 +106,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
 fn less_preferred(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
+        Criterion::KernelsOwn => "fits, but is not the kernel's own",
         Criterion::CameWithTarget => "fits, but did not come with the program",
         Criterion::Neighbours => "fits, but stands apart from the others",
         Criterion::Recorded => "fits, but is not the version that upstream tested with",
@@ -112,7 +122,7 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
     let mut versions: Vec<String> = Vec::new();
     for requirement in requirements {
         match &requirement.want {
-            Want::Name(name) => names.push(name.clone()),
+            Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
             Want::Recorded(_) | Want::Symbols(_) => {}
@@ -157,11 +167,13 @@ pub(super) fn version(version: Option<&crate::version::Version>) -> String {
 
 pub(super) fn problem(problem: &Problem) -> String {
     match problem {
-        Problem::Missing { stems } => format!("incomplete: {} missing", list(stems)),
+        Problem::Missing { stems } => format!("incomplete: {} missing", shown(stems)),
         Problem::OtherVersionAmongTheRest { file, version } => {
             format!("mixed: {} is {version}", escape(file.as_bytes()))
         }
-        Problem::PackageSaysOtherwise { package, version } => format!("its package {package} says {version}"),
+        Problem::PackageSaysOtherwise { package, version } => {
+            format!("its package {} says {version}", show(package))
+        }
         Problem::SizeIsNotRecorded { file, recorded } => {
             format!(
                 "{} is not the file that its package installed ({recorded} bytes)",
@@ -208,15 +220,21 @@ pub(super) fn absent(absent: &Absent) -> String {
         "no {} here: {} may ask for {}{consequence}",
         family(&absent.family),
         list(&askers),
-        list(&absent.names)
+        shown(&absent.names)
     )
+}
+
+/// `cuFFT is not pinned: nothing here fits with the rest (libcufft.so.11)`
+pub(super) fn unpinned(unpinned: &Unpinned) -> String {
+    let names = shown(&unpinned.names);
+    format!("{} is not pinned: nothing here fits with the rest ({names})", family(&unpinned.family))
 }
 
 /// `cudnn 9.1.0` with the family's proper name.
 pub(super) fn title(name: &str) -> String {
     match name.split_once(' ') {
-        Some((first, rest)) => format!("{} {rest}", family(first)),
-        None => family(name).to_owned(),
+        Some((first, rest)) => show(&format!("{} {rest}", family(first))),
+        None => show(family(name)),
     }
 }
 
@@ -235,7 +253,7 @@ pub fn note(note: &Note, target: &Target) -> String {
         Note::ScriptNotRead { interpreter } => {
             format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
         }
-        Note::SourceNotRead { file, why } => format!("{} cannot be read: {why}", show(file)),
+        Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
         Note::ShimNotResolved => format!(
             "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
         ),
@@ -245,25 +263,6 @@ pub fn note(note: &Note, target: &Target) -> String {
             )
         }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
-    }
-}
-
-pub fn hint(hint: &Hint) -> String {
-    match hint {
-        Hint::Pip { requirements, reinstall } => {
-            let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
-            let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
-            format!("pip install {options}{}", quoted.join(" "))
-        }
-        Hint::Apt { packages } => format!("apt install {}", packages.join(" ")),
-        Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
-        Hint::InstallDriver => {
-            "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
-        }
-        Hint::NamePackages { packages } => {
-            let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
-            format!("say which of {} this program uses: cudarun --uses {name} …", list(packages))
-        }
     }
 }
 
@@ -321,7 +320,7 @@ pub fn shell_change(change: &Change) -> String {
 }
 
 /// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
-fn quoted(value: &OsStr) -> String {
+pub(super) fn quoted(value: &OsStr) -> String {
     match value.to_str() {
         Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
         None => {
@@ -329,6 +328,11 @@ fn quoted(value: &OsStr) -> String {
             format!("\"$(printf '{octal}')\"")
         }
     }
+}
+
+/// The same for words that come from disk.
+pub(super) fn shown(items: &[String]) -> String {
+    list(&items.iter().map(show).collect::<Vec<_>>())
 }
 
 /// `a`, `a and b`, `a, b and c`.

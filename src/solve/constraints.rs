@@ -1,15 +1,16 @@
 //! The hard rules, each a function that says why a copy is out. What a copy must satisfy alone comes
 //! first, then what two picks must satisfy together.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-use super::slots::Slot;
+use super::slots::{Slot, is_wish};
 use super::{Reason, asked_name};
-use crate::catalog::catalog;
+use crate::catalog::{Family, catalog};
 use crate::host::FileId;
-use crate::inventory::{Copy, Inventory, Member, Origin, Problem};
+use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
-use crate::target::{Requirement, Target, Want};
+use crate::target::{Before, Need, Requirement, Want};
 use crate::version::DriverVersion;
 
 /// A copy that satisfies every rule it must satisfy alone.
@@ -36,6 +37,7 @@ const RULES: &[Rule] = &[
     stub,
     driver,
     intact,
+    own_symbols,
     renamed,
     cuda_of_asker,
     known_bad,
@@ -44,29 +46,32 @@ const RULES: &[Rule] = &[
     writable,
 ];
 
-/// Whether a copy can fill a slot, as far as it alone decides.
+/// Whether a copy can fill a slot, as far as it alone decides. It must have every file that is forced: where
+/// two search paths lead to different copies, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
     copy: &Copy,
-    forced: Option<&Forced>,
+    forced: &[Forced],
     inventory: &Inventory,
-    _target: &Target,
 ) -> Result<(), Reason> {
     if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, copy, inventory)) {
         return Err(reason);
     }
-    match forced {
-        Some(forced) if !copy.has_file(forced.file) => {
-            Err(Reason::LoaderTakesAnother { directory: forced.directory.clone(), by: forced.by.clone() })
-        }
-        _ => Ok(()),
+    if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
+        return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
+    hijacked(slot, copy, !forced.is_empty(), inventory).map_or(Ok(()), Err)
 }
 
-/// The file that some requester's own search path leads to. The first in the order of requirements counts;
-/// a second one that leads elsewhere makes every copy fail.
-pub(super) fn forced(slot: &Slot<'_>, inventory: &Inventory) -> Option<Forced> {
-    slot.requirements.iter().find_map(|requirement| forced_by(requirement, inventory))
+/// The files that requesters' own search paths lead to, each once, in the order of requirements.
+pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec<Forced> {
+    let mut found: Vec<Forced> = Vec::new();
+    for forced in requirements.iter().filter_map(|requirement| forced_by(requirement, inventory)) {
+        if found.iter().all(|known| known.file != forced.file) {
+            found.push(forced);
+        }
+    }
+    found
 }
 
 pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Option<Forced> {
@@ -78,10 +83,65 @@ pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Opt
     })
 }
 
+/// The directories that come before `LD_LIBRARY_PATH` for what a member asks for, and whose search path names
+/// each: its own DT_RPATH, then that of those who asked for it. A DT_RUNPATH shields it from all of them. A
+/// copy that is forced is opened where it stands; any other through the view, where `$ORIGIN` is the view.
+pub(super) fn searched_first<'s>(
+    slot: &'s Slot<'_>,
+    copy: &Copy,
+    member: &'s Member,
+    is_forced: bool,
+) -> Vec<(&'s Path, String)> {
+    if member.has_runpath {
+        return Vec::new();
+    }
+    let own = member.rpath.iter().filter(|searched| is_forced || !searched.from_origin);
+    let own = own.map(|searched| (searched.directory.as_path(), copy.title()));
+    // What is only tried is opened at run time, which ends the chain.
+    let askers = slot.requirements.iter().filter(|r| asked_name(r).is_some() && r.need != Need::Named);
+    let inherited = askers.flat_map(|requirement| {
+        let of_rpath = requirement.search_first.iter().filter(|first| first.rule == Before::Rpath);
+        of_rpath.map(|first| (first.directory.as_path(), requirement.by.name.clone()))
+    });
+    own.chain(inherited).collect()
+}
+
+/// A copy is not what the loader would take when search paths lead its own files to another's.
+fn hijacked(slot: &Slot<'_>, copy: &Copy, is_forced: bool, inventory: &Inventory) -> Option<Reason> {
+    copy.files.iter().find_map(|member| {
+        let is_own = |searched: &Searched| copy.directories().any(|place| place == searched.directory);
+        let searched = searched_first(slot, copy, member, is_forced);
+        if searched.is_empty() || member.rpath.iter().take_while(|s| s.from_origin).any(is_own) {
+            return None;
+        }
+        own_names(slot.family, copy, member).iter().find_map(|name| {
+            let first = searched
+                .iter()
+                .find_map(|(directory, by)| Some((inventory.file_in(directory, name)?, *directory, by)));
+            let (_, directory, by) = first.filter(|(file, _, _)| !copy.has_file(*file))?;
+            Some(Reason::LoaderTakesAnother { directory: directory.to_owned(), by: by.clone() })
+        })
+    })
+}
+
+/// The names by which a member asks for others of its own copy: those that it is linked against; and where
+/// the family opens its own, any that the main one may try.
+fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> {
+    let others = || copy.files.iter().filter(|other| other.id != member.id);
+    let linked = others().filter(|other| member.needed.contains(&other.soname));
+    let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
+    if family.opens_own && member.stem == family.main {
+        names.extend(others().flat_map(|other| other.view_names(copy.version)));
+    }
+    names
+}
+
 /// Whether two picks can be in one process: the rules for pairs, both ways.
 pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(), Reason> {
-    let share_asker = a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
-    if let Some((has, needed)) = a.1.cuda.zip(b.1.cuda).filter(|(has, needed)| share_asker && has != needed) {
+    let share_asker = || a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
+    let are_related = || share_asker() || is_linked_against(a.1, b.1) || is_linked_against(b.1, a.1);
+    if let Some((has, needed)) = a.1.cuda.zip(b.1.cuda).filter(|(has, needed)| has != needed && are_related())
+    {
         return Err(Reason::OtherCuda { has, needed, by: b.1.title() });
     }
     if let Some(reason) = driver_floor(a.1, b.1).or_else(|| driver_floor(b.1, a.1)) {
@@ -90,7 +150,7 @@ pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(
     lacking(a.1, b.1).or_else(|| lacking(b.1, a.1)).map_or(Ok(()), Err)
 }
 
-/// It offers every name that is asked for.
+/// It offers every name that is asked for; of those that are only tried, one will do.
 fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
     let other = |asked: &str| Reason::OtherName {
         asked: asked.to_owned(),
@@ -99,7 +159,14 @@ fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
     if !slot.concerns(copy) {
         return Some(other(&slot.names().first().cloned().unwrap_or_default()));
     }
-    slot.requirements.iter().filter_map(asked_name).find(|asked| !copy.offers(asked)).map(other)
+    let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) =
+        slot.requirements.iter().filter(|r| is_wish(r)).partition(|r| r.need == Need::Named);
+    if asked.is_empty() {
+        let tried: Vec<&str> = tried.into_iter().filter_map(asked_name).collect();
+        let fits = tried.is_empty() || tried.iter().any(|name| copy.offers(name));
+        return if fits { None } else { tried.first().map(|name| other(name)) };
+    }
+    asked.into_iter().filter_map(asked_name).find(|asked| !copy.offers(asked)).map(other)
 }
 
 /// Compiled floors and exact versions.
@@ -137,12 +204,11 @@ fn driver(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason>
         return None;
     }
     let kernel = inventory.driver.as_ref()?.version;
-    let version = copy.version?;
-    if version == kernel.version() {
-        return None;
-    }
+    let Some(version) = copy.version else {
+        return Some(Reason::VersionUnknown { by: format!("the kernel's driver {kernel}") });
+    };
     if copy.origin != Origin::Compat {
-        return Some(Reason::NotTheKernelsDriver { kernel });
+        return (version != kernel.version()).then_some(Reason::NotTheKernelsDriver { kernel });
     }
     if version < kernel.version() {
         return Some(Reason::CompatNotNewer { kernel });
@@ -218,6 +284,16 @@ fn driver_floor(driver: &Copy, library: &Copy) -> Option<Reason> {
     let floor = *catalog().driver_floor(cuda)?;
     let version: DriverVersion = driver.version?.to_string().parse().ok()?;
     (version < floor).then_some(Reason::DriverTooOld { cuda, floor, driver: version })
+}
+
+fn is_linked_against(copy: &Copy, other: &Copy) -> bool {
+    let needed = |member: &Member| copy.files.iter().any(|asking| asking.needed.contains(&member.soname));
+    other.files.iter().any(needed)
+}
+
+/// What its own files import from each other and do not export.
+fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    lacking(copy, copy)
 }
 
 /// What one copy's files import and the other does not export.

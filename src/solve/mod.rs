@@ -12,8 +12,11 @@ use crate::text;
 use crate::version::{DriverVersion, Version};
 
 mod constraints;
+mod derived;
 mod explain;
+mod hints;
 mod planned;
+mod preference;
 mod search;
 mod slots;
 
@@ -42,6 +45,8 @@ pub struct Plan {
     /// Copies that were not picked, with the reason.
     pub rejected: Vec<Rejection>,
     pub absent: Vec<Absent>,
+    /// What may be asked for and is left to the loader as it is.
+    pub unpinned: Vec<Unpinned>,
     /// Names that the view stops from falling through to another copy.
     pub tombstones: Vec<String>,
     pub library_path: Vec<Kept>,
@@ -85,6 +90,15 @@ pub struct Absent {
     pub essential: bool,
 }
 
+/// Something that may be asked for, of which copies are here and none goes with the rest.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unpinned {
+    pub family: String,
+    pub names: Vec<String>,
+    /// What speaks against the copy that comes nearest.
+    pub why: Reason,
+}
+
 /// An element of `LD_LIBRARY_PATH`, and whether it stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
@@ -121,6 +135,8 @@ pub enum Removal {
 pub enum Criterion {
     /// Nothing else was possible.
     OnlyOne,
+    /// It is the driver that the kernel runs, and not one that stands in for it.
+    KernelsOwn,
     /// The loader takes it whatever we do.
     LoaderTakesIt,
     /// The target came with it.
@@ -242,14 +258,16 @@ pub struct Unmet {
     pub family: String,
     pub requirements: Vec<Requirement>,
     pub candidates: Vec<Rejection>,
-    /// The copy that is taken whatever we do, and that does not fit.
-    pub forced: Option<ForcedCopy>,
+    /// The copies that are taken whatever we do, and that do not fit or exclude each other.
+    pub forced: Vec<ForcedCopy>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ForcedCopy {
     pub copy: Summary,
     pub rules: Vec<Before>,
+    /// Those who search there first.
+    pub by: Vec<String>,
 }
 
 /// What a person can do about a conflict.
@@ -261,8 +279,27 @@ pub enum Hint {
         requirements: Vec<String>,
         reinstall: bool,
     },
+    /// Wheels that were left behind and stand in the way.
+    PipUninstall {
+        packages: Vec<String>,
+    },
+    /// Packages of Debian's package manager.
     Apt {
         packages: Vec<String>,
+    },
+    /// Where no package manager is known to have it.
+    Install {
+        libraries: Vec<Wanted>,
+    },
+    /// Where search paths that come before all else lead to what does not fit.
+    Replace {
+        #[serde(serialize_with = "text::paths")]
+        directories: Vec<PathBuf>,
+    },
+    /// A file or directory that everybody can write to.
+    MakePrivate {
+        #[serde(serialize_with = "text::path")]
+        path: PathBuf,
     },
     UpdateDriver {
         floor: DriverVersion,
@@ -272,6 +309,15 @@ pub enum Hint {
     NamePackages {
         packages: Vec<String>,
     },
+}
+
+/// A library that would fit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Wanted {
+    pub family: String,
+    /// Its own major version, where that is what the SONAME says.
+    pub major: Option<u32>,
+    pub cuda: Option<u32>,
 }
 
 /// Decides.
@@ -299,6 +345,13 @@ impl Summary {
             origin: copy.origin,
             directory: copy.directory.clone(),
         }
+    }
+}
+
+impl Rejection {
+    /// Whether it was ever meant: a copy of another SONAME, a stub or a renamed file was not.
+    pub fn is_of_concern(&self) -> bool {
+        !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
     }
 }
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::search::{Filled, Solution};
-use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal};
+use super::slots::Slot;
+use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Removal, Unpinned};
 use crate::catalog::catalog;
 use crate::host::FileId;
-use crate::inventory::{Copy, Element, Inventory, Origin};
-use crate::target::{Asker, Need, Target};
+use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
+use crate::target::{Asker, Need, Requirement, Target};
 
 pub(super) fn plan(
     solution: Solution<'_>,
@@ -18,47 +19,52 @@ pub(super) fn plan(
     policy: &Policy,
 ) -> Plan {
     let driver = solution.filled.iter().map(|filled| filled.copy).find(|copy| copy.family == "driver");
-    let library_path: Vec<Kept> = inventory
-        .search
-        .library_path
-        .iter()
-        .map(|element| Kept {
-            text: element.text.clone(),
-            removed: removal(element, driver, inventory, policy),
-        })
-        .collect();
+    let keep = |element: &Element| Kept {
+        text: element.text.clone(),
+        removed: removal(element, driver, inventory, target, policy),
+    };
+    let library_path: Vec<Kept> = inventory.search.library_path.iter().map(keep).collect();
     let driver_in_view = driver.is_some_and(|driver| {
-        let asked = driver_names(&solution, target);
-        asked
-            .iter()
-            .any(|name| !given(name, &library_path, inventory).is_some_and(|file| driver.has_file(file)))
+        let is_other = |file: FileId| !driver.has_file(file);
+        let given = |name: &String| given(name, &library_path, inventory);
+        let is_lacking = |name: &String| given(name).is_none_or(is_other);
+        let is_mixed = |name: &String| given(name).is_some_and(is_other);
+        driver_names(&solution, target).iter().any(is_lacking)
+            || driver.files.iter().any(|member| member.view_names(driver.version).iter().any(is_mixed))
     });
-    let preload = inventory.search.preload.iter().map(|preload| {
+    let is_foreign = |preload: &Preload| {
         let is_picked = |file: FileId| solution.filled.iter().any(|filled| filled.copy.has_file(file));
-        let foreign = preload.file.is_some_and(|file| !is_picked(file));
-        KeptPreload { text: preload.text.clone(), removed: preload.family.clone().filter(|_| foreign) }
+        let family_is_picked =
+            solution.filled.iter().any(|filled| preload.family.as_ref() == Some(&filled.copy.family));
+        family_is_picked && preload.file.is_some_and(|file| !is_picked(file))
+    };
+    let preload = inventory.search.preload.iter().map(|preload| {
+        let removed = preload.family.clone().filter(|_| is_foreign(preload));
+        KeptPreload { text: preload.text.clone(), removed }
     });
     let preload = preload.collect();
     let tombstones = tombstones(&solution, inventory, target);
     absent.extend(solution.absent);
     let absent = merged(absent);
+    let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
-        rejected.extend(relevant(&filled));
         picks.push(Pick {
             copy: filled.copy.clone(),
             asked_by: askers(&filled),
             decided_by: filled.decided_by,
         });
+        rejected.extend(filled.rejected);
     }
-    Plan { picks, rejected, absent, tombstones, library_path, preload, driver_in_view }
+    Plan { picks, rejected, absent, unpinned, tombstones, library_path, preload, driver_in_view }
 }
 
-/// Why an inherited element must go, if it must.
+/// Why an inherited element must go, if it must. What holds other libraries as well stays, after the view.
 fn removal(
     element: &Element,
     driver: Option<&Copy>,
     inventory: &Inventory,
+    target: &Target,
     policy: &Policy,
 ) -> Option<Removal> {
     if element.text.is_empty() {
@@ -68,15 +74,23 @@ fn removal(
     if policy.views.iter().any(|views| directory.parent() == Some(views)) {
         return Some(Removal::OwnView);
     }
-    let here = || inventory.copies.iter().filter(|copy| copy.directories().any(|place| place == directory));
-    if here().any(|copy| copy.origin == Origin::Stub) {
-        return Some(Removal::Stubs);
+    if element.others {
+        return None;
     }
+    let here = || inventory.copies.iter().filter(|copy| copy.directories().any(|place| place == directory));
+    if here().next().is_some() && here().all(|copy| copy.origin == Origin::Stub) {
+        // Where there is no driver, a program that is linked against it starts on a stub or not at all.
+        let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
+        let needs_stub = driver.is_none() && target.requirements.iter().any(is_driver);
+        return (!needs_stub).then_some(Removal::Stubs);
+    }
+    let is_of_use = |copy: &Copy| copy.family != "driver" && copy.origin != Origin::Stub;
+    let driver = driver.filter(|_| !here().any(is_of_use))?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
         .file_in(directory, "libcuda.so.1")
         .or_else(|| inventory.file_in(directory, "libcuda.so"))?;
-    if driver.is_some_and(|driver| driver.has_file(file)) {
+    if driver.has_file(file) {
         return None;
     }
     let version = here().find(|copy| copy.has_file(file)).and_then(|copy| copy.version);
@@ -107,27 +121,19 @@ fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
     names
 }
 
-/// Members that a picked family does not have and that another copy would supply: an empty file of that
-/// name ends the search. Never a name that something is linked against: for that it would be fatal.
+/// Names that a picked family does not have and that another copy would supply: an empty file of that name
+/// ends the search. Never a name that something is linked against, for which it would be fatal; nor the name
+/// by which a whole family is asked for.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -> Vec<String> {
     let mut names = BTreeSet::new();
-    for filled in &solution.filled {
-        let copy = filled.copy;
-        let opens_own = catalog().family(&copy.family).is_some_and(|family| family.opens_own);
-        if !opens_own || copy.family == "driver" {
-            continue;
-        }
+    for filled in solution.filled.iter().filter(|filled| filled.copy.family != "driver") {
         let others = inventory.copies.iter().filter(|other| {
-            other.family == copy.family && other.soname == copy.soname && other.origin != Origin::Bundled
+            let is_same = other.family == filled.copy.family && other.soname == filled.copy.soname;
+            is_same && other.origin != Origin::Bundled && other.directory != filled.copy.directory
         });
-        for member in
-            others.flat_map(|other| &other.files).filter(|member| copy.member(&member.stem).is_none())
-        {
-            names.extend(member.view_names(copy.version));
-        }
-    }
-    for slot in &solution.blocked {
-        names.extend(slot.names());
+        let others: Vec<&Copy> = others.collect();
+        names.extend(missing_members(filled, &others));
+        names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
         target.requirements.iter().any(|r| r.need == Need::Linked && super::asked_name(r) == Some(name))
@@ -138,6 +144,34 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
     };
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
     names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
+}
+
+/// Members that the picked copy would open, were they there.
+fn missing_members(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
+    let family = filled.slot.family;
+    let members = others.iter().flat_map(|other| &other.files);
+    let missing = members
+        .filter(|member| family.opens_own && member.stem != family.main)
+        .filter(|member| filled.copy.member(&member.stem).is_none());
+    missing.flat_map(|member| member.view_names(filled.copy.version)).collect()
+}
+
+/// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
+fn tried_names(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
+    let tried = filled.slot.requirements.iter().filter(|requirement| requirement.need == Need::Named);
+    let names = tried.filter_map(super::asked_name).filter(|name| !filled.copy.offers(name));
+    let is_soname =
+        |name: &&str| others.iter().any(|other| other.files.iter().any(|member| member.soname == *name));
+    let is_bare = |name: &&str| name.ends_with(".so");
+    let supplied = |name: &&str| others.iter().any(|other| other.offers(name));
+    names.filter(|name| supplied(name) && !is_soname(name) && !is_bare(name)).map(str::to_owned).collect()
+}
+
+/// What is left to the loader as it is.
+fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
+    let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
+    let (family, names) = (slot.family.name.clone(), slot.names());
+    Some(Unpinned { family, names, why: nearest.reason.clone() })
 }
 
 /// One entry a family.
@@ -166,9 +200,4 @@ fn askers(filled: &Filled<'_>) -> Vec<Asker> {
     askers.sort();
     askers.dedup_by(|a, b| a.name == b.name);
     askers
-}
-
-/// Copies of another SONAME were never meant, and say nothing about the pick.
-fn relevant(filled: &Filled<'_>) -> Vec<Rejection> {
-    filled.rejected.clone()
 }

@@ -1,20 +1,25 @@
 //! The search: slots are filled in order, each with the copy that is preferred among those that fit with
-//! what is picked already; what a copy opens in its turn becomes a slot; dead ends are taken back.
+//! what is picked already; what a copy opens in its turn becomes a slot. A dead end knows which picks it
+//! is due to, and the search goes back to the last of those at once.
 
-use std::path::Path;
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use super::constraints::{Candidate, together};
+use super::derived::{self, Obstacle};
+use super::preference;
 use super::slots::{Slot, Strictness};
 use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
-use crate::catalog::catalog;
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Target, Want};
-use crate::version::Version;
+use crate::target::Target;
+
+/// More tries than this are not worth waiting for: the best explanation so far is given.
+const STEP_LIMIT: usize = 20_000;
 
 /// A filled slot.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Filled<'a> {
-    pub slot: Slot<'a>,
+    pub slot: Rc<Slot<'a>>,
     pub copy: &'a Copy,
     pub decided_by: Criterion,
     pub rejected: Vec<Rejection>,
@@ -24,15 +29,28 @@ pub(super) struct Filled<'a> {
 pub(super) struct Solution<'a> {
     pub filled: Vec<Filled<'a>>,
     pub absent: Vec<Absent>,
-    /// Slots for which nothing fits and nothing may be taken: their names become tombstones.
-    pub blocked: Vec<Slot<'a>>,
+    /// Slots for which something is here and nothing fits.
+    pub unpinned: Vec<Slot<'a>>,
 }
+
+/// A pick on the way down.
+#[derive(Clone, Debug)]
+pub(super) struct Picked<'a> {
+    pub slot: Rc<Slot<'a>>,
+    pub copy: &'a Copy,
+    pub is_forced: bool,
+}
+
+/// The picks that a dead end is due to, by their position: without a change of one of these it comes again.
+pub(super) type Blame = BTreeSet<usize>;
 
 struct Search<'a, 't> {
     inventory: &'a Inventory,
     target: &'t Target,
     /// The dead end that lay deepest: the one worth explaining.
     deepest: Option<(usize, Unmet)>,
+    steps: usize,
+    limit: usize,
 }
 
 /// The best solution by the table of criteria, or what stood in the way.
@@ -41,250 +59,289 @@ pub(super) fn best<'a>(
     inventory: &'a Inventory,
     target: &Target,
 ) -> Result<Solution<'a>, Vec<Unmet>> {
-    let mut search = Search { inventory, target, deepest: None };
-    let queue: Vec<Slot<'a>> = slots;
-    match search.fill(Vec::new(), queue) {
-        Some(filled) => Ok(filled),
-        None => Err(search.deepest.map(|(_, unmet)| unmet).into_iter().collect()),
-    }
+    Search::new(inventory, target).run(slots)
 }
 
-impl<'a> Search<'a, '_> {
-    /// Fills the slots of `queue`, first to last, on top of what is `done`.
-    fn fill(&mut self, done: Vec<Filled<'a>>, mut queue: Vec<Slot<'a>>) -> Option<Solution<'a>> {
-        if queue.is_empty() {
-            return Some(Solution { filled: done, ..Solution::default() });
-        }
-        let slot = queue.remove(0);
-        let mut viable = Vec::new();
-        let mut rejected = slot.rejected.clone();
-        for candidate in &slot.candidates {
-            let clash = done.iter().find_map(|filled| {
-                let why = together((&slot, candidate.copy), (&filled.slot, filled.copy)).err()?;
-                Some(Reason::Clash { with: filled.copy.title(), why: Box::new(why) })
-            });
-            match clash {
-                None => viable.push(*candidate),
-                Some(reason) => rejected.push(Rejection { copy: Summary::of(candidate.copy), reason }),
+impl<'a, 't> Search<'a, 't> {
+    fn new(inventory: &'a Inventory, target: &'t Target) -> Search<'a, 't> {
+        Search { inventory, target, deepest: None, steps: 0, limit: STEP_LIMIT }
+    }
+
+    fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, Vec<Unmet>> {
+        let queue = slots.into_iter().map(Rc::new).collect();
+        match self.fill(&[], queue) {
+            Ok(mut solution) => {
+                // Written down on the way back.
+                solution.filled.reverse();
+                Ok(solution)
             }
+            Err(_) => Err(self.deepest.take().map(|(_, unmet)| unmet).into_iter().collect()),
         }
-        viable.sort_by_key(|candidate| self.rank(&slot, *candidate, &done));
+    }
+
+    /// Fills the slots of `queue`, first to last, on top of what is `done`.
+    fn fill(
+        &mut self,
+        done: &[Picked<'a>],
+        mut queue: VecDeque<Rc<Slot<'a>>>,
+    ) -> Result<Solution<'a>, Blame> {
+        let Some(slot) = queue.pop_front() else { return Ok(Solution::default()) };
+        self.steps += 1;
+        if self.steps > self.limit {
+            self.deepest.get_or_insert_with(|| (done.len(), slot.unmet(slot.rejected.clone())));
+            return Err(Blame::new());
+        }
+        let (level, mut blame) = (done.len(), slot.because.clone());
+        let mut rejected = slot.rejected.clone();
+        let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
-            let derived = match self.derived(&slot, candidate.copy, &done, &queue) {
-                Ok(derived) => derived,
-                Err(name) => {
-                    rejected.push(Rejection {
-                        copy: Summary::of(candidate.copy),
-                        reason: Reason::NeedsAbsent { name },
-                    });
+            let pick = Picked { slot: slot.clone(), copy: candidate.copy, is_forced: candidate.is_forced };
+            let next = match derived::with(&pick, done, &queue, self.inventory) {
+                Ok(next) => next,
+                Err(Obstacle { name, due_to }) => {
+                    blame.extend(due_to);
+                    rejected.push(Rejection::new(candidate.copy, Reason::NeedsAbsent { name }));
                     continue;
                 }
             };
-            let mut next = done.clone();
-            let others = &viable[index + 1..];
-            next.push(Filled {
-                slot: slot.clone(),
-                copy: candidate.copy,
-                decided_by: others
-                    .first()
-                    .map_or(only(*candidate), |other| self.deciding(&slot, *candidate, *other, &done)),
-                rejected: rejected
-                    .iter()
-                    .cloned()
-                    .chain(others.iter().map(|other| self.passed_over(&slot, *candidate, *other, &done)))
-                    .collect(),
-            });
-            let queue = queue.iter().cloned().chain(derived).collect();
-            if let Some(solution) = self.fill(next, queue) {
-                return Some(solution);
+            let picks: Vec<Picked<'a>> = done.iter().cloned().chain([pick]).collect();
+            match self.fill(&picks, next) {
+                Ok(mut solution) => {
+                    solution.filled.push(self.filled(slot, &viable[index..], rejected, done));
+                    return Ok(solution);
+                }
+                // Another copy here would end in the same way.
+                Err(due_to) if !due_to.contains(&level) => return Err(due_to),
+                Err(due_to) => {
+                    blame.extend(due_to.into_iter().filter(|position| *position != level));
+                    rejected.push(Rejection::new(candidate.copy, Reason::DeadEnd));
+                }
             }
-            rejected.push(Rejection { copy: Summary::of(candidate.copy), reason: Reason::DeadEnd });
         }
-        self.give_up(slot, rejected, done, queue)
+        self.give_up(&slot, rejected, done, queue, blame)
+    }
+
+    /// The candidates that go with what is done, best first; why the others do not, and with which pick.
+    fn viable(
+        &self,
+        slot: &Slot<'a>,
+        done: &[Picked<'a>],
+        rejected: &mut Vec<Rejection>,
+        blame: &mut Blame,
+    ) -> Vec<Candidate<'a>> {
+        let mut viable = Vec::new();
+        for candidate in &slot.candidates {
+            let clash = done.iter().enumerate().find_map(|(position, picked)| {
+                let why = together((slot, candidate.copy), (&picked.slot, picked.copy)).err()?;
+                Some((position, Reason::Clash { with: picked.copy.title(), why: Box::new(why) }))
+            });
+            match clash {
+                None => viable.push(*candidate),
+                Some((position, reason)) => {
+                    blame.insert(position);
+                    rejected.push(Rejection::new(candidate.copy, reason));
+                }
+            }
+        }
+        viable.sort_by_cached_key(|candidate| {
+            preference::rank(slot, *candidate, done, self.inventory, self.target)
+        });
+        viable
+    }
+
+    /// What became of a slot: the first of `viable` was taken.
+    fn filled(
+        &self,
+        slot: Rc<Slot<'a>>,
+        viable: &[Candidate<'a>],
+        mut rejected: Vec<Rejection>,
+        done: &[Picked<'a>],
+    ) -> Filled<'a> {
+        let (picked, others) = (viable[0], &viable[1..]);
+        let deciding = |other| preference::deciding(&slot, picked, other, done, self.inventory, self.target);
+        let decided_by = match others.first() {
+            Some(other) => deciding(*other),
+            None if picked.is_forced => Criterion::LoaderTakesIt,
+            None => Criterion::OnlyOne,
+        };
+        rejected.extend(
+            others.iter().map(|other| {
+                Rejection::new(other.copy, Reason::LessPreferred { criterion: deciding(*other) })
+            }),
+        );
+        Filled { copy: picked.copy, decided_by, rejected, slot }
     }
 
     /// Nothing fits this slot on top of what is done.
     fn give_up(
         &mut self,
-        mut slot: Slot<'a>,
+        slot: &Slot<'a>,
         rejected: Vec<Rejection>,
-        done: Vec<Filled<'a>>,
-        queue: Vec<Slot<'a>>,
-    ) -> Option<Solution<'a>> {
-        slot.rejected = rejected;
-        if slot.strictness <= Strictness::Try {
-            let mut solution = self.fill(done, queue)?;
-            if slot.must_be_blocked() {
-                solution.blocked.push(slot);
-            } else {
+        done: &[Picked<'a>],
+        queue: VecDeque<Rc<Slot<'a>>>,
+        mut blame: Blame,
+    ) -> Result<Solution<'a>, Blame> {
+        let something_is_here = rejected.iter().any(Rejection::is_of_concern);
+        let is_fault = match slot.strictness {
+            Strictness::Must => true,
+            Strictness::Should => something_is_here,
+            Strictness::May | Strictness::Try => false,
+        };
+        if is_fault {
+            if self.deepest.as_ref().is_none_or(|(depth, _)| *depth < done.len()) {
+                self.deepest = Some((done.len(), slot.unmet(rejected)));
+            }
+            return Err(blame);
+        }
+        match self.fill(done, queue) {
+            Ok(mut solution) if something_is_here => {
+                solution.unpinned.push(Slot { rejected, ..slot.clone() });
+                Ok(solution)
+            }
+            Ok(mut solution) => {
                 solution.absent.extend(slot.absent());
+                Ok(solution)
             }
-            return Some(solution);
-        }
-        if !slot.is_unfit() {
-            let mut solution = self.fill(done, queue)?;
-            solution.absent.extend(slot.absent());
-            return Some(solution);
-        }
-        if self.deepest.as_ref().is_none_or(|(depth, _)| *depth < done.len()) {
-            self.deepest = Some((done.len(), slot.unmet()));
-        }
-        None
-    }
-
-    /// What a copy needs and opens in its turn, as far as no slot covers it yet; or the name that it is
-    /// linked against and that is nowhere.
-    fn derived(
-        &self,
-        slot: &Slot<'a>,
-        copy: &'a Copy,
-        done: &[Filled<'a>],
-        queue: &[Slot<'a>],
-    ) -> Result<Vec<Slot<'a>>, String> {
-        let mut names: Vec<(String, Strictness)> = Vec::new();
-        for needed in copy.files.iter().flat_map(|member| &member.needed) {
-            if catalog().family_of(needed).is_some_and(|(family, _)| family.name != copy.family) {
-                names.push((needed.clone(), Strictness::Must));
+            Err(due_to) => {
+                blame.extend(due_to);
+                Err(blame)
             }
         }
-        if let Some(family) = catalog().family(&copy.family) {
-            let soname = copy.soname.unwrap_or(0);
-            for stem in family.opens(soname) {
-                let other = catalog().families.iter().find(|family| family.has_member(stem));
-                let suffix = other.and_then(|other| other.suffix(copy.cuda.unwrap_or(0)));
-                names.extend(suffix.map(|suffix| (format!("{stem}.so.{suffix}"), Strictness::May)));
-            }
-            names.extend(family.opens_bare(soname).iter().map(|name| (name.clone(), Strictness::May)));
-        }
-        let mut derived: Vec<Slot<'a>> = Vec::new();
-        for (name, strictness) in names {
-            let Some((family, _)) = catalog().family_of(&name) else { continue };
-            if family.name == copy.family || family.name == "driver" && !self.inventory.has_gpu() {
-                continue;
-            }
-            let covers = |copy: &Copy| copy.family == family.name && copy.offers(&name);
-            let waiting = |slot: &&Slot<'_>| {
-                slot.family.name == family.name && slot.candidates.iter().any(|c| covers(c.copy))
-            };
-            if done.iter().any(|filled| covers(filled.copy))
-                || queue.iter().any(|slot| waiting(&slot))
-                || derived.iter().any(|slot| waiting(&slot))
-            {
-                continue;
-            }
-            let Some(mut wanted) = Slot::asked_by_copy(&name, copy, &slot.askers, strictness) else {
-                continue;
-            };
-            wanted.fill(self.inventory, self.target);
-            if wanted.candidates.is_empty() && strictness == Strictness::Must {
-                return Err(name);
-            }
-            derived.push(wanted);
-        }
-        Ok(derived)
-    }
-
-    /// The columns of the comparison, strongest first: smaller is better.
-    fn rank(&self, slot: &Slot<'a>, candidate: Candidate<'a>, done: &[Filled<'a>]) -> impl Ord + use<'a> {
-        let columns = self.columns(slot, candidate, done);
-        (columns, candidate.copy.directory.clone())
-    }
-
-    fn columns(
-        &self,
-        slot: &Slot<'a>,
-        candidate: Candidate<'a>,
-        done: &[Filled<'a>],
-    ) -> [(Criterion, std::cmp::Reverse<i64>); 6] {
-        let copy = candidate.copy;
-        let recorded = self.recorded(slot);
-        let score = |yes: bool| i64::from(yes);
-        let version = copy.version.unwrap_or_default();
-        let newest = i64::from(version.major()) << 48
-            | version
-                .numbers()
-                .iter()
-                .skip(1)
-                .zip([32, 16, 0])
-                .map(|(part, shift)| i64::from(*part) << shift)
-                .sum::<i64>();
-        [
-            (Criterion::LoaderTakesIt, score(candidate.is_forced || self.is_given(slot, copy))),
-            (Criterion::CameWithTarget, score(self.came_with_target(copy))),
-            (Criterion::Neighbours, neighbours(copy, done)),
-            (Criterion::Recorded, score(recorded.is_some_and(|recorded| version.agrees_with(&recorded)))),
-            (
-                Criterion::NearestNewer,
-                recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 }),
-            ),
-            (Criterion::Newest, newest),
-        ]
-        .map(|(criterion, score)| (criterion, std::cmp::Reverse(score)))
-    }
-
-    /// The driver's libraries that the environment gives anyway need nothing to be taken.
-    fn is_given(&self, slot: &Slot<'_>, copy: &Copy) -> bool {
-        slot.family.name == "driver"
-            && self.inventory.file_by_default("libcuda.so.1").is_some_and(|file| copy.has_file(file))
-    }
-
-    fn came_with_target(&self, copy: &Copy) -> bool {
-        let in_site =
-            |directory: &Path| self.target.site_packages.iter().any(|site| directory.starts_with(site));
-        copy.directories()
-            .any(|directory| in_site(directory) || self.target.own_directories.contains(directory))
-    }
-
-    /// The version that upstream tested with.
-    fn recorded(&self, slot: &Slot<'_>) -> Option<Version> {
-        let wants =
-            self.target.requirements.iter().filter(|requirement| requirement.family == slot.family.name);
-        wants.filter_map(|r| if let Want::Recorded(version) = r.want { Some(version) } else { None }).max()
-    }
-
-    /// The first column in which two candidates differ.
-    fn deciding(
-        &self,
-        slot: &Slot<'a>,
-        better: Candidate<'a>,
-        other: Candidate<'a>,
-        done: &[Filled<'a>],
-    ) -> Criterion {
-        let (better, other) = (self.columns(slot, better, done), self.columns(slot, other, done));
-        better.iter().zip(&other).find(|(a, b)| a != b).map_or(Criterion::Path, |(column, _)| column.0)
-    }
-
-    fn passed_over(
-        &self,
-        slot: &Slot<'a>,
-        picked: Candidate<'a>,
-        other: Candidate<'a>,
-        done: &[Filled<'a>],
-    ) -> Rejection {
-        let criterion = self.deciding(slot, picked, other, done);
-        Rejection { copy: Summary::of(other.copy), reason: Reason::LessPreferred { criterion } }
     }
 }
 
-impl Slot<'_> {
-    /// Whether a copy is here that would be taken and must not be.
-    fn must_be_blocked(&self) -> bool {
-        self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason))
+impl Rejection {
+    fn new(copy: &Copy, reason: Reason) -> Rejection {
+        Rejection { copy: Summary::of(copy), reason }
     }
 }
 
-fn only(candidate: Candidate<'_>) -> Criterion {
-    if candidate.is_forced { Criterion::LoaderTakesIt } else { Criterion::OnlyOne }
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
 
-/// How near it stands to the picks so far: in one directory with them, or of one origin.
-fn neighbours(copy: &Copy, done: &[Filled<'_>]) -> i64 {
-    let near = done.iter().filter(|filled| filled.copy.family != "driver").map(|filled| {
-        if filled.copy.directory == copy.directory {
-            100
-        } else {
-            i64::from(filled.copy.origin == copy.origin)
+    use super::*;
+    use crate::catalog::{Group, catalog};
+    use crate::host::FileId;
+    use crate::inventory::{Member, Origin, SearchPath};
+    use crate::solve::slots;
+    use crate::symbols::Exports;
+    use crate::target::{Asker, Need, Requirement, Standing, Want};
+    use crate::version::Version;
+
+    const FAMILIES: [&str; 12] = [
+        "cudart",
+        "cublas",
+        "cufft",
+        "curand",
+        "cusolver",
+        "cusparse",
+        "cusparselt",
+        "nvjitlink",
+        "cupti",
+        "nccl",
+        "npp",
+        "nvjpeg",
+    ];
+
+    fn copy(family: &str, number: u32, cuda: u32) -> Copy {
+        let known = catalog().family(family).unwrap();
+        let soname = format!("{}.so.12", known.main);
+        let directory = PathBuf::from(format!("/opt/{number:02}/{family}"));
+        let member = Member {
+            stem: known.main.clone(),
+            names: vec![soname.clone()],
+            path: directory.join(&soname),
+            soname,
+            size: 1,
+            id: FileId { device: u64::from(number), inode: u64::from(cuda) },
+            modified: (0, 0),
+            needed: Vec::new(),
+            imports: Vec::new(),
+            exports: Exports::default(),
+            glibc: None,
+            rpath: Vec::new(),
+            has_runpath: true,
+        };
+        Copy {
+            family: family.to_owned(),
+            soname: (known.group == Group::Soname).then_some(12),
+            version: Some(Version::new(&[12, number, 1])),
+            version_from: None,
+            cuda: Some(cuda),
+            origin: Origin::Loose,
+            directory,
+            also: Vec::new(),
+            package: None,
+            files: vec![member],
+            forward_compatibility: None,
+            problems: Vec::new(),
         }
-    });
-    near.sum()
+    }
+
+    fn requirement(family: &str) -> Requirement {
+        let name = format!("{}.so.12", catalog().family(family).unwrap().main);
+        let (file, standing) = (PathBuf::from("/usr/bin/app"), Standing::Imported);
+        Requirement {
+            family: family.to_owned(),
+            want: Want::Name(name),
+            need: Need::Linked,
+            by: Asker { name: "app".to_owned(), file, line: None, cuda: None, standing },
+            search_first: Vec::new(),
+        }
+    }
+
+    /// Twelve families of twenty copies each, of which the last is for another CUDA than all others.
+    fn world() -> (Inventory, Target) {
+        let copies = FAMILIES.iter().flat_map(|family| {
+            let cuda = if *family == "nvjpeg" { 13 } else { 12 };
+            (0..20).map(move |number| copy(family, number, cuda))
+        });
+        let inventory = Inventory {
+            driver: None,
+            gpus: Vec::new(),
+            devices: Vec::new(),
+            glibc: None,
+            has_dpkg: false,
+            copies: copies.collect(),
+            search: SearchPath::default(),
+            warnings: Vec::new(),
+            directories: BTreeMap::new(),
+            watched: BTreeSet::new(),
+        };
+        let target = Target {
+            program: PathBuf::from("/usr/bin/app"),
+            steps: Vec::new(),
+            machine: 62,
+            packages: Vec::new(),
+            requirements: FAMILIES.iter().map(|family| requirement(family)).collect(),
+            notes: Vec::new(),
+            site_packages: Vec::new(),
+            own_directories: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            located: BTreeSet::new(),
+        };
+        (inventory, target)
+    }
+
+    #[test]
+    fn a_dead_end_goes_back_to_what_it_is_due_to() {
+        let (inventory, target) = world();
+        let (slots, _) = slots::of(&inventory, &target).unwrap();
+        let mut search = Search::new(&inventory, &target);
+        let unmet = search.run(slots).unwrap_err();
+        assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
+        assert_eq!(unmet[0].family, "nvjpeg");
+        assert_eq!(unmet[0].candidates.len(), 20, "every copy has its reason");
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_still_explains_itself() {
+        let (inventory, target) = world();
+        let (slots, _) = slots::of(&inventory, &target).unwrap();
+        let mut search = Search { limit: 5, ..Search::new(&inventory, &target) };
+        assert_eq!(search.run(slots).unwrap_err().len(), 1);
+        assert_eq!(search.steps, 6);
+    }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::constraints::{self, Candidate};
+use super::search::Blame;
 use super::{Absent, Rejection, Summary, Unmet, asked_name};
 use crate::catalog::{Family, Group, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Asker, Need, Requirement, Standing, Target, Want};
+use crate::target::{Asker, First, Need, Requirement, Standing, Target, Want};
 
 /// What is to be filled by one copy.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Slot<'a> {
     pub strictness: Strictness,
     /// Those for whom all that they get must be of one CUDA major.
     pub askers: Vec<String>,
+    /// The picks that led to it or made it stricter, by their position in the search.
+    pub because: Blame,
     /// Nobody asked by name; the driver is always of interest where there is one.
     pub is_implied: bool,
     pub candidates: Vec<Candidate<'a>>,
@@ -45,12 +48,17 @@ pub(super) fn of<'a>(
     let mut slots = group(inventory, target);
     let (mut absent, mut unmet) = (Vec::new(), Vec::new());
     slots.retain_mut(|slot| {
-        slot.fill(inventory, target);
+        slot.fill(inventory);
         if !slot.candidates.is_empty() {
             return true;
         }
-        if slot.is_unfit() {
-            unmet.push(slot.unmet());
+        let is_unfit = match slot.strictness {
+            Strictness::Must => true,
+            Strictness::Try | Strictness::Should => slot.rejected.iter().any(Rejection::is_of_concern),
+            Strictness::May => false,
+        };
+        if is_unfit {
+            unmet.push(slot.unmet(slot.rejected.clone()));
         } else {
             absent.extend(slot.absent());
         }
@@ -117,7 +125,8 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
-fn is_wish(requirement: &Requirement) -> bool {
+/// Whether a requirement asks for the family, and not only how it must be.
+pub(super) fn is_wish(requirement: &Requirement) -> bool {
     matches!(requirement.want, Want::Name(_) | Want::Exactly(_))
 }
 
@@ -149,6 +158,7 @@ impl<'a> Slot<'a> {
             family: &catalog().families[position],
             soname,
             is_implied: requirements.is_empty(),
+            because: Blame::new(),
             requirements,
             strictness: strictness.unwrap_or(Strictness::Should),
             askers,
@@ -163,6 +173,7 @@ impl<'a> Slot<'a> {
         copy: &Copy,
         askers: &[String],
         strictness: Strictness,
+        search_first: Vec<First>,
     ) -> Option<Slot<'a>> {
         let (family, _) = catalog().family_of(name)?;
         let by = Asker {
@@ -175,9 +186,9 @@ impl<'a> Slot<'a> {
         let requirement = Requirement {
             family: family.name.clone(),
             want: Want::Name(name.to_owned()),
-            need: Need::Used,
+            need: if strictness == Strictness::Must { Need::Linked } else { Need::Used },
             by,
-            search_first: Vec::new(),
+            search_first,
         };
         let soname = match family.group {
             Group::Soname => soname_of(family, &requirement.want),
@@ -192,10 +203,25 @@ impl<'a> Slot<'a> {
             requirements,
             strictness,
             askers,
+            because: Blame::new(),
             is_implied: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
         })
+    }
+
+    /// This slot once it must serve what another is for as well.
+    pub(super) fn with(mut self, other: Slot<'a>, inventory: &'a Inventory) -> Slot<'a> {
+        self.soname = self.soname.or(other.soname);
+        self.requirements.extend(other.requirements);
+        self.strictness = self.strictness.max(other.strictness);
+        self.askers.extend(other.askers);
+        self.askers.sort();
+        self.askers.dedup();
+        self.because.extend(other.because);
+        self.is_implied = false;
+        self.fill(inventory);
+        self
     }
 
     /// Whether a copy is one that this slot could mean at all.
@@ -205,33 +231,24 @@ impl<'a> Slot<'a> {
     }
 
     /// Judges every copy of the family by the rules that need no other pick.
-    pub(super) fn fill(&mut self, inventory: &'a Inventory, target: &Target) {
-        let forced = constraints::forced(self, inventory);
+    pub(super) fn fill(&mut self, inventory: &'a Inventory) {
+        let forced = constraints::forced(&self.requirements, inventory);
+        self.candidates.clear();
+        self.rejected.clear();
         for copy in inventory.copies.iter().filter(|copy| copy.family == self.family.name) {
-            match constraints::judge(self, copy, forced.as_ref(), inventory, target) {
-                Ok(()) => self.candidates.push(Candidate { copy, is_forced: forced.is_some() }),
+            match constraints::judge(self, copy, &forced, inventory) {
+                Ok(()) => self.candidates.push(Candidate { copy, is_forced: !forced.is_empty() }),
                 Err(reason) => self.rejected.push(Rejection { copy: Summary::of(copy), reason }),
             }
         }
     }
 
-    /// Whether being empty is a fault.
-    pub(super) fn is_unfit(&self) -> bool {
-        match self.strictness {
-            Strictness::Must => true,
-            Strictness::Try | Strictness::Should => {
-                self.rejected.iter().any(|rejection| !super::explain::is_of_no_concern(&rejection.reason))
-            }
-            Strictness::May => false,
-        }
-    }
-
-    pub(super) fn unmet(&self) -> Unmet {
+    pub(super) fn unmet(&self, candidates: Vec<Rejection>) -> Unmet {
         Unmet {
             family: self.family.name.clone(),
             requirements: self.requirements.clone(),
-            candidates: self.rejected.clone(),
-            forced: None,
+            candidates,
+            forced: Vec::new(),
         }
     }
 

@@ -1,0 +1,58 @@
+//! What to type, in words: what comes from disk is quoted, since a person may paste it.
+
+use std::ffi::OsStr;
+
+use super::words::{family, list, quoted, shown};
+use crate::solve::{Hint, Wanted};
+use crate::text::show;
+
+pub fn hint(hint: &Hint) -> String {
+    match hint {
+        Hint::Pip { requirements, reinstall } => {
+            let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
+            let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
+            format!("pip install {options}{}", quoted.join(" "))
+        }
+        Hint::PipUninstall { packages } => format!("pip uninstall {}", arguments(packages)),
+        Hint::Apt { packages } => format!("apt install {}", arguments(packages)),
+        Hint::Install { libraries } => {
+            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
+            let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
+            format!("install {}, and name {its} in LD_LIBRARY_PATH", list(&libraries))
+        }
+        Hint::Replace { directories } => {
+            let places: Vec<String> = directories.iter().map(show).collect();
+            match places.as_slice() {
+                [place] => format!("replace the copy in {place}: no library path can put another in its place"),
+                _ => format!("make {} hold one and the same copy: no library path can help", list(&places)),
+            }
+        }
+        Hint::MakePrivate { path } => format!("chmod o-w {}", argument(path.as_os_str())),
+        Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
+        Hint::InstallDriver => {
+            "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
+        }
+        Hint::NamePackages { packages } => {
+            let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
+            format!("say which of {} this program uses: cudarun --uses {} …", shown(packages), argument(OsStr::new(name)))
+        }
+    }
+}
+
+/// `cuDNN 8 for CUDA 12`
+fn wanted(library: &Wanted) -> String {
+    let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();
+    let cuda = library.cuda.map(|cuda| format!(" for CUDA {cuda}")).unwrap_or_default();
+    format!("{}{major}{cuda}", family(&library.family))
+}
+
+/// A name from disk as a word of a command line that somebody may paste.
+fn argument(name: &OsStr) -> String {
+    let shown = show(name);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
+    if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
+}
+
+fn arguments(names: &[String]) -> String {
+    names.iter().map(|name| argument(OsStr::new(name))).collect::<Vec<_>>().join(" ")
+}

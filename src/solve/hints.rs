@@ -1,0 +1,263 @@
+//! What a person can do about a conflict: the one thing that would most likely help.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::{ForcedCopy, Hint, Reason, Rejection, Unmet, Wanted};
+use crate::catalog::{Family, catalog, first_number};
+use crate::formats::names;
+use crate::inventory::{Copy, Inventory, Origin, Problem};
+use crate::target::{Before, Requirement, Standing, Target, Want};
+use crate::version::Version;
+
+pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
+    newer_driver(unmet)
+        .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
+        .or_else(|| less_open(unmet))
+        .or_else(|| one_of_them(unmet))
+        .or_else(|| without_leftovers(unmet, inventory))
+        .or_else(|| wheels(unmet, inventory, target))
+        .or_else(|| other_files(unmet))
+        .or_else(|| debian_packages(unmet, inventory))
+        .or_else(|| (!unmet.is_empty()).then(|| libraries(unmet)))
+}
+
+/// Where all would fit with another driver.
+fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
+    let floor = |reason: &Reason| match reason {
+        Reason::DriverTooOld { floor, .. } => Some(*floor),
+        _ => None,
+    };
+    let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
+    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()? })
+}
+
+/// Where all would fit if strangers could not write to it.
+fn less_open(unmet: &[Unmet]) -> Option<Hint> {
+    let path = |reason: &Reason| match reason {
+        Reason::Writable { path } => Some(path.clone()),
+        _ => None,
+    };
+    let paths: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(path)).collect();
+    Some(Hint::MakePrivate { path: paths?.into_iter().next()? })
+}
+
+/// Where packages that are only guessed to be used want what excludes each other.
+fn one_of_them(unmet: &[Unmet]) -> Option<Hint> {
+    let askers = unmet.iter().filter(|missing| is_contradiction(missing)).flat_map(|m| &m.requirements);
+    let mut packages: Vec<(Standing, &str)> =
+        askers.filter(|r| !is_copy(&r.by.name)).map(|r| (r.by.standing, r.by.name.as_str())).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let is_guessed = packages.iter().any(|(standing, _)| *standing != Standing::Imported);
+    let packages: Vec<String> = packages.into_iter().map(|(_, name)| name.to_owned()).collect();
+    (is_guessed && packages.len() > 1).then_some(Hint::NamePackages { packages })
+}
+
+fn is_contradiction(missing: &Unmet) -> bool {
+    let cudas: BTreeSet<u32> = missing.requirements.iter().filter_map(|r| r.by.cuda).collect();
+    let majors: BTreeSet<u32> = missing.requirements.iter().filter_map(bound).map(|v| v.major()).collect();
+    missing.forced.len() > 1 || cudas.len() > 1 || majors.len() > 1
+}
+
+/// `cublas 12.4.5` is a copy that asks, and no package.
+fn is_copy(name: &str) -> bool {
+    name.split(' ').next().is_some_and(|first| catalog().family(first).is_some())
+}
+
+/// Where a package opens, by its path, a wheel that was left behind although the right one is there.
+fn without_leftovers(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
+    let packages: Option<BTreeSet<String>> =
+        unmet.iter().map(|missing| leftover(missing, inventory)).collect();
+    let packages: Vec<String> = packages?.into_iter().collect();
+    (!packages.is_empty()).then_some(Hint::PipUninstall { packages })
+}
+
+/// Wheels of CUDA 13 stand in a directory of their own, and do not replace those of CUDA 12.
+fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
+    let opened = missing.forced.iter().find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
+    let package = |copy: &Copy| Some(copy.package.as_ref()?.split(' ').next()?.to_owned());
+    let of_family = |is_it: &dyn Fn(&Copy) -> bool| installed(inventory, &missing.family, is_it);
+    let wanted = Some(catalog().family(&missing.family)?.wheel(cuda_major(missing)?)?);
+    of_family(&|copy| package(copy) == wanted)?;
+    let taken = package(of_family(&|copy| copy.directory == opened.copy.directory)?)?;
+    (opened.copy.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
+}
+
+/// In a Python environment, unless a search path leads out of it.
+fn wheels(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
+    let in_site = |missing: &Unmet| {
+        missing
+            .forced
+            .iter()
+            .all(|forced| target.site_packages.iter().any(|site| forced.copy.directory.starts_with(site)))
+    };
+    if target.site_packages.is_empty() || !unmet.iter().all(in_site) {
+        return None;
+    }
+    let requirement = |missing: &Unmet| {
+        let family = catalog().family(&missing.family)?;
+        Some(format!("{}{}", family.wheel(cuda_major(missing).unwrap_or(12))?, versions(missing, family)))
+    };
+    let requirements: Vec<String> = unmet.iter().filter_map(requirement).collect();
+    let reinstall = unmet.iter().any(|missing| has_broken_wheel(missing, inventory));
+    (!requirements.is_empty()).then_some(Hint::Pip { requirements, reinstall })
+}
+
+fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
+    if !inventory.has_dpkg {
+        return None;
+    }
+    let package = |missing: &Unmet| {
+        let family = catalog().family(&missing.family)?;
+        family.apt(cuda_major(missing).unwrap_or(12), soname(missing).unwrap_or(9))
+    };
+    let packages: Option<BTreeSet<String>> = unmet.iter().map(package).collect();
+    let packages: Vec<String> = packages?.into_iter().collect();
+    (!packages.is_empty()).then_some(Hint::Apt { packages })
+}
+
+fn libraries(unmet: &[Unmet]) -> Hint {
+    let wanted = |missing: &Unmet| {
+        let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
+        let major = soname(missing).filter(|_| is_version);
+        Wanted { family: missing.family.clone(), major, cuda: cuda_major(missing) }
+    };
+    Hint::Install { libraries: unmet.iter().map(wanted).collect() }
+}
+
+/// Nothing that is installed elsewhere helps where a search path leads to what does not fit.
+fn other_files(unmet: &[Unmet]) -> Option<Hint> {
+    let forced = unmet.iter().flat_map(|missing| &missing.forced);
+    let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.copy.directory.clone()).collect();
+    let directories: Vec<PathBuf> = directories.into_iter().collect();
+    (!directories.is_empty()).then_some(Hint::Replace { directories })
+}
+
+/// Whether a wheel of it is installed and is not what its package brought.
+fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
+    let is_broken = |candidate: &Rejection| {
+        let of_reason = matches!(
+            deepest(&candidate.reason),
+            Reason::Incomplete { .. }
+                | Reason::Mixed { .. }
+                | Reason::Truncated { .. }
+                | Reason::OtherCuda { .. }
+        );
+        let disagrees = |problem: &Problem| {
+            matches!(problem, Problem::PackageSaysOtherwise { .. } | Problem::SizeIsNotRecorded { .. })
+        };
+        let stands_there = |copy: &Copy| copy.directory == candidate.copy.directory;
+        let of_record = || {
+            let copy = installed(inventory, &missing.family, stands_there);
+            copy.is_some_and(|copy| copy.problems.iter().any(disagrees))
+        };
+        candidate.copy.origin == Origin::Wheel && (of_reason || of_record())
+    };
+    missing.candidates.iter().any(is_broken)
+        || missing.forced.iter().any(|it| is_opened_as_it_is(it, missing))
+}
+
+/// A wheel that is opened by its path, and that another version alone would not replace.
+fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
+    let of_version = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::TooOld { .. }
+                | Reason::OtherMajor { .. }
+                | Reason::NotThatVersion { .. }
+                | Reason::KnownBad { .. }
+        )
+    };
+    let rejection = missing.candidates.iter().find(|candidate| candidate.copy == forced.copy);
+    forced.copy.origin == Origin::Wheel
+        && forced.rules.contains(&Before::AbsolutePath)
+        && !rejection.is_some_and(|rejection| of_version(deepest(&rejection.reason)))
+}
+
+fn installed<'i>(inventory: &'i Inventory, family: &str, is_it: impl Fn(&Copy) -> bool) -> Option<&'i Copy> {
+    inventory.copies.iter().find(|copy| copy.family == family && is_it(copy))
+}
+
+/// In pip's grammar, what would satisfy all that asks for a version: what upstream tested with, if it
+/// is written down and serves the others.
+fn versions(missing: &Unmet, family: &Family) -> String {
+    let exactly = missing.requirements.iter().find_map(|requirement| match requirement.want {
+        Want::Exactly(version) => Some(version),
+        _ => None,
+    });
+    if let Some(version) = exactly {
+        return format!("=={}.*", version.truncated(3));
+    }
+    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
+        Want::AtLeast(version) => Some(version),
+        _ => None,
+    });
+    let floor = floors.max();
+    let is_bad = |version: &Version| catalog().known_bad(&family.name, version).is_some();
+    let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
+        Want::Recorded(version) => {
+            let serves = floor.is_none_or(|floor| version.serves_builds_of(&floor));
+            (serves && !is_bad(&version)).then_some(version)
+        }
+        _ => None,
+    });
+    if let Some(version) = recorded {
+        return format!("=={version}");
+    }
+    let major = soname(missing).filter(|_| family.soname_is_version);
+    let mut parts = match (floor, major) {
+        (Some(floor), _) => vec![format!(">={}", floor.truncated(2)), format!("<{}", floor.major() + 1)],
+        (None, Some(major)) => vec![format!(">={major}"), format!("<{}", major + 1)],
+        (None, None) => Vec::new(),
+    };
+    // The newest is never bad; but pip leaves what is installed, if it may.
+    let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
+    let is_in_range = |bad: &Version| {
+        is_here
+            && floor.is_none_or(|floor| bad.serves_builds_of(&floor))
+            && major.is_none_or(|major| bad.major() == major)
+    };
+    let bad = catalog().known_bad_versions(&family.name).filter(is_in_range);
+    parts.extend(bad.map(|bad| format!("!={bad}.*")));
+    parts.join(",")
+}
+
+/// The CUDA major that would fit: what an asker was built for, else what stands in the way already has.
+fn cuda_major(missing: &Unmet) -> Option<u32> {
+    let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
+    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
+        Want::Name(name) => catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1),
+        _ => None,
+    });
+    let of_copy = missing.candidates.iter().find_map(|candidate| candidate.copy.cuda);
+    of_asker.or(of_name).or(of_copy)
+}
+
+/// The number in the SONAME that is asked for.
+fn soname(missing: &Unmet) -> Option<u32> {
+    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
+        Want::Name(name) => first_number(names::split(name)?.1),
+        _ => None,
+    });
+    of_name.or_else(|| missing.requirements.iter().find_map(bound).map(|version| version.major()))
+}
+
+/// A version that a requirement insists on.
+fn bound(requirement: &Requirement) -> Option<Version> {
+    match requirement.want {
+        Want::AtLeast(version) | Want::Exactly(version) => Some(version),
+        _ => None,
+    }
+}
+
+fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
+    missing.candidates.iter().map(|candidate| deepest(&candidate.reason))
+}
+
+fn deepest(reason: &Reason) -> &Reason {
+    match reason {
+        Reason::Clash { why, .. } => deepest(why),
+        other => other,
+    }
+}

@@ -1,0 +1,108 @@
+//! Which of several copies that fit is taken: a table of criteria, compared column by column.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+use super::Criterion;
+use super::constraints::Candidate;
+use super::search::Picked;
+use super::slots::Slot;
+use crate::inventory::{Copy, Inventory, Origin};
+use crate::target::{Target, Want};
+use crate::version::Version;
+
+type Columns = [(Criterion, Reverse<i64>); 7];
+
+/// The columns of the comparison, strongest first, then the path: smaller is better.
+pub(super) fn rank(
+    slot: &Slot<'_>,
+    candidate: Candidate<'_>,
+    done: &[Picked<'_>],
+    inventory: &Inventory,
+    target: &Target,
+) -> (Columns, PathBuf) {
+    (columns(slot, candidate, done, inventory, target), candidate.copy.directory.clone())
+}
+
+/// The first column in which two candidates differ.
+pub(super) fn deciding(
+    slot: &Slot<'_>,
+    better: Candidate<'_>,
+    other: Candidate<'_>,
+    done: &[Picked<'_>],
+    inventory: &Inventory,
+    target: &Target,
+) -> Criterion {
+    let better = columns(slot, better, done, inventory, target);
+    let other = columns(slot, other, done, inventory, target);
+    better.iter().zip(&other).find(|(a, b)| a != b).map_or(Criterion::Path, |(column, _)| column.0)
+}
+
+fn columns(
+    slot: &Slot<'_>,
+    candidate: Candidate<'_>,
+    done: &[Picked<'_>],
+    inventory: &Inventory,
+    target: &Target,
+) -> Columns {
+    let copy = candidate.copy;
+    let recorded = recorded(slot, target);
+    let version = copy.version.unwrap_or_default();
+    let newest = number(&version);
+    let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
+    let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
+    [
+        (Criterion::KernelsOwn, i64::from(is_kernels_own(copy, inventory))),
+        (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, copy, inventory))),
+        (Criterion::CameWithTarget, i64::from(came_with_target(copy, target))),
+        (Criterion::Neighbours, neighbours(copy, done)),
+        (Criterion::Recorded, i64::from(is_recorded)),
+        (Criterion::NearestNewer, nearest),
+        (Criterion::Newest, newest),
+    ]
+    .map(|(criterion, score)| (criterion, Reverse(score)))
+}
+
+/// A version as one number; what does not fit into its place counts as the most that does.
+fn number(version: &Version) -> i64 {
+    let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
+    let numbers = version.numbers().iter().zip(places);
+    numbers.map(|(number, (shift, most))| i64::from((*number).min(most)) << shift).sum()
+}
+
+/// The driver's libraries of the kernel's own version, and not those that stand in for another.
+fn is_kernels_own(copy: &Copy, inventory: &Inventory) -> bool {
+    let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
+    copy.family == "driver"
+        && copy.origin != Origin::Compat
+        && kernel.is_some_and(|kernel| copy.version == Some(kernel))
+}
+
+/// The driver's libraries that the environment gives anyway need nothing to be taken.
+fn is_given(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> bool {
+    slot.family.name == "driver"
+        && inventory.file_by_default("libcuda.so.1").is_some_and(|file| copy.has_file(file))
+}
+
+fn came_with_target(copy: &Copy, target: &Target) -> bool {
+    let in_site = |directory: &Path| target.site_packages.iter().any(|site| directory.starts_with(site));
+    copy.directories().any(|directory| in_site(directory) || target.own_directories.contains(directory))
+}
+
+/// The version that upstream tested with.
+fn recorded(slot: &Slot<'_>, target: &Target) -> Option<Version> {
+    let wants = target.requirements.iter().filter(|requirement| requirement.family == slot.family.name);
+    wants.filter_map(|r| if let Want::Recorded(version) = r.want { Some(version) } else { None }).max()
+}
+
+/// How near it stands to the picks so far: in one directory with them, or of one origin.
+fn neighbours(copy: &Copy, done: &[Picked<'_>]) -> i64 {
+    let near = done.iter().filter(|picked| picked.copy.family != "driver").map(|picked| {
+        if picked.copy.directory == copy.directory {
+            100
+        } else {
+            i64::from(picked.copy.origin == copy.origin)
+        }
+    });
+    near.sum()
+}
