@@ -319,7 +319,7 @@ fn what_is_only_tried_and_fits_nowhere_is_left_alone_and_named() {
     assert_eq!(strings(&explained["unpinned"][0]["names"]), ["libcufft.so.11"]);
     assert!(strings(&explained["tombstones"]).is_empty());
     let told = Run::on(&machine, &["explain", "app"]).env("LD_LIBRARY_PATH", path).any_stdout().check();
-    assert!(told.contains("cuFFT is not pinned: nothing here fits with the rest"), "{told}");
+    assert!(told.contains("cuFFT is not pinned: nothing here fits"), "{told}");
 }
 
 #[test]
@@ -498,4 +498,43 @@ fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
     ]);
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
     assert_eq!(picked(&explained, "cublas"), "/opt/new");
+}
+
+/// What is only installed, or one of several that a package is built for, is pinned where it can be; where
+/// it cannot, that refuses nobody.
+#[test]
+fn what_nobody_may_ever_ask_for_refuses_nobody() {
+    let torn = library("/usr/local/cuda-11/lib64", "libcublas", "11", "11.11.3.6", "");
+    let whole = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
+        + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
+    let variant =
+        |name: &str, soname: &str| elf(&format!("{SITE}/many/{name}.so"), &format!("needed = ['{soname}']"));
+    let standard = text("/usr/lib/python3.12/os.py", "");
+    let files = [torn, whole, variant("a", "libcublas.so.11"), variant("b", "libcublas.so.12"), standard];
+    let explain = |files: &[String], code: &str, status: i32| {
+        let machine = python(files);
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    let imported = explain(&files, "import many", 0);
+    assert_eq!(imported["families"][0]["picked"]["version"], "12.4.5.8", "{imported:#}");
+    assert_eq!(imported["unpinned"][0]["names"][0], "libcublas.so.11");
+    // The control: as the only one that a program asks for, it is a fault.
+    let only = [files[0].clone(), files[2].clone(), files[4].clone()];
+    assert_eq!(explain(&only, "import many", 1)["decision"], "conflict");
+    let guessed = explain(&only, "import os", 0);
+    assert_eq!(guessed["decision"], "nothing");
+    assert_eq!(guessed["unpinned"][0]["family"], "cublas");
+}
+
+#[test]
+fn a_driver_that_does_not_say_its_version_is_taken_where_no_other_does() {
+    let tegra = library("/usr/lib/aarch64-linux-gnu/tegra", "libcuda", "1", "1.1", "machine = 183");
+    let picked = |more: &str| {
+        let app = program("app", &["libcuda.so.1"], "machine = 183");
+        let machine = machine(&[kernel("540.4.0"), tegra.clone(), app, more.to_owned()]);
+        let run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/driver");
+        run.json()["families"][0]["picked"]["directory"].clone()
+    };
+    assert_eq!(picked(""), "/usr/lib/aarch64-linux-gnu/tegra");
+    assert_eq!(picked(&library("/opt/driver", "libcuda", "1", "540.4.0", "machine = 183")), "/opt/driver");
 }

@@ -5,7 +5,7 @@ use super::style::columns;
 use super::words;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
-use crate::solve::{Absent, Outcome, Pick, Plan, Rejection};
+use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::target::{How, Note, Package, Standing, Target};
 use crate::text::show;
 
@@ -21,10 +21,11 @@ pub fn explained(
     let mut text = program(target, style);
     text.push_str(&machine(inventory, style));
     match outcome {
-        Outcome::Nothing { absent } => {
+        Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(target, style));
             text.push_str(&format!("{}\n", style.strong("nothing to pick: started unchanged")));
             text.push_str(&missing(absent));
+            text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
             text.push_str(&needs(target, style));
@@ -49,11 +50,15 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
         text.push_str(&format!("cudarun: {}\n", words::note(note, target)));
     }
     match outcome {
-        Outcome::Nothing { absent } => {
-            let why =
-                if absent.is_empty() { "needs no NVIDIA library" } else { "finds no NVIDIA library here" };
+        Outcome::Nothing { absent, unpinned } => {
+            let why = match (absent.as_slice(), unpinned.as_slice()) {
+                ([], []) => "needs no NVIDIA library",
+                (_, []) => "finds no NVIDIA library here",
+                _ => "finds no NVIDIA library here that fits",
+            };
             text.push_str(&format!("cudarun: `{program}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
+            text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
             let packages: Vec<String> = target.packages.iter().map(package_name).collect();
@@ -66,7 +71,7 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
                 text.push_str(&format!("  without {element}: {why}\n"));
             }
             text.push_str(&stopped(plan));
-            text.push_str(&unpinned(plan));
+            text.push_str(&left_alone(&plan.unpinned));
             if verbosity > 1 {
                 text.push_str(&rejections(&plan.rejected, target, verbosity, style));
                 text.push_str(&missing(&plan.absent));
@@ -173,7 +178,7 @@ fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
         rows.extend(others.map(|rejection| rejection_row(rejection, target, style)));
     }
     text.push_str(&columns("  ", &rows));
-    text.push_str(&unpinned(plan));
+    text.push_str(&left_alone(&plan.unpinned));
     text.push_str(&missing(&plan.absent));
     text
 }
@@ -241,8 +246,8 @@ fn stopped(plan: &Plan) -> String {
     format!("  stopped from coming from elsewhere: {}\n", names.join(", "))
 }
 
-fn unpinned(plan: &Plan) -> String {
-    plan.unpinned.iter().map(|unpinned| format!("  {}\n", words::unpinned(unpinned))).collect()
+fn left_alone(unpinned: &[Unpinned]) -> String {
+    unpinned.iter().map(|unpinned| format!("  {}\n", words::unpinned(unpinned))).collect()
 }
 
 fn missing(absent: &[Absent]) -> String {

@@ -7,7 +7,7 @@ use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::inventory::Inventory;
-use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary};
+use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::target::Target;
 use crate::text::show;
 use crate::verify::Verdict;
@@ -43,7 +43,9 @@ pub fn explanation(
         "view": view,
     });
     let (decision, details) = match outcome {
-        Outcome::Nothing { absent } => ("nothing", json!({ "absent": absent, "families": [] })),
+        Outcome::Nothing { absent, unpinned } => {
+            ("nothing", json!({ "absent": absent, "families": [], "unpinned": self::unpinned(unpinned) }))
+        }
         Outcome::Plan(plan) => ("plan", self::plan(plan)),
         Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
     };
@@ -103,19 +105,20 @@ fn plan(plan: &Plan) -> Value {
         .into_iter()
         .map(|(element, why)| json!({ "element": element, "why": why }))
         .collect();
-    let unpinned: Vec<Value> = plan
-        .unpinned
-        .iter()
-        .map(|it| json!({ "family": it.family, "names": it.names, "why": words::reason(&it.why) }))
-        .collect();
     json!({
         "families": families,
         "absent": plan.absent,
-        "unpinned": unpinned,
+        "unpinned": unpinned(&plan.unpinned),
         "tombstones": plan.tombstones,
         "removed": removed,
         "driver_in_view": plan.driver_in_view,
     })
+}
+
+fn unpinned(unpinned: &[Unpinned]) -> Vec<Value> {
+    let entry =
+        |it: &Unpinned| json!({ "family": it.family, "names": it.names, "why": words::reason(&it.why) });
+    unpinned.iter().map(entry).collect()
 }
 
 fn conflict(conflict: &Conflict) -> Value {

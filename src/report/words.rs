@@ -227,7 +227,7 @@ pub(super) fn absent(absent: &Absent) -> String {
 /// `cuFFT is not pinned: nothing here fits with the rest (libcufft.so.11)`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
     let names = shown(&unpinned.names);
-    format!("{} is not pinned: nothing here fits with the rest ({names})", family(&unpinned.family))
+    format!("{} is not pinned: nothing here fits ({names})", family(&unpinned.family))
 }
 
 /// `cudnn 9.1.0` with the family's proper name.

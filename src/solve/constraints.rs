@@ -205,7 +205,10 @@ fn driver(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason>
     }
     let kernel = inventory.driver.as_ref()?.version;
     let Some(version) = copy.version else {
-        return Some(Reason::VersionUnknown { by: format!("the kernel's driver {kernel}") });
+        // Tegra's libcuda.so.1.1 does not say which it is; it is taken where no other claims to be the one.
+        let has_version = |other: &Copy| other.family == "driver" && other.version == Some(kernel.version());
+        let is_only = copy.origin != Origin::Compat && !inventory.copies.iter().any(has_version);
+        return (!is_only).then(|| Reason::VersionUnknown { by: format!("the kernel's driver {kernel}") });
     };
     if copy.origin != Origin::Compat {
         return (version != kernel.version()).then_some(Reason::NotTheKernelsDriver { kernel });

@@ -20,6 +20,8 @@ mod preference;
 mod search;
 mod slots;
 
+use slots::Asked;
+
 /// What the caller wants beyond what the program needs.
 #[derive(Debug, Default)]
 pub struct Policy {
@@ -33,6 +35,7 @@ pub enum Outcome {
     /// The target asks for nothing that is here, or for nothing at all.
     Nothing {
         absent: Vec<Absent>,
+        unpinned: Vec<Unpinned>,
     },
     Plan(Plan),
     Conflict(Conflict),
@@ -322,15 +325,20 @@ pub struct Wanted {
 
 /// Decides.
 pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome {
-    let (slots, absent) = match slots::of(inventory, target) {
-        Ok(found) => found,
+    let Asked { slots, absent, unpinned } = match slots::of(inventory, target) {
+        Ok(asked) => asked,
         Err(unmet) => return Outcome::Conflict(explain::conflict(unmet, inventory, target)),
     };
     if slots.iter().all(|slot| slot.family.name == "driver" && slot.is_implied) {
-        return Outcome::Nothing { absent: planned::merged(absent) };
+        let unpinned = unpinned.iter().filter_map(planned::unpinned).collect();
+        return Outcome::Nothing { absent: planned::merged(absent), unpinned };
     }
     match search::best(slots, inventory, target) {
-        Ok(found) => Outcome::Plan(planned::plan(found, absent, inventory, target, policy)),
+        Ok(mut found) => {
+            found.absent.extend(absent);
+            found.unpinned.extend(unpinned);
+            Outcome::Plan(planned::plan(found, inventory, target, policy))
+        }
         Err(unmet) => Outcome::Conflict(explain::conflict(unmet, inventory, target)),
     }
 }

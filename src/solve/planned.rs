@@ -11,13 +11,7 @@ use crate::host::FileId;
 use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
 use crate::target::{Asker, Need, Requirement, Target};
 
-pub(super) fn plan(
-    solution: Solution<'_>,
-    mut absent: Vec<Absent>,
-    inventory: &Inventory,
-    target: &Target,
-    policy: &Policy,
-) -> Plan {
+pub(super) fn plan(solution: Solution<'_>, inventory: &Inventory, target: &Target, policy: &Policy) -> Plan {
     let driver = solution.filled.iter().map(|filled| filled.copy).find(|copy| copy.family == "driver");
     let keep = |element: &Element| Kept {
         text: element.text.clone(),
@@ -44,8 +38,7 @@ pub(super) fn plan(
     });
     let preload = preload.collect();
     let tombstones = tombstones(&solution, inventory, target);
-    absent.extend(solution.absent);
-    let absent = merged(absent);
+    let absent = merged(solution.absent);
     let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
@@ -168,7 +161,7 @@ fn tried_names(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
 }
 
 /// What is left to the loader as it is.
-fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
+pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
     let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
     Some(Unpinned { family, names, why: nearest.reason.clone() })

@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_dead_end_goes_back_to_what_it_is_due_to() {
         let (inventory, target) = world();
-        let (slots, _) = slots::of(&inventory, &target).unwrap();
+        let slots = slots::of(&inventory, &target).unwrap().slots;
         let mut search = Search::new(&inventory, &target);
         let unmet = search.run(slots).unwrap_err();
         assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn a_search_that_takes_too_long_still_explains_itself() {
         let (inventory, target) = world();
-        let (slots, _) = slots::of(&inventory, &target).unwrap();
+        let slots = slots::of(&inventory, &target).unwrap().slots;
         let mut search = Search { limit: 5, ..Search::new(&inventory, &target) };
         assert_eq!(search.run(slots).unwrap_err().len(), 1);
         assert_eq!(search.steps, 6);

@@ -39,32 +39,42 @@ pub(super) enum Strictness {
     Must,
 }
 
-/// The slots that the target itself asks for, candidates judged one by one, and what is asked for and
-/// nowhere; or, when some cannot be filled, all of those.
-pub(super) fn of<'a>(
-    inventory: &'a Inventory,
-    target: &Target,
-) -> Result<(Vec<Slot<'a>>, Vec<Absent>), Vec<Unmet>> {
-    let mut slots = group(inventory, target);
-    let (mut absent, mut unmet) = (Vec::new(), Vec::new());
-    slots.retain_mut(|slot| {
+/// What the target itself asks for, candidates judged one by one.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'a> {
+    /// To be filled.
+    pub slots: Vec<Slot<'a>>,
+    /// Asked for and nowhere.
+    pub absent: Vec<Absent>,
+    /// Something is here and does not fit, and nobody may ever ask for it.
+    pub unpinned: Vec<Slot<'a>>,
+}
+
+/// The slots of a target; or, when some cannot be filled, all of those.
+pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<'a>, Vec<Unmet>> {
+    let (mut asked, mut unfit) = (Asked::default(), Vec::new());
+    for mut slot in group(inventory, target) {
         slot.fill(inventory);
+        let something_is_here = slot.rejected.iter().any(Rejection::is_of_concern);
         if !slot.candidates.is_empty() {
-            return true;
-        }
-        let is_unfit = match slot.strictness {
-            Strictness::Must => true,
-            Strictness::Try | Strictness::Should => slot.rejected.iter().any(Rejection::is_of_concern),
-            Strictness::May => false,
-        };
-        if is_unfit {
-            unmet.push(slot.unmet(slot.rejected.clone()));
+            asked.slots.push(slot);
+        } else if slot.strictness == Strictness::Must || something_is_here {
+            unfit.push(slot);
         } else {
-            absent.extend(slot.absent());
+            asked.absent.extend(slot.absent());
         }
-        false
-    });
-    if unmet.is_empty() { Ok((slots, absent)) } else { Err(unmet) }
+    }
+    // Of a family that is only tried, another SONAME will do; a guess refuses nobody.
+    let is_guess = |slot: &Slot<'_>| slot.requirements.iter().all(|r| r.by.standing != Standing::Imported);
+    let has_another = |slot: &Slot<'_>| asked.slots.iter().any(|other| other.family.name == slot.family.name);
+    let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit
+        .into_iter()
+        .partition(|slot| slot.strictness <= Strictness::Try && (is_guess(slot) || has_another(slot)));
+    if !unmet.is_empty() {
+        return Err(unmet.iter().map(|slot| slot.unmet(slot.rejected.clone())).collect());
+    }
+    asked.unpinned = unpinned;
+    Ok(asked)
 }
 
 /// By family and SONAME major, in the order of the catalog.
