@@ -140,6 +140,9 @@ fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec, vi
         let is_picked = |copy: &&Copy| plan.picks.iter().any(|pick| pick.copy.family == copy.family);
         for copy in inventory.copies.iter().filter(is_picked) {
             watched.extend(copy.directories().map(Path::to_owned));
+            // Who can write to where a file really stands may have changed as well.
+            let places = copy.files.iter().filter_map(|member| member.path.parent());
+            watched.extend(places.map(Path::to_owned));
             watched.extend(copy.files.iter().map(|member| member.path.clone()));
         }
     }

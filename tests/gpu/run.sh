@@ -25,14 +25,15 @@ has_module() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.f
 
 # one BREAKS LABEL ENVIRONMENT COMMAND…: BREAKS is `breaks` or `works`, what is known of the control.
 one() {
-    local breaks=$1 label=$2 setting=$3 without with control status result=ok
+    local breaks=$1 label=$2 setting=$3 without with control said status result=ok
     shift 3
     env $setting "$@" >"$work/out" 2>"$work/err"
     status=$?
     control=works
     if ! without=$(python3 "$here/check.py" "$work/out") || [ $status -ne 0 ]; then
         control=breaks
-        without="status $status; $(grep -m1 -E '^error|Error|803' "$work/out" "$work/err" -h | head -n 1 | cut -c1-90); $without"
+        said=$(grep -m1 -E '^error|Error|803' "$work/out" "$work/err" -h | head -n 1 | cut -c1-90)
+        without="status $status; ${said:+$said; }$without"
     fi
     env $setting "$cudarun" explain --json "$@" >"$work/plan" 2>"$work/explain"
     env $setting "$cudarun" "$@" >"$work/out" 2>"$work/err"
