@@ -24,6 +24,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         // A machine without Python has no wheels.
         Err(_) => {}
     }
+    scope.code = options.json || common.verbose > 0;
     let inventory = inventory::scan(&host, &scope);
     let style = style(&host, common.color, host.stdout_is_terminal());
     print(&if options.json {

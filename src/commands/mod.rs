@@ -62,6 +62,7 @@ fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considere
         executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
+        code: false,
     };
     let inventory = inventory::scan(host, &scope);
     let outcome = solve::solve(&inventory, &target, &Policy { views });

@@ -212,11 +212,30 @@ impl<'d> Elf<'d> {
             .filter_map(|(_, section)| section.data(LE, self.data).ok())
             .collect();
         if ranges.is_empty() {
-            let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
-            let data = loads.filter(|segment| !segment.p_flags(LE).contains(PF_X));
-            ranges = data.filter_map(|segment| segment.data(LE, self.data).ok()).collect();
+            ranges = self.data_segments().collect();
         }
         ranges
+    }
+
+    /// All data that is loaded, by section; by segment, without a name, where there are no sections.
+    pub fn loaded_data(&self) -> Vec<(&'d [u8], &'d [u8])> {
+        let is_data =
+            |section: &SectionHeader| has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR);
+        let mut ranges: Vec<(&'d [u8], &'d [u8])> = self
+            .sections()
+            .filter(|(_, section)| is_data(section))
+            .filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?)))
+            .collect();
+        if ranges.is_empty() {
+            ranges = self.data_segments().map(|data| (&b""[..], data)).collect();
+        }
+        ranges
+    }
+
+    fn data_segments(&self) -> impl Iterator<Item = &'d [u8]> {
+        let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
+        let data = loads.filter(|segment| !segment.p_flags(LE).contains(PF_X));
+        data.filter_map(|segment| segment.data(LE, self.data).ok())
     }
 
     /// The ranges that hold code.

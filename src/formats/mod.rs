@@ -2,6 +2,7 @@
 //! Must not open files.
 
 pub mod elf;
+pub mod fatbin;
 pub mod ldcache;
 pub mod metadata;
 pub mod names;

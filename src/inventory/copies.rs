@@ -144,8 +144,7 @@ impl<'h> Survey<'h> {
         }
         let file = match stat.kind {
             Kind::File => match self.host.map(path) {
-                Ok(data) => evidence::read(&data, name, self.scope.machine, self.scope.symbols)
-                    .map_err(|error| error.to_string()),
+                Ok(data) => evidence::read(&data, name, self.scope).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             },
             Kind::Directory => Ok(None),
@@ -228,6 +227,7 @@ impl<'h> Survey<'h> {
             needed: file.needed.clone(),
             imports: file.imports.clone(),
             exports: file.exports.clone(),
+            code: file.code.clone(),
             glibc: file.glibc,
             rpath: self.searched(directory, file),
             has_runpath: file.has_runpath,

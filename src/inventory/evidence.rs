@@ -3,9 +3,10 @@
 
 use serde::Deserialize;
 
-use super::{ForwardCompatibility, system};
+use super::{ForwardCompatibility, GpuCode, Scope, system};
 use crate::catalog::{self, Evidence, Family};
 use crate::formats::elf::{Elf, ElfError, X86_64};
+use crate::formats::fatbin;
 use crate::formats::names;
 use crate::symbols::{self, Exports, Symbol};
 use crate::version::{CudaVersion, Version};
@@ -24,6 +25,7 @@ pub(super) struct File {
     pub needed: Vec<String>,
     pub imports: Vec<Symbol>,
     pub exports: Exports,
+    pub code: GpuCode,
     pub glibc: Option<Version>,
     /// As they are written, `$ORIGIN` and all.
     pub rpath: Option<Vec<u8>>,
@@ -36,14 +38,9 @@ pub(super) struct File {
 }
 
 /// Reads a file that stands under `name`; none when it is of no known family.
-pub(super) fn read(
-    data: &[u8],
-    name: &str,
-    machine: u16,
-    with_symbols: bool,
-) -> Result<Option<File>, ElfError> {
+pub(super) fn read(data: &[u8], name: &str, scope: &Scope) -> Result<Option<File>, ElfError> {
     let elf = Elf::parse(data)?;
-    if elf.machine() != machine {
+    if elf.machine() != scope.machine {
         return Err(ElfError::Malformed("made for another kind of machine"));
     }
     // A name with a slash is a path, and none that a file in a view can have.
@@ -73,8 +70,9 @@ pub(super) fn read(
         family,
         stem,
         renamed,
-        imports: if with_symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
-        exports: if with_symbols { Exports::of(&elf) } else { Exports::default() },
+        imports: if scope.symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
+        exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
+        code: if scope.code { fatbin::code_of(&elf) } else { GpuCode::new() },
         glibc: elf.needed_versions(b"libc.so.6").into_iter().filter_map(system::glibc_version).max(),
         rpath: elf.rpath().map(<[u8]>::to_vec),
         has_runpath: elf.runpath().is_some(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::catalog::first_number;
+use crate::formats::fatbin::Architecture;
 use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::symbols::{Exports, Symbol};
@@ -38,6 +39,8 @@ pub struct Scope {
     pub views: Vec<PathBuf>,
     /// Whether exported symbols are wanted: the solver compares them, a list does not.
     pub symbols: bool,
+    /// Whether the architectures of GPU code are wanted: a list shows them, the solver does not ask yet.
+    pub code: bool,
 }
 
 /// A source of copies: it names directories, and what is in them is read alike for all.
@@ -146,6 +149,9 @@ pub struct Copy {
     pub problems: Vec<Problem>,
 }
 
+/// By section, the number of entries for each architecture.
+pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
+
 /// One file of a copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Member {
@@ -165,6 +171,8 @@ pub struct Member {
     pub imports: Vec<Symbol>,
     #[serde(skip)]
     pub exports: Exports,
+    /// How many entries of GPU code each section holds for each architecture; empty where nobody asked.
+    pub code: GpuCode,
     pub glibc: Option<Version>,
     /// The directories of its DT_RPATH, in order.
     #[serde(skip)]

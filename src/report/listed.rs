@@ -1,5 +1,7 @@
 //! The inventory as a table that is read at a glance.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Style;
 use super::style::columns;
 use super::words;
@@ -80,6 +82,11 @@ fn files(copy: &Copy, style: Style) -> Vec<Vec<String>> {
     }
     for member in &copy.files {
         say("file", show(&member.path));
+        let made_for: BTreeSet<_> = member.code.values().flat_map(BTreeMap::keys).collect();
+        if !made_for.is_empty() {
+            let names: Vec<String> = made_for.iter().map(ToString::to_string).collect();
+            say("code", names.join(" "));
+        }
     }
     rows
 }

@@ -260,6 +260,7 @@ mod tests {
             needed: Vec::new(),
             imports: Vec::new(),
             exports: Exports::default(),
+            code: BTreeMap::new(),
             glibc: None,
             rpath: Vec::new(),
             has_runpath: true,
