@@ -61,6 +61,8 @@ const GPU_LINES: [&[u8]; 2] = [b"Model:", b"Bus Location:"];
 /// Device nodes are touched by being used; that they are there is compared. Other files here are files.
 const DEVICES: &str = "/dev";
 const CONTENT_LIMIT: u64 = 4096;
+/// Thirty days, in seconds: after that a start is worked out again, which costs a moment.
+const KEPT_FOR: i64 = 30 * 24 * 3600;
 /// A file changed within this time of the start may change again without its time showing it.
 const GRACE: Duration = Duration::from_millis(20);
 
@@ -295,6 +297,7 @@ fn read_private(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
 
 fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    sweep(host, directory);
     let unique = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let temporary = directory.join(format!(".{}-{unique}", std::process::id()));
     let written = fs::OpenOptions::new()
@@ -309,9 +312,76 @@ fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     }
 }
 
+/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again.
+fn sweep(host: &Host, directory: &Path) {
+    let is_old = |stat: &Stat| {
+        let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR
+    };
+    for entry in host.list(directory).unwrap_or_default() {
+        let path = directory.join(&entry.name);
+        if host.lstat(&path).is_ok_and(|stat| stat.is_file() && is_old(&stat)) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_knows_every_variable_that_a_plan_depends_on() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/exe"), b"").unwrap();
+        let key = |variable: Option<(&str, &str)>| {
+            let env = variable.into_iter().collect();
+            let host = Host::at(root.path(), env, "/".into()).unwrap();
+            let command = Command { program: "true".into(), arguments: Vec::new() };
+            Key::of(&host, Path::new("/bin/true"), &command).unwrap().0
+        };
+        assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
+        let decide = [
+            "CUDARUN_VIEW",
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "CUDA_VISIBLE_DEVICES",
+            "HOME",
+            "LD_AUDIT",
+            "LD_LIBRARY_PATH",
+            "LD_PRELOAD",
+            "PATH",
+            "PYENV_DIR",
+            "PYENV_VERSION",
+            "PYTHONHOME",
+            "PYTHONNOUSERSITE",
+            "PYTHONPATH",
+            "PYTHONPLATLIBDIR",
+            "PYTHONSAFEPATH",
+            "PYTHONUSERBASE",
+            "XDG_CACHE_HOME",
+            "XDG_RUNTIME_DIR",
+        ];
+        for name in decide {
+            let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
+            assert!(one != other && one != key(None), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_old_is_taken_away_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let (old, new) = (home.path().join(".123-4"), home.path().join("abc"));
+        for file in [&old, &new] {
+            fs::write(file, b"").unwrap();
+        }
+        let long_ago = std::time::SystemTime::now() - Duration::from_hours(24 * 40);
+        fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        sweep(&Host::here(), home.path());
+        assert!(!old.exists() && new.exists());
+    }
 
     #[test]
     fn of_a_gpu_only_its_name_is_compared() {

@@ -28,6 +28,15 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
+    /// Whether `CUDA_VISIBLE_DEVICES` says that no GPU is to be seen: the driver reads GPUs up to the first
+    /// number that none has. Any other value that leaves none was meant to leave one.
+    pub fn hides_gpus(&self) -> bool {
+        let Some(visible) = self.get("CUDA_VISIBLE_DEVICES") else { return false };
+        let text = visible.as_bytes().trim_ascii();
+        let is_negative = matches!(text, [b'-', digit, ..] if digit.is_ascii_digit());
+        text.is_empty() || is_negative || text == b"NoDevFiles"
+    }
+
     /// This environment after the change.
     pub fn with(&self, diff: &Diff) -> Environment {
         let mut changed = self.clone();

@@ -26,6 +26,15 @@ pub enum Error {
         name: String,
         sites: Vec<PathBuf>,
     },
+    /// `list` was asked for a family that there is not.
+    NoSuchFamily {
+        name: String,
+        families: Vec<&'static str>,
+    },
+    /// `list --python` was given another program.
+    NotPython {
+        program: PathBuf,
+    },
     /// `--root` with a verb that would run something.
     NothingRunsUnderRoot {
         verb: &'static str,
@@ -71,6 +80,8 @@ impl Error {
             Error::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Error::NotExecutable { .. } | Error::Exec { .. } => 126,
             Error::NoSuchPackage { .. }
+            | Error::NoSuchFamily { .. }
+            | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }
             | Error::NoCache { .. }

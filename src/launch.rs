@@ -20,9 +20,10 @@ use crate::target::Command;
 /// Tells the program, and a cudarun below it, which view it was started with.
 pub const VIEW: &str = "CUDARUN_VIEW";
 
-/// What this process was started with and Rust's runtime changes before `main`: it ignores SIGPIPE, and opens
-/// `/dev/null` in the place of each standard stream that is closed.
+/// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
+/// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+static IGNORES_FILE_SIZE: AtomicBool = AtomicBool::new(false);
 static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// Everything that exec needs.
@@ -80,11 +81,15 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
 /// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
 /// standard library can be relied on.
 pub extern "C" fn record_inherited() {
-    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and changes none.
+    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets another, with no
+    // handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
         IGNORES_PIPE.store(is_known && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+        // A file that may not grow is an error like any other: we only keep what can be worked out again.
+        let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        IGNORES_FILE_SIZE.store(before == libc::SIG_IGN, Ordering::Relaxed);
     }
     let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
     // SAFETY: asks about three descriptors, which need not be open, and waits for none.
@@ -101,12 +106,21 @@ fn restore_inherited() {
         // SAFETY: sets a disposition, and no handler.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     }
+    if !IGNORES_FILE_SIZE.load(Ordering::Relaxed) {
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+    }
     for (descriptor, is_closed) in (0..).zip(&IS_CLOSED) {
         if is_closed.load(Ordering::Relaxed) {
             // SAFETY: a standard stream that the runtime has opened, and that nothing of ours owns.
             unsafe { libc::close(descriptor) };
         }
     }
+}
+
+/// Whether there is a standard output at all: what is opened in its place would take anything.
+pub fn has_output() -> bool {
+    !IS_CLOSED[1].load(Ordering::Relaxed)
 }
 
 /// The view first, then what is kept of what was there.

@@ -49,10 +49,10 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     }
     if let Some(exec) = plain_start(arguments).and_then(|command| commands::run::cached(&host, &command)) {
         let Err(error) = launch::exec(&exec);
-        return complain(&error, Form::Run, false);
+        return complain(&error, Form::Run, false, false);
     }
     match Cli::try_parse_from(arguments).and_then(Cli::settle) {
-        Ok(cli) => dispatch(host, &cli),
+        Ok(cli) => dispatch(host, &cli, first_word(arguments).is_some()),
         Err(error) => usage(&error, arguments),
     }
 }
@@ -65,7 +65,7 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
     (!is_verb).then(|| Command { program: program.clone(), arguments: arguments[2..].to_vec() })
 }
 
-fn dispatch(host: Host, cli: &Cli) -> u8 {
+fn dispatch(host: Host, cli: &Cli, has_plain_word: bool) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
         None if cli.words.is_empty() => return no_program(),
@@ -84,7 +84,7 @@ fn dispatch(host: Host, cli: &Cli) -> u8 {
     };
     match ended {
         Ok(exit) => exit.code(),
-        Err(error) => complain(&error, form, json),
+        Err(error) => complain(&error, form, json, has_plain_word && cli.verb.is_none()),
     }
 }
 
@@ -97,21 +97,20 @@ fn start_program(
     commands::run::run(host, common, start, &commands::command_of(words))
 }
 
-fn complain(error: &Error, form: Form, json: bool) -> u8 {
+fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
     if json {
         let _ = report::print(&report::json::error(error));
     }
     report::say(&format!("cudarun: {}\n", report::error(error)));
-    if let Error::NotFound { name } = error
-        && let Some(hint) = report::did_you_mean(name.as_os_str(), cli::VERBS)
-    {
+    if let Some(hint) = report::error_hint(error, cli::VERBS, is_bare) {
         report::say(&format!("\nhint: {hint}\n"));
     }
     error.code(form)
 }
 
-/// Which verb the command line means, if it means one, as far as that can be seen of one that does not parse.
-fn verb_of(arguments: &[OsString]) -> Option<&OsStr> {
+/// The first word that is neither an option nor the value of one, as far as that can be seen of a command line
+/// that does not parse; none after `--`.
+fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |word: &[u8]| {
         let takes = |option: &clap::Arg| {
@@ -128,20 +127,21 @@ fn verb_of(arguments: &[OsString]) -> Option<&OsStr> {
         }
         word = words.nth(usize::from(takes_value(word.as_bytes())))?;
     }
-    Some(word).filter(|word| cli::VERBS.iter().any(|verb| word == verb))
+    Some(word)
 }
 
 /// What clap has to say: an answer that was asked for, or an error.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    let form = match verb_of(arguments) {
-        Some(verb) if verb != "run" => Form::Answer,
-        _ => Form::Run,
-    };
+    let is_answer = |verb: &&str| **verb != *"run" && first_word(arguments).is_some_and(|word| word == *verb);
+    let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().to_string();
+    // What clap would suggest starts a program that is called like the option.
+    let text: String =
+        text.split_inclusive('\n').filter(|line| !line.contains("as a value, use '-- ")).collect();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match report::print(&text) {
+        return match commands::print(&text) {
             Ok(()) => 0,
-            Err(error) => complain(&Error::Output { error }, form, false),
+            Err(error) => complain(&error, form, false, false),
         };
     }
     if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::host::{Host, Kind};
 use crate::inventory::Copy;
 use crate::solve::Plan;
+use crate::text;
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
@@ -241,8 +242,16 @@ fn suits(host: &Host, directory: &Path) -> Result<(), String> {
         Ok(stat) if !stat.is_directory() => Err("not a directory".to_owned()),
         Ok(stat) if stat.uid != host.uid && !host.is_rerooted() => Err("belongs to somebody else".to_owned()),
         Ok(stat) if stat.mode & 0o022 != 0 => Err("others can write to it".to_owned()),
-        _ => Ok(()),
+        // Whoever can write above it can put another in its place.
+        _ => match directory.ancestors().skip(1).find(|above| is_open(host, above)) {
+            Some(above) => Err(format!("others can write to {}", text::show(above))),
+            None => Ok(()),
+        },
     }
+}
+
+fn is_open(host: &Host, directory: &Path) -> bool {
+    host.stat(directory).is_ok_and(|stat| stat.is_world_writable())
 }
 
 /// Whether the nearest directory that is there can be written to; of another machine, that it is one.
@@ -263,8 +272,22 @@ fn usable(host: &Host, directory: &Path) -> Result<(), String> {
     fs::remove_dir(&probe).map_err(|error| error.to_string())
 }
 
+/// Makes a directory, and those above it that are missing, for us alone, whatever the umask says.
 fn create_private(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+    let create = || fs::DirBuilder::new().mode(0o700).create(directory);
+    let created = match (create(), directory.parent()) {
+        (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
+            create_private(parent)?;
+            create()
+        }
+        (created, _) => created,
+    };
+    match created {
+        Ok(()) => fs::set_permissions(directory, fs::Permissions::from_mode(0o700)),
+        // Somebody was faster, or it is no directory: the next step will tell.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn unique(host: &Host) -> u128 {

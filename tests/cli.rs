@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::Parser;
 use cudarun::cli::{Cli, Verb, When};
 
-use crate::support::Run;
 use crate::support::machine::Machine;
+use crate::support::{CUDARUN, Run, Workshop};
 
 #[test]
 fn version_and_help_answer_on_standard_output() {
@@ -179,7 +179,7 @@ fn a_verb_hides_a_program_that_two_dashes_or_a_path_still_start() {
         let words = before.split(' ').chain(["list", "--json"]);
         Run::new(words).env("PATH", &path).stdout("program --json\n").check();
     }
-    Run::new(["-q", "list", "--json", "no-such-family"]).env("PATH", &path).status(1).any_stdout().check();
+    Run::new(["-q", "list", "--json", "nccl"]).env("PATH", &path).status(1).any_stdout().check();
     Run::new(["--", "list", "-v"]).env("PATH", &path).stdout("program -v\n").check();
     Run::new(["-q", "list2", "--", "-v"]).env("PATH", &path).stdout("-- -v\n").check();
     Run::new(["run", "list", "--json"]).env("PATH", &path).stdout("program --json\n").check();
@@ -214,9 +214,12 @@ fn the_verbs_are_those_of_the_command_line() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let script = format!("{} list --help | true; exit ${{PIPESTATUS[0]}}", crate::support::CUDARUN);
-    let status = std::process::Command::new("bash").arg("-c").arg(script).status().unwrap();
-    assert!(matches!(status.code(), Some(0 | 141)), "{status}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(CUDARUN);
+    let output = command.args(["list", "--help"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{output:?}");
 }
 
 /// Standard output is a terminal, and standard error is not.
@@ -243,4 +246,74 @@ fn colour_is_for_the_stream_that_is_a_terminal() {
     }
     assert!(run("explain").0.contains('\x1b'), "the control: that stream is a terminal");
     assert!(run("--color=always verify").1.contains('\x1b'), "the control: there is colour in it");
+}
+
+#[test]
+fn families_are_known_by_the_names_that_a_list_shows() {
+    let machine = Machine::load("h200-container");
+    let rows = |name: &str| Run::on(&machine, &["list", name]).any_stdout().check().lines().count();
+    assert_eq!(rows("cudnn"), 3);
+    assert_eq!(rows("cuDNN"), 3);
+    assert_eq!(rows("CUDA Runtime"), 3);
+    Run::on(&machine, &["list", "cudnm"])
+        .status(2)
+        .stderr("cudarun: `cudnm` is no family of NVIDIA's libraries\n\nhint: did you mean cudnn?\n")
+        .check();
+    Run::on(&machine, &["list", "--python", "/usr/bin/env"])
+        .status(2)
+        .stderr_contains(&["`/usr/bin/env` was not found"])
+        .check();
+    Run::new(["list", "--python", "/bin/sh"])
+        .status(2)
+        .stderr("cudarun: --python `/bin/sh` is not Python\n")
+        .check();
+}
+
+#[test]
+fn verbs_are_offered_only_where_one_could_stand() {
+    let hint = "\nhint: did you mean the verb `list`?\n";
+    let not_found = "cudarun: `lst` was not found\n";
+    Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
+    Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
+    Run::new(["--", "lst"]).status(127).stderr(not_found).check();
+    Run::new(["run", "lst"]).status(127).stderr(not_found).check();
+    Run::new(["ruby-that-is-not-here"]).status(127).stderr_contains(&["was not found\n"]).check();
+}
+
+/// 2: could not answer. A gate must not open where there was nothing to prove it on.
+#[test]
+fn what_could_not_be_proved_is_no_yes() {
+    let machine = std::path::Path::new("/dev/nvidiactl").exists();
+    if !machine {
+        let workshop = Workshop::new();
+        workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+        let flags = [format!("-L{}", workshop.path("lib").display()), "-l:libcudart.so.12".to_owned()];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let program =
+            workshop.compile("program", "int cudaFree(void); int main(void) { return cudaFree(); }", &flags);
+        let run = |words: &[&str]| {
+            let words = words.iter().map(std::ffi::OsString::from).chain([program.clone().into_os_string()]);
+            Run::new(words).env("LD_LIBRARY_PATH", workshop.path("lib"))
+        };
+        run(&["verify"]).status(2).stdout("not proved: no NVIDIA GPU can be reached from here\n").check();
+        run(&["--verify", "always"])
+            .stderr("cudarun: not proved: no NVIDIA GPU can be reached from here\n")
+            .check();
+        run(&[]).check();
+    }
+    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to try\n").check();
+}
+
+#[test]
+fn a_standard_output_that_is_closed_takes_nothing() {
+    let run = |words: &str| {
+        let script = format!("exec '{CUDARUN}' {words} >&-");
+        std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap()
+    };
+    for (words, status) in [("list --json", 2), ("--version", 125), ("/bin/true", 0)] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(status), "{words}");
+        let complains = String::from_utf8_lossy(&output.stderr).contains("standard output cannot be written");
+        assert_eq!(complains, status != 0, "{words}");
+    }
 }

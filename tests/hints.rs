@@ -39,7 +39,10 @@ fn a_release_that_is_known_to_be_bad_is_not_what_pip_is_told() {
         cudnn(&place, "9.10.0.56", SHIELDED),
         wheel("nvidia_cudnn_cu12", "9.10.0.56", files),
     ]);
-    assert_eq!(hint(&machine, "", TORCH), "pip install \"nvidia-cudnn-cu12>=9,<10,!=9.10.0.*\"");
+    assert_eq!(
+        hint(&machine, "", TORCH),
+        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12>=9,<10,!=9.10.0.*\""
+    );
 }
 
 #[test]
@@ -51,7 +54,10 @@ fn a_wheel_that_is_not_what_its_package_brought_is_installed_anew() {
         wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
     ]);
     let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "pip install --force-reinstall --no-deps \"nvidia-cudnn-cu12==9.1.0.70\"");
+    assert_eq!(
+        hint,
+        "/opt/venv/bin/python3 -m pip install --force-reinstall --no-deps \"nvidia-cudnn-cu12==9.1.0.70\""
+    );
 }
 
 #[test]
@@ -75,11 +81,15 @@ fn packages_are_named_where_there_is_a_manager_for_them_and_as_they_are_called()
             program("blas", &["libcublas.so.12", "libcufft.so.11", "libc.so.6"], ""),
         ])
     };
-    let debian = files(text("/var/lib/dpkg/status", ""));
+    let dpkg = text("/var/lib/dpkg/status", "");
+    let debian = files(dpkg.clone() + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", ""));
     assert_eq!(hint(&debian, "", &["nine"]), "apt install libcudnn9-cuda-12");
     assert_eq!(hint(&debian, "", &["blas"]), "apt install cuda-toolkit-12");
     let eight = "install cuDNN 8, and name its directory in LD_LIBRARY_PATH";
     assert_eq!(hint(&debian, "", &["eight"]), eight);
+    let without_the_repository = files(dpkg);
+    let nine = "install cuDNN 9, and name its directory in LD_LIBRARY_PATH";
+    assert_eq!(hint(&without_the_repository, "", &["nine"]), nine);
     let other = files(String::new());
     assert_eq!(
         hint(&other, "", &["blas"]),
@@ -117,7 +127,10 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
         wheel("nvidia_cusparse_cu12", "12.3.1.170", &["nvidia/cusparse/lib/libcusparse.so.12"]),
     ]);
     let conflict = refused(&machine, "", TORCH);
-    assert_eq!(conflict["hint"], "pip uninstall nvidia-cusparse-cu12", "{conflict:#}");
+    assert_eq!(
+        conflict["hint"], "/opt/venv/bin/python3 -m pip uninstall nvidia-cusparse-cu12",
+        "{conflict:#}"
+    );
     assert_eq!(conflict["unmet"][0]["loader_takes"][0]["rules"][0], "absolute-path");
 }
 
@@ -141,5 +154,5 @@ fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
         ),
     ]);
     let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
-    assert_eq!(hint, "pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
+    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
 }

@@ -119,8 +119,13 @@ fn signals_and_streams_are_inherited() {
         std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     };
     let mut seen = std::collections::BTreeSet::new();
-    for state in ["exec", "trap '' PIPE; exec", "trap '' HUP INT; exec", "exec env --block-signal=USR1,PIPE"]
-    {
+    for state in [
+        "exec",
+        "trap '' PIPE; exec",
+        "trap '' HUP INT; exec",
+        "trap '' XFSZ; exec",
+        "exec env --block-signal=USR1,PIPE",
+    ] {
         for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
             let direct = run(state, closed, &[]);
             for _cold_then_warm in 0..2 {
@@ -129,7 +134,7 @@ fn signals_and_streams_are_inherited() {
             seen.insert(direct);
         }
     }
-    assert_eq!(seen.len(), 20, "the control: every one of them shows");
+    assert_eq!(seen.len(), 25, "the control: every one of them shows");
 }
 
 #[test]
@@ -186,4 +191,18 @@ fn scripts_start_through_their_interpreters() {
     Run::new([&broken]).status(126).stderr_contains(&["cannot be run"]).check();
     let looping = make("d.sh", &format!("#!{}\n", workshop.path("d.sh").display()));
     Run::new([&looping]).status(126).stderr_contains(&["lead to one another"]).check();
+}
+
+/// Batch systems limit how large files may grow; what cannot be kept is worked out again.
+#[test]
+fn a_limit_on_files_is_no_reason_not_to_start() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let script = format!("ulimit -f 0; exec {words} /bin/sh -c 'exit 3'");
+        Command::new("bash").env("HOME", home.path()).args(["-c", &script]).status().unwrap().code()
+    };
+    assert_eq!(run(""), Some(3));
+    assert_eq!(run(CUDARUN), Some(3));
+    let starts = std::fs::read_dir(home.path().join(".cache/cudarun/starts")).unwrap();
+    assert_eq!(starts.count(), 0, "nothing half-written is left");
 }

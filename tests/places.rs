@@ -74,3 +74,38 @@ fn under_a_root_the_view_has_a_name_that_the_loader_can_take() {
     }
     assert!(!machine.real("/tmp").exists(), "nothing is written");
 }
+
+#[test]
+fn a_umask_decides_nothing_about_what_is_ours() {
+    let two = Two::new();
+    let cache = two.workshop.path("cache");
+    let run = |umask: &str| {
+        let script = format!("umask {umask}; exec '{}' '{}'", crate::support::CUDARUN, two.program.display());
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", &script]).env_clear().env("HOME", "/nowhere").env("XDG_CACHE_HOME", &cache);
+        command.env("LD_LIBRARY_PATH", &two.path).output().unwrap()
+    };
+    for umask in ["377", "000", "022"] {
+        let _ = fs::remove_dir_all(&cache);
+        let output = run(umask);
+        assert!(output.status.success(), "{umask}: {output:?}");
+        let mode = |below: &str| fs::metadata(cache.join(below)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("cudarun"), mode("cudarun/views")), (0o700, 0o700), "{umask}");
+    }
+}
+
+/// Whoever can write above a view can put another in its place.
+#[test]
+fn a_place_below_what_everybody_can_write_to_is_passed_over() {
+    let two = Two::new();
+    let session = two.workshop.path("session");
+    fs::create_dir(&session).unwrap();
+    for (name, mode) in [("closed", 0o755), ("sticky", 0o1777), ("open", 0o777)] {
+        let parent = two.workshop.path(name);
+        fs::create_dir(&parent).unwrap();
+        fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
+        two.run().env("XDG_CACHE_HOME", parent.join("cache")).env("XDG_RUNTIME_DIR", &session).check();
+        assert_eq!(parent.join("cache/cudarun/views").exists(), name != "open", "{name}");
+        assert_eq!(session.join("cudarun/views").exists(), name == "open", "{name}");
+    }
+}

@@ -106,17 +106,46 @@ fn extension(package: &str, rpath: &str) -> String {
     text(&format!("{SITE}/{package}/__init__.py"), "") + &elf(&format!("{SITE}/{package}/_ext.so"), &fields)
 }
 
+/// What only may be used is pinned where it fits with what is used, and refuses nobody where it does not.
 #[test]
-fn packages_that_are_guessed_and_contradict_each_other_are_to_be_named() {
-    let machine = python(&[
+fn packages_that_are_guessed_do_not_stand_in_the_way() {
+    let files = [
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
-        extension("aaa", "/opt/old"),
-        extension("zzz", "/opt/new"),
-    ]);
-    let conflict = refused(&machine, "", &["python3", "-c", "__import__(name)"]);
-    let hint = conflict["hint"].as_str().unwrap();
-    assert_eq!(hint, "say which of aaa and zzz this program uses: cudarun --uses aaa …");
+        extension("first", "/opt/old"),
+        extension("second", "/opt/new"),
+    ];
+    let explain = |code: &str, status: i32| {
+        let machine = python(&files);
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    let known = explain("import first; __import__(name)", 0);
+    assert_eq!(known["families"][0]["picked"]["directory"], "/opt/old", "{known:#}");
+    assert_eq!(known["unpinned"][0]["family"], "cudnn");
+    let guessed = explain("__import__(name)", 0);
+    assert_eq!(guessed["decision"], "nothing", "{guessed:#}");
+    assert_eq!(guessed["unpinned"][0]["family"], "cudnn");
+    assert_eq!(explain("import first, second", 1)["decision"], "conflict", "the control");
+}
+
+/// On purpose, no GPU is to be used: what is only for GPUs is no reason not to start.
+#[test]
+fn hidden_gpus_need_nothing_that_is_not_linked() {
+    let files = [
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        extension("first", "/opt/old"),
+        extension("second", "/opt/new"),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+    ];
+    let machine = python(&files);
+    let run = |visible: &str| {
+        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", "import first, second"]);
+        run.env("CUDA_VISIBLE_DEVICES", visible)
+    };
+    for hidden in ["", "-1", "NoDevFiles"] {
+        assert_eq!(run(hidden).json()["decision"], "nothing");
+    }
+    assert_eq!(run("0").status(1).json()["decision"], "conflict");
 }
 
 #[test]

@@ -149,6 +149,25 @@ fn a_line_for_env_is_read_where_its_words_are_plain() {
 }
 
 #[test]
+fn scripts_that_pip_writes_for_a_shell_are_those_of_python() {
+    let packages_path = [("PYTHONPATH", "/srv/packages")];
+    for script in ["/home/user/bin/long", "relative"] {
+        let target = explain(&[script], &packages_path);
+        assert_eq!(packages(&target), pairs(&[("gpulib", "imported")]), "{script}: {target:#}");
+    }
+    let other = explain(&["/home/user/bin/other"], &packages_path);
+    assert_eq!(other["notes"][0]["note"], "script-not-read");
+}
+
+#[test]
+fn a_framework_that_stands_nowhere_is_spoken_of() {
+    let target = code("import sys; sys.path.insert(0, '/somewhere')\nimport torch");
+    assert_eq!(target["notes"][0]["note"], "not-where-it-is-sought");
+    assert_eq!(target["notes"][0]["by"], "-c:2");
+    assert_eq!(code("try: import torch\nexcept ImportError: pass")["notes"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn a_shim_leads_to_the_newest_version_that_it_may_mean() {
     let python = "/home/user/.pyenv/shims/python";
     let last = |target: &Value| target["steps"].as_array().unwrap().last().unwrap()["to"].clone();
@@ -174,7 +193,7 @@ fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
         |path: &std::path::Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
     for directory in [workshop.directory.path().to_owned(), workshop.path("home"), workshop.path("bin")] {
         std::fs::create_dir_all(&directory).unwrap();
-        set(&directory, 0o777).unwrap();
+        std::os::unix::fs::chown(&directory, Some(65534), Some(65534)).unwrap();
     }
     let cudarun = workshop.path("bin/cudarun");
     std::fs::copy(crate::support::CUDARUN, &cudarun).unwrap();

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use super::{Exit, machine, own_views, print, style};
+use crate::catalog::catalog;
 use crate::cli::{Common, List};
 use crate::error::Error;
 use crate::formats::elf;
@@ -15,8 +16,12 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let host = machine(host, common)?;
     let mut scope = Scope { machine: elf::X86_64, views: own_views(&host), ..Scope::default() };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
+    let families = families(&options.families)?;
     match target::read(&host, &Command { program: python, arguments: Vec::new() }, &[]) {
         Ok(target) => {
+            if options.python.is_some() && target.pip.is_none() {
+                return Err(Error::NotPython { program: target.program });
+            }
             scope.machine = target.machine;
             scope.site_packages = target.site_packages;
         }
@@ -28,11 +33,23 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let inventory = inventory::scan(&host, &scope);
     let style = style(&host, common.color, host.stdout_is_terminal());
     print(&if options.json {
-        report::json::inventory(&inventory, &options.families)
+        report::json::inventory(&inventory, &families)
     } else {
-        report::listed(&inventory, &options.families, common.verbose, style)
+        report::listed(&inventory, &families, common.verbose, style)
     })?;
-    let is_wanted = |family: &String| options.families.is_empty() || options.families.contains(family);
+    let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.copies.iter().any(|copy| is_wanted(&copy.family));
     Ok(if found { Exit::Yes } else { Exit::No })
+}
+
+/// The families that are meant, by their own names or by those that a list shows, in any case.
+fn families(words: &[String]) -> Result<Vec<String>, Error> {
+    let known = || catalog().families.iter().map(|family| family.name.as_str());
+    let meant = |word: &String| {
+        let is_it =
+            |name: &&str| [*name, report::family(name)].iter().any(|known| known.eq_ignore_ascii_case(word));
+        let unknown = || Error::NoSuchFamily { name: word.clone(), families: known().collect() };
+        known().find(is_it).map(str::to_owned).ok_or_else(unknown)
+    };
+    words.iter().map(meant).collect()
 }

@@ -29,6 +29,8 @@ pub enum Exit {
     Yes,
     /// The answer is no.
     No,
+    /// There was nothing to find the answer by.
+    Unknown,
     /// The program was not started, and why has been said.
     Refused,
 }
@@ -38,6 +40,7 @@ impl Exit {
         match self {
             Exit::Yes => 0,
             Exit::No => 1,
+            Exit::Unknown => 2,
             Exit::Refused => 125,
         }
     }
@@ -125,6 +128,10 @@ fn style(host: &Host, color: ColorChoice, is_terminal: bool) -> Style {
     Style::new(color, is_terminal, host.env.get("NO_COLOR"), host.env.get("TERM"))
 }
 
-fn print(text: &str) -> Result<(), Error> {
+/// Text for standard output, where there is one.
+pub fn print(text: &str) -> Result<(), Error> {
+    if !launch::has_output() {
+        return Err(Error::Output { error: std::io::Error::from(nix::errno::Errno::EBADF) });
+    }
     report::print(text).map_err(|error| Error::Output { error })
 }

@@ -38,5 +38,9 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
     } else {
         print(&report::verdict(&verdict, style))?;
     }
-    Ok(if matches!(verdict, Verdict::Failed { .. }) { Exit::No } else { Exit::Yes })
+    Ok(match verdict {
+        Verdict::Passed { .. } | Verdict::Skipped { why: Skip::NothingToTry } => Exit::Yes,
+        Verdict::Failed { .. } => Exit::No,
+        Verdict::Skipped { .. } => Exit::Unknown,
+    })
 }

@@ -51,7 +51,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
                 report::say(&report::verdict(&verdict, style));
                 return Ok(Exit::Refused);
             }
-            if common.verbose > 0 {
+            let was_asked_for = verify == When::Always && !common.quiet;
+            if common.verbose > 0 || was_asked_for && matches!(verdict, Verdict::Skipped { .. }) {
                 report::say(&report::proof_line(&verdict));
             }
             (exec, view)

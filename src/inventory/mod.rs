@@ -95,9 +95,12 @@ pub struct Inventory {
     pub devices: Vec<PathBuf>,
     /// The newest `GLIBC_` symbol version that this machine's C library has.
     pub glibc: Option<Version>,
-    /// Whether Debian's package manager keeps this machine.
+    /// Whether the package manager knows NVIDIA's repository.
     #[serde(skip)]
-    pub has_dpkg: bool,
+    pub has_cuda_apt: bool,
+    /// Whether the environment hides every GPU from the program, on purpose.
+    #[serde(skip)]
+    pub gpus_hidden: bool,
     pub copies: Vec<Copy>,
     pub search: SearchPath,
     pub warnings: Vec<Warning>,
@@ -314,7 +317,8 @@ pub fn scan(host: &Host, scope: &Scope) -> Inventory {
         gpus,
         devices,
         glibc: system::glibc(host, scope.machine),
-        has_dpkg: system::has_dpkg(host),
+        has_cuda_apt: system::has_cuda_apt(host),
+        gpus_hidden: host.env.hides_gpus(),
         copies: found.copies,
         search,
         warnings: notes.warnings,

@@ -34,6 +34,16 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
         .collect()
 }
 
+/// Whether one of the sources of Debian's package manager is NVIDIA's.
+pub(super) fn has_cuda_apt(host: &Host) -> bool {
+    let sources = Path::new("/etc/apt/sources.list.d");
+    let is_nvidias = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        name.contains("nvidia") || name.contains("cuda")
+    };
+    has_dpkg(host) && host.list(sources).unwrap_or_default().iter().any(|entry| is_nvidias(&entry.name))
+}
+
 /// Whether Debian's package manager keeps this machine.
 pub(super) fn has_dpkg(host: &Host) -> bool {
     host.is_file(Path::new("/var/lib/dpkg/status"))

@@ -6,7 +6,7 @@ use super::words;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
-use crate::target::{How, Note, Package, Standing, Target};
+use crate::target::{How, Package, Standing, Target};
 use crate::text::show;
 
 /// The whole story.
@@ -252,17 +252,4 @@ fn left_alone(unpinned: &[Unpinned]) -> String {
 
 fn missing(absent: &[Absent]) -> String {
     absent.iter().map(|absent| format!("  {}\n", words::absent(absent))).collect()
-}
-
-/// Notes that must be said although nobody asked: the program starts, and cudarun can do nothing for it.
-impl Note {
-    pub fn must_be_said(&self) -> bool {
-        matches!(
-            self,
-            Note::SecureExecution { .. }
-                | Note::ForeignLoader { .. }
-                | Note::ShimNotResolved
-                | Note::NotReadable
-        )
-    }
 }

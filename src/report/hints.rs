@@ -2,18 +2,19 @@
 
 use std::ffi::OsStr;
 
-use super::words::{family, list, quoted, shown};
+use super::words::{family, list, quoted};
 use crate::solve::{Hint, Wanted};
+use crate::target::Pip;
 use crate::text::show;
 
 pub fn hint(hint: &Hint) -> String {
     match hint {
-        Hint::Pip { requirements, reinstall } => {
+        Hint::Pip { pip, requirements, reinstall } => {
             let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
             let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
-            format!("pip install {options}{}", quoted.join(" "))
+            format!("{} install {options}{}", call(pip), quoted.join(" "))
         }
-        Hint::PipUninstall { packages } => format!("pip uninstall {}", arguments(packages)),
+        Hint::PipUninstall { pip, packages } => format!("{} uninstall {}", call(pip), arguments(packages)),
         Hint::Apt { packages } => format!("apt install {}", arguments(packages)),
         Hint::Install { libraries } => {
             let libraries: Vec<String> = libraries.iter().map(wanted).collect();
@@ -27,16 +28,21 @@ pub fn hint(hint: &Hint) -> String {
                 _ => format!("make {} hold one and the same copy: no library path can help", list(&places)),
             }
         }
-        Hint::MakePrivate { path } => format!("chmod o-w {}", argument(path.as_os_str())),
+        Hint::MakePrivate { paths } => {
+            let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
+            format!("chmod o-w {}", paths.join(" "))
+        }
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
         Hint::InstallDriver => {
             "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
         }
-        Hint::NamePackages { packages } => {
-            let name = packages.first().and_then(|package| package.split(' ').next()).unwrap_or("PACKAGE");
-            format!("say which of {} this program uses: cudarun --uses {} …", shown(packages), argument(OsStr::new(name)))
-        }
     }
+}
+
+/// Whatever `pip` is on the PATH belongs to some Python, perhaps to another one.
+fn call(pip: &Pip) -> String {
+    let python = argument(pip.python.as_os_str());
+    if pip.is_own { format!("{python} -m pip") } else { format!("pip --python {python}") }
 }
 
 /// `cuDNN 8 for CUDA 12`

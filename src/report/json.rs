@@ -73,7 +73,7 @@ pub fn refusal(conflict: &Conflict) -> String {
 
 /// An error, with the exit code that goes with it.
 pub fn error(error: &Error) -> String {
-    finish(json!({ "error": { "code": error.code(Form::Answer), "message": words::error(error) } }))
+    finish(json!({ "error": { "code": error.code(Form::Answer), "message": super::error(error) } }))
 }
 
 /// The same for a command line that is not understood; what is wrong stands before the first blank line.

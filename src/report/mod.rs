@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 mod conflict;
+mod errors;
 mod explained;
 mod hints;
 pub mod json;
@@ -12,12 +13,13 @@ mod verdict;
 mod words;
 
 pub use conflict::conflict;
+pub use errors::{error, error_hint};
 pub use explained::{explained, summary};
 pub use hints::hint;
 pub use listed::listed;
 pub use style::Style;
 pub use verdict::{proof_line, verdict};
-pub use words::{did_you_mean, error, note, shell_change, warnings};
+pub use words::{family, note, shell_change, warnings};
 
 /// Text for standard output. A reader that has gone away wants no more, and that is no error.
 pub fn print(text: &str) -> io::Result<()> {

@@ -2,7 +2,6 @@
 
 use super::Style;
 use crate::environment::Change;
-use crate::error::Error;
 use crate::inventory::{Problem, Warning};
 use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
 use crate::target::{Asker, Note, Requirement, Target, Want};
@@ -12,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The name that NVIDIA gives a family.
-pub(super) fn family(name: &str) -> &str {
+pub fn family(name: &str) -> &str {
     match name {
         "cudnn" => "cuDNN",
         "cudart" => "CUDA runtime",
@@ -243,9 +242,17 @@ pub fn note(note: &Note, target: &Target) -> String {
     let program = show(target.program.file_name().unwrap_or_default());
     match note {
         Note::Static => format!("`{program}` is static: it has no loader, and nothing can be pinned"),
-        Note::SecureExecution { why } => format!(
-            "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set; put cudarun inside: `{program} cudarun …`"
-        ),
+        Note::SecureExecution { why } => {
+            let starts_others = ["sudo", "doas", "su", "pkexec"].contains(&program.as_str());
+            let inside = if starts_others {
+                format!("; put cudarun inside: `{program} cudarun …`")
+            } else {
+                String::new()
+            };
+            format!(
+                "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set{inside}"
+            )
+        }
         Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
         Note::ForeignLoader { loader } => {
             format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
@@ -262,44 +269,14 @@ pub fn note(note: &Note, target: &Target) -> String {
                 "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"
             )
         }
+        Note::NotWhereItIsSought { module, by } => format!(
+            "{} imports `{}`, which stands in no directory that Python is known to search: nothing is picked for it",
+            escape(by.as_bytes()),
+            escape(module.as_bytes())
+        ),
+        Note::Malformed { why } => format!("`{program}` cannot be read as a program: {}", show(why)),
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
-}
-
-pub fn error(error: &Error) -> String {
-    match error {
-        Error::NotFound { name } => format!("`{}` was not found", show(name)),
-        Error::NotExecutable { path, why } => {
-            format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes()))
-        }
-        Error::Exec { path, error } => format!("`{}` cannot be run: {error}", show(path)),
-        Error::NoSuchPackage { name, sites } if sites.is_empty() => {
-            format!("--uses {}: this program has no Python packages", escape(name.as_bytes()))
-        }
-        Error::NoSuchPackage { name, sites } => {
-            let sites: Vec<String> = sites.iter().map(show).collect();
-            format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
-        }
-        Error::NothingRunsUnderRoot { verb } => {
-            format!("`{verb}` starts a program, and nothing is started under --root")
-        }
-        Error::RootUnusable { root, error } => format!("--root `{}` cannot be used: {error}", show(root)),
-        Error::NoCache { tried } => {
-            let tried: Vec<String> =
-                tried.iter().map(|(path, why)| format!("\n  {}  {why}", show(path))).collect();
-            format!("there is no place for the view that only you can write to{}", tried.concat())
-        }
-        Error::View { path, error } => format!("the view `{}` cannot be written: {error}", show(path)),
-        Error::Verifier { error } => format!("the proof cannot be started: {error}"),
-        Error::Output { error } => format!("standard output cannot be written: {error}"),
-    }
-}
-
-/// For a program that is not there and looks like a verb.
-pub fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
-    let typed = typed.to_str()?;
-    let near = verbs.iter().find(|verb| (1..=2).contains(&distance(typed, verb)) && typed.len() > 2)?;
-    Some(format!("did you mean the verb `{near}`?"))
 }
 
 /// What was passed over while looking.
@@ -344,35 +321,9 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// Insertions, deletions and replacements that turn one word into another.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn near_verbs_are_offered() {
-        assert_eq!(
-            did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(),
-            "did you mean the verb `explain`?"
-        );
-        assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
-        assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
-    }
 
     #[test]
     fn shell_code_survives_any_value() {

@@ -43,7 +43,6 @@ const RULES: &[Rule] = &[
     known_bad,
     symbols_of_target,
     glibc,
-    writable,
 ];
 
 /// Whether a copy can fill a slot, as far as it alone decides. It must have every file that is forced: where
@@ -60,7 +59,10 @@ pub(super) fn judge(
     if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
         return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
-    hijacked(slot, copy, !forced.is_empty(), inventory).map_or(Ok(()), Err)
+    // What a program came with, or takes whatever we do, is as safe as the program itself.
+    let is_its_own = matches!(copy.origin, Origin::Wheel | Origin::Bundled) || !forced.is_empty();
+    let open = if is_its_own { None } else { writable(copy) };
+    open.or_else(|| hijacked(slot, copy, !forced.is_empty(), inventory)).map_or(Ok(()), Err)
 }
 
 /// The files that requesters' own search paths lead to, each once, in the order of requirements.
@@ -271,7 +273,7 @@ fn glibc(_: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason> {
     Some(Reason::NeedsGlibc { needed, has })
 }
 
-fn writable(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn writable(copy: &Copy) -> Option<Reason> {
     copy.problems.iter().find_map(|problem| match problem {
         Problem::WorldWritable { path } => Some(Reason::Writable { path: path.clone() }),
         _ => None,

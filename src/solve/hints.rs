@@ -7,15 +7,14 @@ use super::{ForcedCopy, Hint, Reason, Rejection, Unmet, Wanted};
 use crate::catalog::{Family, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
-use crate::target::{Before, Requirement, Standing, Target, Want};
+use crate::target::{Before, Requirement, Target, Want};
 use crate::version::Version;
 
 pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
     newer_driver(unmet)
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
-        .or_else(|| less_open(unmet))
-        .or_else(|| one_of_them(unmet))
-        .or_else(|| without_leftovers(unmet, inventory))
+        .or_else(|| less_open(unmet, inventory))
+        .or_else(|| without_leftovers(unmet, inventory, target))
         .or_else(|| wheels(unmet, inventory, target))
         .or_else(|| other_files(unmet))
         .or_else(|| debian_packages(unmet, inventory))
@@ -32,45 +31,30 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     Some(Hint::UpdateDriver { floor: floors?.into_iter().max()? })
 }
 
-/// Where all would fit if strangers could not write to it.
-fn less_open(unmet: &[Unmet]) -> Option<Hint> {
-    let path = |reason: &Reason| match reason {
-        Reason::Writable { path } => Some(path.clone()),
-        _ => None,
-    };
-    let paths: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(path)).collect();
-    Some(Hint::MakePrivate { path: paths?.into_iter().next()? })
-}
-
-/// Where packages that are only guessed to be used want what excludes each other.
-fn one_of_them(unmet: &[Unmet]) -> Option<Hint> {
-    let askers = unmet.iter().filter(|missing| is_contradiction(missing)).flat_map(|m| &m.requirements);
-    let mut packages: Vec<(Standing, &str)> =
-        askers.filter(|r| !is_copy(&r.by.name)).map(|r| (r.by.standing, r.by.name.as_str())).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let is_guessed = packages.iter().any(|(standing, _)| *standing != Standing::Imported);
-    let packages: Vec<String> = packages.into_iter().map(|(_, name)| name.to_owned()).collect();
-    (is_guessed && packages.len() > 1).then_some(Hint::NamePackages { packages })
-}
-
-fn is_contradiction(missing: &Unmet) -> bool {
-    let cudas: BTreeSet<u32> = missing.requirements.iter().filter_map(|r| r.by.cuda).collect();
-    let majors: BTreeSet<u32> = missing.requirements.iter().filter_map(bound).map(|v| v.major()).collect();
-    missing.forced.len() > 1 || cudas.len() > 1 || majors.len() > 1
-}
-
-/// `cublas 12.4.5` is a copy that asks, and no package.
-fn is_copy(name: &str) -> bool {
-    name.split(' ').next().is_some_and(|first| catalog().family(first).is_some())
+/// Where all would fit if strangers could not write to it: all that is to be closed, at once.
+fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
+    let mut paths = BTreeSet::new();
+    for missing in unmet {
+        let is_open = |candidate: &&Rejection| matches!(deepest(&candidate.reason), Reason::Writable { .. });
+        let candidate = missing.candidates.iter().find(is_open)?;
+        let directory = &candidate.copy.directory;
+        let copy = installed(inventory, &missing.family, |copy| copy.directory == *directory)?;
+        let open = copy.problems.iter().filter_map(|problem| match problem {
+            Problem::WorldWritable { path } => Some(path.clone()),
+            _ => None,
+        });
+        paths.extend(open);
+    }
+    (!paths.is_empty()).then(|| Hint::MakePrivate { paths: paths.into_iter().collect() })
 }
 
 /// Where a package opens, by its path, a wheel that was left behind although the right one is there.
-fn without_leftovers(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
+fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
+    let pip = target.pip.clone()?;
     let packages: Option<BTreeSet<String>> =
         unmet.iter().map(|missing| leftover(missing, inventory)).collect();
     let packages: Vec<String> = packages?.into_iter().collect();
-    (!packages.is_empty()).then_some(Hint::PipUninstall { packages })
+    (!packages.is_empty()).then_some(Hint::PipUninstall { pip, packages })
 }
 
 /// Wheels of CUDA 13 stand in a directory of their own, and do not replace those of CUDA 12.
@@ -92,20 +76,19 @@ fn wheels(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hin
             .iter()
             .all(|forced| target.site_packages.iter().any(|site| forced.copy.directory.starts_with(site)))
     };
-    if target.site_packages.is_empty() || !unmet.iter().all(in_site) {
-        return None;
-    }
+    let pip = target.pip.clone().filter(|_| !target.site_packages.is_empty() && unmet.iter().all(in_site))?;
     let requirement = |missing: &Unmet| {
         let family = catalog().family(&missing.family)?;
         Some(format!("{}{}", family.wheel(cuda_major(missing).unwrap_or(12))?, versions(missing, family)))
     };
     let requirements: Vec<String> = unmet.iter().filter_map(requirement).collect();
     let reinstall = unmet.iter().any(|missing| has_broken_wheel(missing, inventory));
-    (!requirements.is_empty()).then_some(Hint::Pip { requirements, reinstall })
+    (!requirements.is_empty()).then_some(Hint::Pip { pip, requirements, reinstall })
 }
 
+/// Where the package manager knows NVIDIA's own repository: no other has these packages.
 fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
-    if !inventory.has_dpkg {
+    if !inventory.has_cuda_apt {
         return None;
     }
     let package = |missing: &Unmet| {

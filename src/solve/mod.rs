@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::target::{Asker, Before, Requirement, Target, Want};
+use crate::target::{Asker, Before, Pip, Requirement, Target, Want};
 use crate::text;
 use crate::version::{DriverVersion, Version};
 
@@ -279,11 +279,13 @@ pub struct ForcedCopy {
 pub enum Hint {
     /// Requirements in pip's own grammar; what is there already and broken must be told to go.
     Pip {
+        pip: Pip,
         requirements: Vec<String>,
         reinstall: bool,
     },
     /// Wheels that were left behind and stand in the way.
     PipUninstall {
+        pip: Pip,
         packages: Vec<String>,
     },
     /// Packages of Debian's package manager.
@@ -301,17 +303,13 @@ pub enum Hint {
     },
     /// A file or directory that everybody can write to.
     MakePrivate {
-        #[serde(serialize_with = "text::path")]
-        path: PathBuf,
+        #[serde(serialize_with = "text::paths")]
+        paths: Vec<PathBuf>,
     },
     UpdateDriver {
         floor: DriverVersion,
     },
     InstallDriver,
-    /// The packages that count contradict each other.
-    NamePackages {
-        packages: Vec<String>,
-    },
 }
 
 /// A library that would fit.

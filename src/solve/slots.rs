@@ -55,6 +55,12 @@ pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<
     let (mut asked, mut unfit) = (Asked::default(), Vec::new());
     for mut slot in group(inventory, target) {
         slot.fill(inventory);
+        if slot.candidates.is_empty()
+            && let Some((known, guessed)) = slot.without_guesses(inventory)
+        {
+            asked.unpinned.extend((!known.candidates.is_empty()).then_some(guessed));
+            slot = known;
+        }
         let something_is_here = slot.rejected.iter().any(Rejection::is_of_concern);
         if !slot.candidates.is_empty() {
             asked.slots.push(slot);
@@ -64,16 +70,18 @@ pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<
             asked.absent.extend(slot.absent());
         }
     }
-    // Of a family that is only tried, another SONAME will do; a guess refuses nobody.
+    // Of a family that is only tried, another SONAME will do; a guess refuses nobody, and neither does a
+    // library for GPUs that are hidden on purpose.
     let is_guess = |slot: &Slot<'_>| slot.requirements.iter().all(|r| r.by.standing != Standing::Imported);
     let has_another = |slot: &Slot<'_>| asked.slots.iter().any(|other| other.family.name == slot.family.name);
-    let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit
-        .into_iter()
-        .partition(|slot| slot.strictness <= Strictness::Try && (is_guess(slot) || has_another(slot)));
+    let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
+        let may_be_left = is_guess(slot) || has_another(slot) || inventory.gpus_hidden;
+        slot.strictness <= Strictness::Try && may_be_left
+    });
     if !unmet.is_empty() {
         return Err(unmet.iter().map(|slot| slot.unmet(slot.rejected.clone())).collect());
     }
-    asked.unpinned = unpinned;
+    asked.unpinned.extend(unpinned);
     Ok(asked)
 }
 
@@ -160,18 +168,14 @@ impl<'a> Slot<'a> {
         inventory: &Inventory,
     ) -> Slot<'a> {
         let strictness = requirements.iter().filter(|r| is_wish(r)).map(|r| strictness(r, inventory)).max();
-        let mut askers: Vec<String> =
-            requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
-        askers.sort();
-        askers.dedup();
         Slot {
             family: &catalog().families[position],
             soname,
             is_implied: requirements.is_empty(),
             because: Blame::new(),
-            requirements,
             strictness: strictness.unwrap_or(Strictness::Should),
-            askers,
+            askers: askers(&requirements),
+            requirements,
             candidates: Vec::new(),
             rejected: Vec::new(),
         }
@@ -217,6 +221,26 @@ impl<'a> Slot<'a> {
             is_implied: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
+        })
+    }
+
+    /// Where some ask for it and others only perhaps: what the former alone would get, and the rest.
+    fn without_guesses(&self, inventory: &'a Inventory) -> Option<(Slot<'a>, Slot<'a>)> {
+        let is_known = |requirement: &Requirement| requirement.by.standing == Standing::Imported;
+        let (known, guessed): (Vec<Requirement>, Vec<Requirement>) =
+            self.requirements.iter().cloned().partition(is_known);
+        let is_mixed = !guessed.is_empty() && known.iter().any(is_wish);
+        let of = |requirements: Vec<Requirement>, rejected: &[Rejection]| {
+            let wished = requirements.iter().filter(|requirement| is_wish(requirement));
+            let strictness = wished.map(|requirement| strictness(requirement, inventory)).max();
+            let askers = askers(&requirements);
+            let (strictness, rejected) = (strictness.unwrap_or(Strictness::Try), rejected.to_vec());
+            Slot { requirements, strictness, askers, rejected, ..self.clone() }
+        };
+        is_mixed.then(|| {
+            let mut known = of(known, &[]);
+            known.fill(inventory);
+            (known, of(guessed, &self.rejected))
         })
     }
 
@@ -282,10 +306,20 @@ impl<'a> Slot<'a> {
     }
 }
 
+/// Those who ask, each once.
+fn askers(requirements: &[Requirement]) -> Vec<String> {
+    let mut askers: Vec<String> =
+        requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
+    askers.sort();
+    askers.dedup();
+    askers
+}
+
 /// A framework that silently uses the CPU is a fault where there is a GPU to use.
 fn strictness(requirement: &Requirement, inventory: &Inventory) -> Strictness {
     match requirement.need {
         Need::Linked => Strictness::Must,
+        _ if inventory.gpus_hidden => Strictness::Try,
         Need::Essential if inventory.has_gpu() => Strictness::Must,
         Need::Essential | Need::Used => Strictness::Should,
         Need::Named => Strictness::Try,

@@ -43,6 +43,10 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
             target.notes.push(Note::ForeignMachine);
             return Ok(None);
         }
+        Err(ElfError::Malformed(why)) => {
+            target.notes.push(Note::Malformed { why: why.to_owned() });
+            return Ok(None);
+        }
         // A script without a `#!` line is for the shell that finds it; the kernel will say so.
         Err(_) => {
             target.notes.push(Note::ScriptNotRead { interpreter: PathBuf::from("/bin/sh") });

@@ -9,8 +9,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::arguments::Run;
 use super::installed::Installed;
-use super::python::{EntryKind, Python, Run};
+use super::python::{EntryKind, Python};
 use super::{How, Note, Target};
 use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
@@ -183,7 +184,13 @@ impl Reader<'_> {
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
             None if catalog().python.is_builtin(top) || import.is_tried => {}
             // Something else puts it there: a changed `sys.path`, an import hook.
-            None => self.found.is_open = true,
+            None => {
+                self.found.is_open = true;
+                if catalog().frameworks.iter().any(|framework| framework.is_module(top)) {
+                    let (module, by) = ((*top).to_owned(), place.describe());
+                    self.target.notes.push(Note::NotWhereItIsSought { module, by });
+                }
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use crate::symbols::Symbol;
 use crate::text;
 use crate::version::{CudaVersion, Version};
 
+mod arguments;
 mod candidate;
 mod executable;
 mod framework;
@@ -49,6 +50,9 @@ pub struct Target {
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
+    /// How packages of its Python are installed, where it is a Python program.
+    #[serde(skip)]
+    pub pip: Option<Pip>,
     /// Every directory that the target's own files name to be searched: DT_RPATH and DT_RUNPATH.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
@@ -58,6 +62,15 @@ pub struct Target {
     /// Of these it matters whether they are there and which they are, not what they hold.
     #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
+}
+
+/// How to call pip for one Python and no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pip {
+    #[serde(serialize_with = "text::path")]
+    pub python: PathBuf,
+    /// It has a pip of its own; otherwise another one must be told where to go.
+    pub is_own: bool,
 }
 
 /// One step from a name to what runs.
@@ -224,10 +237,28 @@ pub enum Note {
     },
     /// A shim of pyenv for a version that is not there.
     ShimNotResolved,
+    /// A framework that is imported and stands in no directory that is known to be searched.
+    NotWhereItIsSought { module: String, by: String },
+    /// It begins like a program and is none that can be read: cut short, perhaps.
+    Malformed { why: String },
     /// A program that can be run but not read.
     NotReadable,
     /// Python whose site-packages were not found.
     NoSitePackages,
+}
+
+impl Note {
+    /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
+    pub fn must_be_said(&self) -> bool {
+        matches!(
+            self,
+            Note::SecureExecution { .. }
+                | Note::ForeignLoader { .. }
+                | Note::NotWhereItIsSought { .. }
+                | Note::ShimNotResolved
+                | Note::NotReadable
+        )
+    }
 }
 
 /// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
@@ -242,6 +273,7 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
         requirements: Vec::new(),
         notes: Vec::new(),
         site_packages: Vec::new(),
+        pip: None,
         own_directories: BTreeSet::new(),
         watched: BTreeSet::new(),
         located: BTreeSet::new(),

@@ -6,14 +6,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::arguments::Run;
 use super::candidate::{Candidate, Candidates, Weight};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
 use super::framework;
 use super::imports::{self, Imports, Place};
 use super::installed::Installed;
-use super::python::{Python, Run};
+use super::python::Python;
 use super::recorded::{self, Records};
-use super::{Asker, First, Need, Note, Package, Requirement, Standing, Target, Want};
+use super::{Asker, First, Need, Note, Package, Pip, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -42,6 +43,8 @@ pub(super) fn read(
         target.notes.push(Note::NoSitePackages);
     }
     let installed = Installed::list(host, &sites);
+    target.pip =
+        Some(Pip { python: image.path.clone(), is_own: installed.distributions.contains_key("pip") });
     let imports = imports::trace(host, python, &installed, target);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
@@ -67,7 +70,7 @@ struct PackageReader<'a> {
 
 impl PackageReader<'_> {
     /// What may be used although no import of it was seen: everything, when nothing else is recognised or
-    /// not all could be read.
+    /// not all could be read. It is taken along as far as it fits, and refuses nobody.
     fn guess(&self, imports: &Imports, target: &mut Target) {
         let nothing_known = target.packages.is_empty();
         if !nothing_known && !imports.is_open {
@@ -75,10 +78,7 @@ impl PackageReader<'_> {
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
         let standing = if is_closed { Standing::Installed } else { Standing::Possible };
-        // Where something is known, be it what is used or that nothing of this is, a guess is taken along
-        // as far as it fits.
-        let at_most = if nothing_known && !is_closed { Need::Used } else { Need::Named };
-        let mut all = self.candidates.everything(Weight { standing, at_most });
+        let mut all = self.candidates.everything(Weight { standing, at_most: Need::Named });
         all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
         self.examine(all, target);
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
+use super::arguments::CommandLine;
 use super::shim::{self, Shim};
 use super::{Command, How, Note, Target, python};
 use crate::error::Error;
@@ -19,6 +20,8 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 const INTERPRETER_LIMIT: usize = 5;
 /// And reads no more of one.
 const LINE_LIMIT: u64 = 256;
+/// No path is longer, and two of them stand in what is read.
+const SCRIPT_LIMIT: u64 = 8192;
 /// Set in a `#!` line, these change what runs or what it finds.
 const DECIDING: &[&str] = &["LD_", "PATH=", "PYTHONHOME=", "PYTHONPATH="];
 
@@ -61,7 +64,7 @@ pub fn significant_arguments(host: &Host, program: &Path, command: &Command) -> 
     let leads_to_python =
         || host.read_link(program).is_ok() && host.canonical(program).is_ok_and(|real| is_python(&real));
     if is_python(program) || leads_to_python() {
-        return (python::CommandLine::parse(&command.arguments).consumed, true);
+        return (CommandLine::parse(&command.arguments).consumed, true);
     }
     // What a shim starts is looked up from the current directory.
     (0, program.parent().and_then(Path::file_name) == Some(OsStr::new("shims")))
@@ -102,6 +105,12 @@ pub(super) fn follow(
                 return Ok(None);
             }
         }
+        if let Some(python) = python_of_script(host, &real, &start) {
+            target.step(How::Interpreter, &python);
+            running.arguments.insert(0, file.into_os_string());
+            running.executable = python;
+            continue;
+        }
         let Some(line) = interpreter_line(&start) else { return Ok(Some(running)) };
         let (interpreter, argument) = line;
         let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, target)?;
@@ -111,6 +120,26 @@ pub(super) fn follow(
         running = Running { executable: interpreter, arguments };
     }
     Err(refused(program, "its `#!` lines lead to one another"))
+}
+
+/// pip writes its scripts for a shell where a `#!` line would be too long, has a blank, or is to be relative:
+/// the shell executes the second line, which Python takes for a text.
+fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf> {
+    const OWN_DIRECTORY: &str = r#""$(dirname -- "$(realpath -- "$0")")"/"#;
+    if !start.starts_with(b"#!/bin/sh\n'''exec' ") {
+        return None;
+    }
+    let text = String::from_utf8(host.read_start(script, SCRIPT_LIMIT).ok()?).ok()?;
+    let command = text.lines().nth(1)?.strip_prefix("'''exec' ")?.strip_suffix(r#" "$0" "$@""#)?;
+    let unquoted = |text: &str| {
+        let inner = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+        let plain = inner.unwrap_or(text).to_owned();
+        (!plain.contains(['"', '\'', '$', '`', '\\'])).then_some(plain)
+    };
+    match command.strip_prefix(OWN_DIRECTORY) {
+        Some(name) => Some(script.parent()?.join(unquoted(name)?)),
+        None => unquoted(command).map(PathBuf::from).filter(|path| path.is_absolute()),
+    }
 }
 
 /// `#!/usr/bin/env python3` runs what PATH says; `-S` splits the rest into words.

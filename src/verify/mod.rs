@@ -2,7 +2,6 @@
 //! loads the libraries as the program would, creates a cuDNN handle and compares a convolution with the
 //! CPU's. Whatever happens to the child is a verdict. Must not know how the plan came about.
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -184,7 +183,7 @@ fn judge(host: &Host, plan: &Plan, env: &Environment, heard: Heard) -> Verdict {
         }
         (Some(Report::Failed(failure)), _) => match (env.get(VISIBLE), failure) {
             (Some(visible), Failure::Status { step: Step::CuInit, call, code: NO_DEVICE, name, .. }) => {
-                if hides_all(visible) {
+                if env.hides_gpus() {
                     return Verdict::Skipped { why: Skip::GpusHidden };
                 }
                 let message = Some(format!("{VISIBLE} is `{}`", visible.to_string_lossy()));
@@ -197,16 +196,6 @@ fn judge(host: &Host, plan: &Plan, env: &Environment, heard: Heard) -> Verdict {
         (None, End::Code(code)) => Failure::Exited { step, code, last_words },
     };
     Verdict::Failed { steps, failure }
-}
-
-/// Whether `CUDA_VISIBLE_DEVICES` says that no GPU is to be seen: the driver reads GPUs up to the first
-/// number that none has. Any other value that leaves none was meant to leave one.
-fn hides_all(visible: &OsStr) -> bool {
-    let text = visible.to_string_lossy();
-    let text = text.trim_ascii();
-    let is_negative =
-        text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    text.is_empty() || is_negative || text == "NoDevFiles"
 }
 
 /// Of the NVIDIA files that the child had mapped, those that the plan does not hold.

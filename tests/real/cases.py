@@ -147,7 +147,7 @@ def main():
         ("no cuDNN here fits `jax 0.8.3`" in refused.error, refused),
         ("older than 9.8 that jax 0.8.3 was compiled for" in refused.error, refused),
         ("its DT_RPATH" in refused.error, refused),
-        ('hint: pip install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
+        (' install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
     )
     # What the hint says to type mends it.
     python, site = environment("jax-0.8.3-mended", JAX_NEW, CUDNN_NEW, *OTHERS)
@@ -171,7 +171,7 @@ def main():
         (control.directories == sorted([str(bundled), str(second)]), f"the control must mix: {control!r}"),
         (refused.status == 125 and refused.version is None, refused),
         ("ctranslate2 4.5.0 brings a part of 9.1.0 and needs the rest of it" in refused.error, refused),
-        ('hint: pip install "nvidia-cudnn-cu12==9.1.0.*"' in refused.error, refused),
+        (' install "nvidia-cudnn-cu12==9.1.0.*"' in refused.error, refused),
     )
     python, site = environment("ctranslate2-mended", *CTRANSLATE, CUDNN_OLD)
     own, bundled = site / "nvidia" / "cudnn" / "lib", site / "ctranslate2.libs"

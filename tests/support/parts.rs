@@ -93,6 +93,7 @@ pub fn python(files: &[String]) -> Machine {
         link("/usr/bin/python3", "/opt/venv/bin/python3"),
         link("/opt/venv/bin/python3", "/usr/bin/python3.12"),
         text("/opt/venv/pyvenv.cfg", config),
+        text(&format!("{SITE}/pip-24.0.dist-info/METADATA"), "Name: pip\nVersion: 24.0\n"),
     ];
     all.extend(files.iter().cloned());
     let mut machine = machine(&all);

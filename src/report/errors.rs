@@ -1,0 +1,106 @@
+//! What ended a command, in words, and what to type then.
+
+use std::ffi::OsStr;
+
+use super::words::list;
+use crate::error::Error;
+use crate::text::{escape, show};
+
+pub fn error(error: &Error) -> String {
+    match error {
+        Error::NotFound { name } => format!("`{}` was not found", show(name)),
+        Error::NotExecutable { path, why } => {
+            format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes()))
+        }
+        Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
+        Error::NoSuchPackage { name, sites } if sites.is_empty() => {
+            format!("--uses {}: this program has no Python packages", escape(name.as_bytes()))
+        }
+        Error::NoSuchPackage { name, sites } => {
+            let sites: Vec<String> = sites.iter().map(show).collect();
+            format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
+        }
+        Error::NoSuchFamily { name, .. } => {
+            format!("`{}` is no family of NVIDIA's libraries", escape(name.as_bytes()))
+        }
+        Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::NothingRunsUnderRoot { verb } => {
+            format!("`{verb}` starts a program, and nothing is started under --root")
+        }
+        Error::RootUnusable { root, error } => {
+            format!("--root `{}` cannot be used: {}", show(root), os(error))
+        }
+        Error::NoCache { tried } => {
+            let why = |why: &str| why.split(" (os error ").next().unwrap_or_default().to_lowercase();
+            let tried: Vec<String> =
+                tried.iter().map(|(path, said)| format!("\n  {}  {}", show(path), why(said))).collect();
+            format!("there is no place for the view that only you can write to{}", tried.concat())
+        }
+        Error::View { path, error } => format!("the view `{}` cannot be written: {}", show(path), os(error)),
+        Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),
+        Error::Output { error } => format!("standard output cannot be written: {}", os(error)),
+    }
+}
+
+/// For a program that is not there and looks like a verb.
+fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
+    let typed = typed.to_str()?;
+    nearest(typed, verbs.iter().copied()).map(|near| format!("did you mean the verb `{near}`?"))
+}
+
+/// What the operating system says, without the number of it.
+fn os(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_lowercase()
+}
+
+/// The first that differs in a letter or, where there are many, in two.
+fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let far = if typed.len() > 5 { 2 } else { 1 };
+    names.into_iter().find(|name| typed.len() > 2 && (1..=far).contains(&distance(typed, name)))
+}
+
+/// What to type after an error, where that is known. `is_bare`: the program was named where a verb could stand.
+pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String> {
+    match error {
+        Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
+        Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
+        Error::NoSuchFamily { name, families } => {
+            let typed = name.to_lowercase();
+            let near = nearest(&typed, families.iter().copied()).map(|near| format!("did you mean {near}?"));
+            near.or_else(|| Some(format!("the families are {}", families.join(", "))))
+        }
+        _ => None,
+    }
+}
+
+/// Insertions, deletions and replacements that turn one word into another.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_verbs_are_offered() {
+        assert_eq!(
+            did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(),
+            "did you mean the verb `explain`?"
+        );
+        assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
+        assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! The command line of a Python interpreter, as Python reads it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// What the command line says that Python will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    Script(PathBuf),
+    Module(OsString),
+    Code(OsString),
+    /// Nothing but an answer: `--version`, `-h`.
+    Nothing,
+    /// Standard input or the prompt.
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandLine {
+    pub run: Run,
+    /// `-I` or `-E`: variables do not count.
+    pub ignores_environment: bool,
+    /// `-I` or `-s`.
+    pub no_user_site: bool,
+    /// `-S`.
+    pub no_site: bool,
+    /// `-I` or `-P`: the script's directory is not searched.
+    pub safe_path: bool,
+    /// How many arguments decide all this.
+    pub consumed: usize,
+}
+
+impl CommandLine {
+    pub(super) fn parse(arguments: &[OsString]) -> CommandLine {
+        let mut parsed = CommandLine {
+            run: Run::Unknown,
+            ignores_environment: false,
+            no_user_site: false,
+            no_site: false,
+            safe_path: false,
+            consumed: 0,
+        };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            parsed.consumed += 1;
+            match argument.as_bytes() {
+                b"--check-hash-based-pycs" => parsed.consumed += usize::from(rest.next().is_some()),
+                b"-" => return parsed,
+                b"--" => {
+                    if let Some(script) = rest.next() {
+                        parsed.consumed += 1;
+                        if script != "-" {
+                            parsed.run = Run::Script(PathBuf::from(script));
+                        }
+                    }
+                    return parsed;
+                }
+                [b'-', b'-', ..] => {
+                    parsed.run = Run::Nothing;
+                    return parsed;
+                }
+                [b'-', flags @ ..] => {
+                    if parsed.short_flags(flags, &mut rest) {
+                        return parsed;
+                    }
+                }
+                _ => {
+                    parsed.run = Run::Script(PathBuf::from(argument));
+                    return parsed;
+                }
+            }
+        }
+        parsed
+    }
+
+    /// A word of one-letter options; true when it ends the options.
+    fn short_flags<'a>(&mut self, flags: &[u8], rest: &mut impl Iterator<Item = &'a OsString>) -> bool {
+        for (at, flag) in flags.iter().enumerate() {
+            let mut value = |this: &mut Self| {
+                let attached = &flags[at + 1..];
+                if attached.is_empty() {
+                    let next = rest.next().cloned();
+                    this.consumed += usize::from(next.is_some());
+                    next.unwrap_or_default()
+                } else {
+                    OsString::from_vec(attached.to_vec())
+                }
+            };
+            match flag {
+                b'c' => {
+                    self.run = Run::Code(value(self));
+                    return true;
+                }
+                b'm' => {
+                    self.run = Run::Module(value(self));
+                    return true;
+                }
+                b'W' | b'X' => {
+                    value(self);
+                    return false;
+                }
+                b'I' => {
+                    self.ignores_environment = true;
+                    self.no_user_site = true;
+                    self.safe_path = true;
+                }
+                b'E' => self.ignores_environment = true,
+                b's' => self.no_user_site = true,
+                b'S' => self.no_site = true,
+                b'P' => self.safe_path = true,
+                b'V' | b'h' | b'?' => {
+                    self.run = Run::Nothing;
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> CommandLine {
+        CommandLine::parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn reads_the_command_line_as_python_does() {
+        assert_eq!(parse(&["-u", "train.py", "--lr", "1"]).run, Run::Script("train.py".into()));
+        assert_eq!(parse(&["-u", "train.py", "--lr", "1"]).consumed, 2);
+        assert_eq!(parse(&["-Ic", "import torch", "x"]).run, Run::Code("import torch".into()));
+        assert!(parse(&["-Ic", "import torch"]).no_user_site);
+        assert_eq!(parse(&["-cimport torch"]).run, Run::Code("import torch".into()));
+        assert_eq!(
+            parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).run,
+            Run::Module("pkg.mod".into())
+        );
+        assert_eq!(parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).consumed, 6);
+        assert_eq!(parse(&["-Wignore", "x.py"]).run, Run::Script("x.py".into()));
+        assert_eq!(parse(&["-"]).run, Run::Unknown);
+        assert_eq!(parse(&["--", "x.py", "y"]).run, Run::Script("x.py".into()));
+        assert_eq!(parse(&["--", "x.py", "y"]).consumed, 2);
+        for answer in ["--version", "-V"] {
+            assert_eq!(parse(&[answer, "x.py"]).run, Run::Nothing);
+        }
+        assert_eq!(parse(&[]).run, Run::Unknown);
+        assert_eq!(parse(&["-c"]).run, Run::Code("".into()));
+    }
+}
