@@ -435,3 +435,27 @@ fn the_names_that_cudarun_knows_are_no_needs_of_its_own() {
     let explained = Run::new(["explain", "--json", CUDARUN, "true"]).json();
     assert_eq!(explained["target"]["requirements"].as_array().unwrap().len(), 0, "{explained}");
 }
+
+#[test]
+fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
+    let workshop = Workshop::new();
+    let home = tempfile::tempdir().unwrap();
+    let packages = workshop.path("packages");
+    fs::create_dir(&packages).unwrap();
+    workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+    settle();
+    let has_view = || {
+        let code = "import os; print('CUDARUN_VIEW' in os.environ)";
+        let run = Run::new(["python3", "-c", code]).env("HOME", home.path()).env("PYTHONPATH", &packages);
+        run.env("LD_LIBRARY_PATH", workshop.path("lib")).any_stdout().check()
+    };
+    for _cold_then_warm in 0..2 {
+        assert_eq!(has_view(), "False\n");
+    }
+    workshop.write("packages/gpulib-1.0.dist-info/METADATA", "Name: gpulib\nVersion: 1.0\n");
+    let flags = [format!("-L{}", workshop.path("lib").display()), "-l:libcudart.so.12".to_owned()];
+    let source = "int cudaFree(void); int use(void) { return cudaFree(); }";
+    workshop.library("packages/gpulib/core.so", "core.so", source, &[&flags[0], &flags[1]]);
+    settle();
+    assert_eq!(has_view(), "True\n");
+}

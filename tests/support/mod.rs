@@ -92,6 +92,11 @@ impl Run {
         self
     }
 
+    pub fn any_stderr(mut self) -> Run {
+        self.stderr = Expected::Anything;
+        self
+    }
+
     pub fn status(mut self, status: i32) -> Run {
         self.status = status;
         self
