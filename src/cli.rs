@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -59,7 +60,7 @@ pub struct Common {
 #[derive(Args, Debug, Default)]
 pub struct Start {
     /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// When to prove the set in a child process first [default: auto]
     #[arg(long, value_name = "WHEN")]
@@ -83,6 +84,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(Run),
     /// Show every copy of every NVIDIA library that is installed
+    #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
     List(List),
     /// Show what a program needs, what was picked for it, and why
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
@@ -121,7 +123,7 @@ pub struct List {
 #[derive(Args, Debug)]
 pub struct Question {
     /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// Print one JSON object
     #[arg(long)]

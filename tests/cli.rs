@@ -317,3 +317,16 @@ fn a_standard_output_that_is_closed_takes_nothing() {
         assert_eq!(complains, status != 0, "{words}");
     }
 }
+
+#[test]
+fn an_interpreter_that_is_not_there_is_named_with_its_script() {
+    let workshop = Workshop::new();
+    let script = workshop.write("script", "#!/nosuch/interpreter\n");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let words = "cannot be run: its interpreter /nosuch/interpreter: No such file or directory\n";
+    Run::new([&script]).status(126).stderr(format!("cudarun: `{}` {words}", script.display())).check();
+    Run::new(["--uses", ",", "true"])
+        .status(125)
+        .stderr_contains(&["a value is required for '--uses"])
+        .check();
+}

@@ -10,7 +10,7 @@ pub fn error(error: &Error) -> String {
     match error {
         Error::NotFound { name } => format!("`{}` was not found", show(name)),
         Error::NotExecutable { path, why } => {
-            format!("`{}` cannot be run: {}", show(path), escape(why.as_bytes()))
+            format!("`{}` cannot be run: {}", show(path), plain(&escape(why.as_bytes())))
         }
         Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
         Error::NoSuchPackage { name, sites } if sites.is_empty() => {
@@ -31,9 +31,10 @@ pub fn error(error: &Error) -> String {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
         }
         Error::NoCache { tried } => {
-            let why = |why: &str| why.split(" (os error ").next().unwrap_or_default().to_lowercase();
-            let tried: Vec<String> =
-                tried.iter().map(|(path, said)| format!("\n  {}  {}", show(path), why(said))).collect();
+            let line = |(path, why): &(std::path::PathBuf, String)| {
+                format!("\n  {}  {}", show(path), plain(why).to_lowercase())
+            };
+            let tried: Vec<String> = tried.iter().map(line).collect();
             format!("there is no place for the view that only you can write to{}", tried.concat())
         }
         Error::View { path, error } => format!("the view `{}` cannot be written: {}", show(path), os(error)),
@@ -48,10 +49,14 @@ fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
     nearest(typed, verbs.iter().copied()).map(|near| format!("did you mean the verb `{near}`?"))
 }
 
-/// What the operating system says, without the number of it.
+/// What the operating system says.
 fn os(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_lowercase()
+    plain(&error.to_string()).to_lowercase()
+}
+
+/// Without the number of the error.
+fn plain(text: &str) -> &str {
+    text.split(" (os error ").next().unwrap_or_default()
 }
 
 /// The first that differs in a letter or, where there are many, in two.

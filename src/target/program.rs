@@ -13,6 +13,7 @@ use super::shim::{self, Shim};
 use super::{Command, How, Note, Target, python};
 use crate::error::Error;
 use crate::host::{Host, Kind};
+use crate::text;
 
 /// What POSIX `execvp` uses when PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -82,7 +83,15 @@ pub(super) fn follow(
     target.watched.insert(running.executable.clone());
     for _ in 0..INTERPRETER_LIMIT {
         let file = running.executable.clone();
-        let real = host.canonical(&file).map_err(|error| refused(&file, &error.to_string()))?;
+        let is_interpreter = file != host.absolute(program);
+        let cannot_run = |error: io::Error| {
+            if is_interpreter {
+                refused(program, &format!("its interpreter {}: {error}", text::show(&file)))
+            } else {
+                refused(&file, &error.to_string())
+            }
+        };
+        let real = host.canonical(&file).map_err(cannot_run)?;
         if real != file {
             target.step(How::Link, &real);
         }
@@ -91,7 +100,7 @@ pub(super) fn follow(
                 target.notes.push(Note::NotReadable);
                 return Ok(None);
             }
-            start => start.map_err(|error| refused(&file, &error.to_string()))?,
+            start => start.map_err(cannot_run)?,
         };
         match shim::resolve(host, &real, &start, target) {
             Shim::No => {}
