@@ -236,6 +236,7 @@ fn colour_is_for_the_stream_that_is_a_terminal() {
             format!("{} {verb} {} 2>{}", crate::support::CUDARUN, two.program.display(), errors.display());
         let mut command = std::process::Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null()).env_remove("NO_COLOR");
+        command.env_remove("XDG_CACHE_HOME");
         command.env("TERM", "xterm").env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
         let output = command.output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(errors).unwrap())
@@ -306,9 +307,11 @@ fn what_could_not_be_proved_is_no_yes() {
 
 #[test]
 fn a_standard_output_that_is_closed_takes_nothing() {
+    let home = tempfile::tempdir().unwrap();
     let run = |words: &str| {
         let script = format!("exec '{CUDARUN}' {words} >&-");
-        std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap()
+        let mut command = std::process::Command::new("/bin/sh");
+        command.env_clear().env("HOME", home.path()).args(["-c", &script]).output().unwrap()
     };
     for (words, status) in [("list --json", 2), ("--version", 125), ("/bin/true", 0)] {
         let output = run(words);

@@ -59,6 +59,7 @@ fn bytes_stay_bytes() {
     let show = workshop.compile("show", SHOW, &[]);
     let odd = OsStr::from_bytes(b"\xff\xfe=\x80");
     let output = Command::new(CUDARUN)
+        .env_remove("XDG_CACHE_HOME")
         .env("HOME", workshop.path("home"))
         .env(OsStr::from_bytes(b"ODD"), odd)
         .arg(&show)
@@ -73,8 +74,12 @@ fn bytes_stay_bytes() {
 fn a_signal_ends_the_program_and_not_somebody_in_between() {
     let home = tempfile::tempdir().unwrap();
     for (script, signal) in [("kill -TERM $$", 15), ("kill -KILL $$", 9), ("kill -SEGV $$", 11)] {
-        let status =
-            Command::new(CUDARUN).env("HOME", home.path()).args(["sh", "-c", script]).status().unwrap();
+        let status = Command::new(CUDARUN)
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", home.path())
+            .args(["sh", "-c", script])
+            .status()
+            .unwrap();
         assert_eq!(status.signal(), Some(signal), "{script}: {status}");
     }
 }
@@ -83,6 +88,7 @@ fn a_signal_ends_the_program_and_not_somebody_in_between() {
 fn the_process_is_the_same_one() {
     let home = tempfile::tempdir().unwrap();
     let child = Command::new(CUDARUN)
+        .env_remove("XDG_CACHE_HOME")
         .env("HOME", home.path())
         .args(["sh", "-c", "echo $$"])
         .stdout(Stdio::piped())
@@ -99,7 +105,12 @@ fn a_closed_pipe_ends_the_program() {
     let home = tempfile::tempdir().unwrap();
     for through in ["", CUDARUN] {
         let script = format!("{through} yes | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}");
-        let output = Command::new("bash").env("HOME", home.path()).args(["-c", &script]).output().unwrap();
+        let output = Command::new("bash")
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", home.path())
+            .args(["-c", &script])
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "141\n", "{script}");
     }
 }
@@ -114,7 +125,11 @@ fn signals_and_streams_are_inherited() {
     let run = |state: &str, closed: &str, through: &[&str]| {
         let _ = std::fs::remove_file(&result);
         let mut command = Command::new("bash");
-        command.env("HOME", &home).args(["-c", &format!("{state} \"$@\" {closed}"), "bash"]);
+        command.env_remove("XDG_CACHE_HOME").env("HOME", &home).args([
+            "-c",
+            &format!("{state} \"$@\" {closed}"),
+            "bash",
+        ]);
         let output = command.args(through).arg(&show).arg(&result).output().unwrap();
         std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     };
@@ -160,6 +175,7 @@ fn a_program_that_needs_nothing_keeps_its_environment() {
 fn standard_streams_are_the_programs_own() {
     let home = tempfile::tempdir().unwrap();
     let mut child = Command::new(CUDARUN)
+        .env_remove("XDG_CACHE_HOME")
         .env("HOME", home.path())
         .args(["sh", "-c", "cat; echo error >&2; exit 3"])
         .stdin(Stdio::piped())
@@ -199,7 +215,13 @@ fn a_limit_on_files_is_no_reason_not_to_start() {
     let home = tempfile::tempdir().unwrap();
     let run = |words: &str| {
         let script = format!("ulimit -f 0; exec {words} /bin/sh -c 'exit 3'");
-        Command::new("bash").env("HOME", home.path()).args(["-c", &script]).status().unwrap().code()
+        Command::new("bash")
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", home.path())
+            .args(["-c", &script])
+            .status()
+            .unwrap()
+            .code()
     };
     assert_eq!(run(""), Some(3));
     assert_eq!(run(CUDARUN), Some(3));

@@ -301,6 +301,7 @@ fn exported_environments_do_what_the_run_form_does() {
     let script = format!("eval \"$({CUDARUN} export {0})\" && {0}", world.path("with-rpath").display());
     let output = std::process::Command::new("sh")
         .args(["-c", &script])
+        .env_remove("XDG_CACHE_HOME")
         .env("HOME", home.path())
         .env("LD_LIBRARY_PATH", &polluted)
         .output()
@@ -316,6 +317,7 @@ fn cudarun_below_cudarun_changes_nothing_more() {
         let script = format!("{} sh -c 'echo $LD_LIBRARY_PATH'; true", through.join(" "));
         let output = std::process::Command::new("sh")
             .args(["-c", &script])
+            .env_remove("XDG_CACHE_HOME")
             .env("HOME", home.path())
             .env("LD_LIBRARY_PATH", world.library_path(&["new"]))
             .output()

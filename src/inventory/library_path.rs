@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::loader::search::{self, Tokens};
 
 /// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
-const OF_NO_FAMILY: &[&str] = &["libnvfatbin", "libcuinj64", "libaccinj64", "libcudla"];
+const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
 
 pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
     let elements = elements(host, scope);

@@ -37,7 +37,8 @@ fn places_in(root: &Path, machine: u16) -> Vec<Place> {
         elf::AARCH64 => &["targets/sbsa-linux/lib", "targets/aarch64-linux/lib"],
         _ => &["targets/x86_64-linux/lib"],
     };
-    let libraries = ["lib64", "lib"].iter().chain(targets).copied().chain(["extras/CUPTI/lib64"]);
+    let libraries =
+        ["lib64", "lib"].iter().chain(targets).copied().chain(["extras/CUPTI/lib64", "nvvm/lib64"]);
     let mut places = Vec::new();
     for below in libraries {
         places.push(Place::new(root.join(below), Origin::Toolkit));

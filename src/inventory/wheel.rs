@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Notes, Origin, Packaged, Place, Scope};
-use crate::catalog::catalog;
+use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
 use crate::host::{Host, Kind};
 
@@ -24,7 +24,8 @@ fn recorded(host: &Host, site: &Path) -> Vec<Place> {
     let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
     for entry in host.list(site).unwrap_or_default() {
         let Some((name, version)) = entry.name.to_str().and_then(distribution) else { continue };
-        if !catalog().families.iter().any(|family| family.is_wheel(&name)) {
+        let brings = |family: &Family| family.is_wheel(&name);
+        if !name.starts_with("nvidia-") && !catalog().families.iter().any(brings) {
             continue;
         }
         let Ok(record) = host.read_text(&site.join(&entry.name).join("RECORD")) else { continue };
