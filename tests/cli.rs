@@ -119,7 +119,7 @@ fn names_of_programs_are_bytes() {
     for before in ["", "-q", "--", "-q --", "run", "run --", "--verify never run -q"] {
         for name in [name, program.as_os_str()] {
             let words = before.split_whitespace().map(OsString::from).chain([name.into(), "-v".into()]);
-            Run::new(words).env("PATH", &path).stdout("started -v\n").check();
+            Run::new(words).env("PATH", &path).stdout("started -v\n").any_stderr().check();
         }
     }
     Run::new([OsStr::new("explain"), program.as_os_str()]).env("PATH", &path).any_stdout().check();
@@ -177,13 +177,13 @@ fn a_verb_hides_a_program_that_two_dashes_or_a_path_still_start() {
     let path = format!("{}:/usr/bin:/bin", directory.path().display());
     for before in ["--", "-q --", "run", "run --", "run -q", "-q run --", "--verify=never --"] {
         let words = before.split(' ').chain(["list", "--json"]);
-        Run::new(words).env("PATH", &path).stdout("program --json\n").check();
+        Run::new(words).env("PATH", &path).stdout("program --json\n").any_stderr().check();
     }
     Run::new(["-q", "list", "--json", "nccl"]).env("PATH", &path).status(1).any_stdout().check();
-    Run::new(["--", "list", "-v"]).env("PATH", &path).stdout("program -v\n").check();
-    Run::new(["-q", "list2", "--", "-v"]).env("PATH", &path).stdout("-- -v\n").check();
-    Run::new(["run", "list", "--json"]).env("PATH", &path).stdout("program --json\n").check();
-    Run::new(["./list", "-q"]).in_directory(directory.path()).stdout("program -q\n").check();
+    Run::new(["--", "list", "-v"]).env("PATH", &path).stdout("program -v\n").any_stderr().check();
+    Run::new(["-q", "list2", "--", "-v"]).env("PATH", &path).stdout("-- -v\n").any_stderr().check();
+    Run::new(["run", "list", "--json"]).env("PATH", &path).stdout("program --json\n").any_stderr().check();
+    Run::new(["./list", "-q"]).in_directory(directory.path()).stdout("program -q\n").any_stderr().check();
 }
 
 #[test]
@@ -290,8 +290,11 @@ fn what_could_not_be_proved_is_no_yes() {
         workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
         let flags = [format!("-L{}", workshop.path("lib").display()), "-l:libcudart.so.12".to_owned()];
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let program =
-            workshop.compile("program", "int cudaFree(void); int main(void) { return cudaFree(); }", &flags);
+        let program = workshop.compile(
+            "program",
+            "int cudaFree(void); int main(int count, char **words) { return count > 9 ? cudaFree() : 0; }",
+            &flags,
+        );
         let run = |words: &[&str]| {
             let words = words.iter().map(std::ffi::OsString::from).chain([program.clone().into_os_string()]);
             Run::new(words).env("LD_LIBRARY_PATH", workshop.path("lib"))

@@ -405,7 +405,8 @@ fn what_must_be_said_is_said_at_every_start() {
         run().stderr_contains(&["a shim of pyenv for a version that is not installed"]).check();
     }
     assert_eq!(starts(), 0);
-    script("root/versions/9.9/bin/tool", "#!/bin/sh\n");
+    fs::create_dir_all(workshop.path("root/versions/9.9/bin")).unwrap();
+    fs::copy("/bin/true", workshop.path("root/versions/9.9/bin/tool")).unwrap();
     settle();
     run().check();
     assert_eq!(starts(), 1, "the control");
@@ -458,4 +459,27 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
     workshop.library("packages/gpulib/core.so", "core.so", source, &[&flags[0], &flags[1]]);
     settle();
     assert_eq!(has_view(), "True\n");
+}
+
+/// Where there is something to pick from, a program that hides another one is no silent start.
+#[test]
+fn a_program_that_starts_another_is_spoken_of() {
+    let workshop = Workshop::new();
+    workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+    let script = workshop.write("train.sh", "#!/bin/sh\nexit 3\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        Run::new(words).env("HOME", home.path()).env("LD_LIBRARY_PATH", workshop.path("lib"))
+    };
+    let wrapper = "cudarun: `env` starts another program, which is not looked into: put cudarun right before that one\n";
+    for _cold_then_warm in 0..2 {
+        run(&["env", "A=1", "sh", "-c", "exit 3"]).status(3).stderr(wrapper).check();
+        run(&[script.to_str().unwrap()])
+            .status(3)
+            .stderr("cudarun: `train.sh` is a script for /bin/sh, and what it starts is not looked into: put cudarun inside\n")
+            .check();
+    }
+    run(&["-q", "env", "A=1", "sh", "-c", "exit 3"]).status(3).check();
+    run(&["env"]).any_stdout().check();
 }

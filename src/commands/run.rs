@@ -59,7 +59,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
     };
     // What must be said is said at every start.
-    if is_plain && !considered.target.notes.iter().any(Note::must_be_said) {
+    if is_plain && must_be_said(&considered).next().is_none() {
         keep(host, &considered, command, &exec, view.as_deref());
     }
     launch::exec(&exec).map(|never| match never {})
@@ -74,10 +74,18 @@ fn speak(considered: &Considered, common: &Common, style: Style) {
             report::say(&report::warnings(&considered.inventory.warnings, style));
         }
     } else if !common.quiet {
-        for note in target.notes.iter().filter(|note| note.must_be_said()) {
+        for note in must_be_said(considered) {
             report::say(&format!("cudarun: {}\n", report::note(note, target)));
         }
     }
+}
+
+/// The notes that are said although nobody asked. A program that is not seen matters where there is something
+/// that could be picked for it.
+fn must_be_said(considered: &Considered) -> impl Iterator<Item = &Note> {
+    let is_something_here = !considered.inventory.copies.is_empty();
+    let notes = considered.target.notes.iter();
+    notes.filter(move |note| note.must_be_said() || is_something_here && note.hides_a_program())
 }
 
 /// Proves the plan, unless that was done before, is not wanted, or is not possible.

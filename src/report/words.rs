@@ -266,8 +266,14 @@ pub fn note(note: &Note, target: &Target) -> String {
             format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
         }
         Note::ScriptNotRead { interpreter } => {
-            format!("`{program}` is a script for {}: what it starts is not looked into", show(interpreter))
+            format!(
+                "`{program}` is a script for {}, and what it starts is not looked into: put cudarun inside",
+                show(interpreter)
+            )
         }
+        Note::StartsAnother => format!(
+            "`{program}` starts another program, which is not looked into: put cudarun right before that one"
+        ),
         Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
         Note::ShimNotResolved => format!(
             "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"

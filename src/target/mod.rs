@@ -229,6 +229,8 @@ pub enum Note {
         #[serde(serialize_with = "text::path")]
         interpreter: PathBuf,
     },
+    /// A program that does nothing but start another one.
+    StartsAnother,
     /// A Python script or module that could not be read.
     SourceNotRead {
         #[serde(serialize_with = "text::path")]
@@ -248,6 +250,11 @@ pub enum Note {
 }
 
 impl Note {
+    /// Whether another program will start that is not looked into.
+    pub fn hides_a_program(&self) -> bool {
+        matches!(self, Note::ScriptNotRead { .. } | Note::StartsAnother)
+    }
+
     /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
         matches!(
@@ -288,7 +295,7 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
         Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
         None => match uses.first() {
             Some(name) => return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() }),
-            None => executable::read(host, &searcher, &image, &mut target),
+            None => executable::read(host, &searcher, &image, &running.arguments, &mut target),
         },
     }
     target.settle(host);
