@@ -312,17 +312,30 @@ fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     }
 }
 
-/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again.
+/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
+/// files of our own, by their names, in a directory of our own.
 fn sweep(host: &Host, directory: &Path) {
-    let is_old = |stat: &Stat| {
-        let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR
-    };
+    let is_ours = |stat: &Stat| stat.uid == host.uid && stat.mode & 0o022 == 0;
+    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(&stat)) {
+        return;
+    }
+    let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_old = |stat: &Stat| i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR;
     for entry in host.list(directory).unwrap_or_default() {
         let path = directory.join(&entry.name);
-        if host.lstat(&path).is_ok_and(|stat| stat.is_file() && is_old(&stat)) {
+        let goes = |stat: &Stat| stat.is_file() && is_ours(stat) && is_old(stat);
+        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).as_ref().is_ok_and(goes) {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// The digest of a start or a proof, or `.PID-TIME` of one that was never finished.
+fn is_own_name(name: &[u8]) -> bool {
+    let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    match name.strip_prefix(b".") {
+        Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
+        None => matches!(name.len(), 16 | 24) && name.iter().all(is_hexadecimal),
     }
 }
 
@@ -373,14 +386,25 @@ mod tests {
     #[test]
     fn what_is_old_is_taken_away_and_nothing_else() {
         let home = tempfile::tempdir().unwrap();
-        let (old, new) = (home.path().join(".123-4"), home.path().join("abc"));
-        for file in [&old, &new] {
-            fs::write(file, b"").unwrap();
-        }
-        let long_ago = std::time::SystemTime::now() - Duration::from_hours(24 * 40);
-        fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
-        sweep(&Host::here(), home.path());
-        assert!(!old.exists() && new.exists());
+        let directory = home.path().join("starts");
+        fs::create_dir(&directory).unwrap();
+        let long_ago = Host::here().started - Duration::from_hours(24 * 40);
+        let file = |name: &str, is_old: bool| {
+            let path = directory.join(name);
+            let file = fs::File::create(&path).unwrap();
+            if is_old {
+                file.set_modified(long_ago).unwrap();
+            }
+            path
+        };
+        let gone = [file(".123-4", true), file("0123456789abcdef", true)];
+        let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        sweep(&Host::here(), &link);
+        assert!(gone.iter().all(|path| path.exists()), "a link leads to what may be another's");
+        sweep(&Host::here(), &directory);
+        assert!(gone.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
     }
 
     #[test]

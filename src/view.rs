@@ -243,10 +243,15 @@ fn suits(host: &Host, directory: &Path) -> Result<(), String> {
         Ok(stat) if stat.uid != host.uid && !host.is_rerooted() => Err("belongs to somebody else".to_owned()),
         Ok(stat) if stat.mode & 0o022 != 0 => Err("others can write to it".to_owned()),
         // Whoever can write above it can put another in its place.
-        _ => match directory.ancestors().skip(1).find(|above| is_open(host, above)) {
-            Some(above) => Err(format!("others can write to {}", text::show(above))),
-            None => Ok(()),
-        },
+        _ => {
+            let nearest = directory.ancestors().skip(1).find_map(|above| host.canonical(above).ok());
+            let named = directory.ancestors().skip(1);
+            let real = nearest.iter().flat_map(|nearest| nearest.ancestors());
+            match named.chain(real).find(|above| is_open(host, above)) {
+                Some(above) => Err(format!("others can write to {}", text::show(above))),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -109,3 +109,20 @@ fn a_place_below_what_everybody_can_write_to_is_passed_over() {
         assert_eq!(session.join("cudarun/views").exists(), name == "open", "{name}");
     }
 }
+
+/// A link leads where somebody else may write.
+#[test]
+fn a_link_to_a_place_below_what_everybody_can_write_to_is_passed_over_as_well() {
+    let two = Two::new();
+    let session = two.workshop.path("session");
+    fs::create_dir(&session).unwrap();
+    for (name, mode) in [("closed", 0o755), ("open", 0o777)] {
+        let parent = two.workshop.path(name);
+        fs::create_dir_all(parent.join("cache")).unwrap();
+        fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
+        let link = two.workshop.path(&format!("{name}-link"));
+        symlink(parent.join("cache"), &link).unwrap();
+        two.run().env("XDG_CACHE_HOME", &link).env("XDG_RUNTIME_DIR", &session).check();
+        assert_eq!(session.join("cudarun/views").exists(), name == "open", "{name}");
+    }
+}

@@ -121,7 +121,6 @@ fn packages_that_are_guessed_do_not_stand_in_the_way() {
     };
     let known = explain("import first; __import__(name)", 0);
     assert_eq!(known["families"][0]["picked"]["directory"], "/opt/old", "{known:#}");
-    assert_eq!(known["unpinned"][0]["family"], "cudnn");
     let guessed = explain("__import__(name)", 0);
     assert_eq!(guessed["decision"], "nothing", "{guessed:#}");
     assert_eq!(guessed["unpinned"][0]["family"], "cudnn");
@@ -566,4 +565,46 @@ fn a_driver_that_does_not_say_its_version_is_taken_where_no_other_does() {
     };
     assert_eq!(picked(""), "/usr/lib/aarch64-linux-gnu/tegra");
     assert_eq!(picked(&library("/opt/driver", "libcuda", "1", "540.4.0", "machine = 183")), "/opt/driver");
+}
+
+/// Where one package is known to be used, another that only may be decides nothing by how it would search.
+#[test]
+fn a_guess_does_not_decide_for_what_is_known() {
+    let open = "[[file]]\npath = '/opt/old'\ndirectory = true\nmode = 0o777\n".to_owned();
+    let known = elf(&format!("{SITE}/first/_ext.so"), "soname = '_ext.so', needed = ['libcudnn.so.9']");
+    let files = [
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn(SYSTEM, "9.10.2.21", SHIELDED),
+        text(&format!("{SITE}/first/__init__.py"), "") + &known,
+        extension("second", "/opt/old"),
+        open,
+    ];
+    let machine = python(&files);
+    let explained = explain(&machine, "", &["python3", "-c", "import first; __import__(name)"]);
+    assert_eq!(explained["families"][0]["picked"]["directory"], SYSTEM, "{explained:#}");
+}
+
+/// What is guessed may want what excludes what is known, and is no reason against it.
+#[test]
+fn a_guess_does_not_tie_together_what_is_known() {
+    let cufft = library(SYSTEM, "libcufft", "12", "12.0.0", "");
+    let cublas = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
+        + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
+    let package = |name: &str, needed: &str| {
+        text(&format!("{SITE}/{name}/__init__.py"), "")
+            + &elf(&format!("{SITE}/{name}/_ext.so"), &format!("soname = '_ext.so', needed = [{needed}]"))
+    };
+    let files = [
+        cufft,
+        cublas,
+        package("first", "'libcublas.so.12'"),
+        package("second", "'libcufft.so.12'"),
+        package("third", "'libcublas.so.12', 'libcufft.so.12'"),
+    ];
+    let machine = python(&files);
+    let explained = explain(&machine, "", &["python3", "-c", "import first, second; __import__(name)"]);
+    assert_eq!(explained["families"].as_array().unwrap().len(), 2, "{explained:#}");
+    // The control: all three for sure.
+    let all = ["python3", "-c", "import first, second, third"];
+    assert!(refused(&machine, "", &all)["unmet"].as_array().unwrap().len() == 1);
 }

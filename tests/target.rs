@@ -165,6 +165,9 @@ fn a_framework_that_stands_nowhere_is_spoken_of() {
     assert_eq!(target["notes"][0]["note"], "not-where-it-is-sought");
     assert_eq!(target["notes"][0]["by"], "-c:2");
     assert_eq!(code("try: import torch\nexcept ImportError: pass")["notes"].as_array().unwrap().len(), 0);
+    for elsewhere in ["def f():\n    import jax", "if TYPE_CHECKING: import cupy", "if x:\n    import cupy"] {
+        assert_eq!(code(elsewhere)["notes"].as_array().unwrap().len(), 0, "{elsewhere}");
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Import {
     pub line: usize,
     /// It stands under a `try`: the program goes on without it.
     pub is_tried: bool,
+    /// It stands outside of every block: it is run whenever the file is.
+    pub is_outermost: bool,
 }
 
 pub fn read(source: &[u8]) -> Source {
@@ -38,6 +40,8 @@ pub fn read(source: &[u8]) -> Source {
         if let Some(indent) = statement.indent {
             tries.retain(|outer| *outer < indent);
         }
+        // What follows another statement on its line may belong to a block.
+        let is_outermost = statement.indent == Some(0);
         let from = found.imports.len();
         match words.split_first() {
             Some((&"try", [])) => tries.push(statement.indent.unwrap_or(usize::MAX - 1)),
@@ -51,6 +55,7 @@ pub fn read(source: &[u8]) -> Source {
         }
         for import in &mut found.imports[from..] {
             import.is_tried = !tries.is_empty();
+            import.is_outermost = is_outermost;
         }
     }
     found.strings = scanner.strings;
@@ -63,7 +68,14 @@ fn plain_imports(words: &[&str], line: usize) -> Vec<Import> {
         .split(|word| *word == ",")
         .map(|part| part.iter().take_while(|word| **word != "as").copied().collect::<String>())
         .filter(|module| is_dotted_name(module))
-        .map(|module| Import { module, level: 0, names: Vec::new(), line, is_tried: false })
+        .map(|module| Import {
+            module,
+            level: 0,
+            names: Vec::new(),
+            line,
+            is_tried: false,
+            is_outermost: false,
+        })
         .collect()
 }
 
@@ -81,7 +93,7 @@ fn from_import(words: &[&str], line: usize) -> Option<Import> {
         .filter_map(|part| part.iter().find(|word| !matches!(**word, "(" | ")")))
         .map(|word| (*word).to_owned())
         .collect();
-    Some(Import { module: module.to_owned(), level, names, line, is_tried: false })
+    Some(Import { module: module.to_owned(), level, names, line, is_tried: false, is_outermost: false })
 }
 
 fn is_dotted_name(text: &str) -> bool {
@@ -112,6 +124,7 @@ fn calls(statement: &Statement) -> (bool, Vec<Import>) {
                         names: Vec::new(),
                         line: statement.line,
                         is_tried: false,
+                        is_outermost: false,
                     }),
                     None => dynamic = true,
                 }

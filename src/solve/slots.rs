@@ -72,7 +72,7 @@ pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<
     }
     // Of a family that is only tried, another SONAME will do; a guess refuses nobody, and neither does a
     // library for GPUs that are hidden on purpose.
-    let is_guess = |slot: &Slot<'_>| slot.requirements.iter().all(|r| r.by.standing != Standing::Imported);
+    let is_guess = |slot: &Slot<'_>| !slot.requirements.iter().any(is_known);
     let has_another = |slot: &Slot<'_>| asked.slots.iter().any(|other| other.family.name == slot.family.name);
     let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
         let may_be_left = is_guess(slot) || has_another(slot) || inventory.gpus_hidden;
@@ -164,9 +164,14 @@ impl<'a> Slot<'a> {
     fn new(
         position: usize,
         soname: Option<u32>,
-        requirements: Vec<Requirement>,
+        mut requirements: Vec<Requirement>,
         inventory: &Inventory,
     ) -> Slot<'a> {
+        // Where somebody is known to ask, what only may ask decides nothing by how it would search.
+        if requirements.iter().any(|requirement| is_known(requirement) && is_wish(requirement)) {
+            let guesses = requirements.iter_mut().filter(|requirement| !is_known(requirement));
+            guesses.for_each(|requirement| requirement.search_first.clear());
+        }
         let strictness = requirements.iter().filter(|r| is_wish(r)).map(|r| strictness(r, inventory)).max();
         Slot {
             family: &catalog().families[position],
@@ -226,7 +231,6 @@ impl<'a> Slot<'a> {
 
     /// Where some ask for it and others only perhaps: what the former alone would get, and the rest.
     fn without_guesses(&self, inventory: &'a Inventory) -> Option<(Slot<'a>, Slot<'a>)> {
-        let is_known = |requirement: &Requirement| requirement.by.standing == Standing::Imported;
         let (known, guessed): (Vec<Requirement>, Vec<Requirement>) =
             self.requirements.iter().cloned().partition(is_known);
         let is_mixed = !guessed.is_empty() && known.iter().any(is_wish);
@@ -306,10 +310,16 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Those who ask, each once.
+/// Whether it is asked for by what is known to be used.
+fn is_known(requirement: &Requirement) -> bool {
+    requirement.by.standing == Standing::Imported
+}
+
+/// Those who ask, each once; those who only may, where nobody else does.
 fn askers(requirements: &[Requirement]) -> Vec<String> {
-    let mut askers: Vec<String> =
-        requirements.iter().map(|requirement| requirement.by.name.clone()).collect();
+    let has_known = requirements.iter().any(|requirement| is_known(requirement) && is_wish(requirement));
+    let asking = requirements.iter().filter(|requirement| !has_known || is_known(requirement));
+    let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
     askers.sort();
     askers.dedup();
     askers

@@ -121,7 +121,11 @@ pub(super) fn trace(host: &Host, python: &Python, installed: &Installed<'_>, tar
             reader.found.is_open = catalog().python.is_runner(top);
             let place = Place { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
-            reader.follow(&Import { module, level: 0, names, line: 1, is_tried: false }, &place, None);
+            reader.follow(
+                &Import { module, level: 0, names, line: 1, is_tried: false, is_outermost: false },
+                &place,
+                None,
+            );
         }
         Run::Nothing => {}
         Run::Unknown => reader.found.is_open = true,
@@ -186,7 +190,7 @@ impl Reader<'_> {
             // Something else puts it there: a changed `sys.path`, an import hook.
             None => {
                 self.found.is_open = true;
-                if catalog().frameworks.iter().any(|framework| framework.is_module(top)) {
+                if import.is_outermost && catalog().frameworks.iter().any(|f| f.is_module(top)) {
                     let (module, by) = ((*top).to_owned(), place.describe());
                     self.target.notes.push(Note::NotWhereItIsSought { module, by });
                 }

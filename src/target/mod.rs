@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
@@ -337,6 +338,17 @@ impl Target {
             self.own_directories.iter().filter_map(|directory| host.canonical(directory).ok()).collect();
         self.own_directories.extend(first.map(|first| first.directory.clone()));
         self.requirements = settled;
+    }
+
+    /// A framework of which a part is found is not missing, wherever the rest of it is imported from.
+    fn forget_what_was_found(&mut self) {
+        let is_found = |module: &str| {
+            let of_module = catalog().frameworks.iter().find(|framework| framework.is_module(module));
+            of_module
+                .is_some_and(|framework| self.packages.iter().any(|package| package.name == framework.name))
+        };
+        self.notes
+            .retain(|note| !matches!(note, Note::NotWhereItIsSought { module, .. } if is_found(module)));
     }
 
     /// What really runs.

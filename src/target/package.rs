@@ -58,6 +58,7 @@ pub(super) fn read(
         reader.guess(&imports, target);
     }
     reader.written_out(&imports, target);
+    target.forget_what_was_found();
     Ok(())
 }
 

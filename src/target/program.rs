@@ -138,8 +138,9 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
     if !start.starts_with(b"#!/bin/sh\n'''exec' ") {
         return None;
     }
-    let text = String::from_utf8(host.read_start(script, SCRIPT_LIMIT).ok()?).ok()?;
-    let command = text.lines().nth(1)?.strip_prefix("'''exec' ")?.strip_suffix(r#" "$0" "$@""#)?;
+    let text = host.read_start(script, SCRIPT_LIMIT).ok()?;
+    let second = std::str::from_utf8(text.split(|byte| *byte == b'\n').nth(1)?).ok()?;
+    let command = second.strip_prefix("'''exec' ")?.strip_suffix(r#" "$0" "$@""#)?;
     let unquoted = |text: &str| {
         let inner = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
         let plain = inner.unwrap_or(text).to_owned();
