@@ -8,7 +8,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::{Change, Diff};
 use crate::host::{Host, Kind, Stat};
 use crate::launch::Exec;
+use crate::private;
 use crate::target::{Command, significant_arguments};
 
 /// Changes when the meaning of an entry changes.
@@ -225,17 +226,6 @@ pub fn keep_proof(host: &Host, directory: &Path, name: &str) {
     write_private(host, &directory.join("proofs"), name, b"passed\n");
 }
 
-/// A name for all of these together.
-pub fn digest(parts: &[&[u8]]) -> String {
-    use sha2::{Digest, Sha256};
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn change(name: Vec<u8>, value: Option<Vec<u8>>) -> Change {
     Change { name: OsString::from_vec(name), value: value.map(OsString::from_vec) }
 }
@@ -289,17 +279,16 @@ fn changed_since(host: &Host, seen: &Seen) -> bool {
 
 /// A file that only we can have written, in a directory that only we can write to.
 fn read_private(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
-    let is_ours = |stat: Stat| stat.uid == host.uid && stat.mode & 0o022 == 0;
+    let is_ours = |stat: Stat| private::is_ours(host, &stat);
     let file = directory.join(name);
     let bytes = host.read(&file).ok()?;
     (host.lstat(&file).is_ok_and(is_ours) && host.lstat(directory).is_ok_and(is_ours)).then_some(bytes)
 }
 
 fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
-    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    let _ = private::create_directory(directory);
     sweep(host, directory);
-    let unique = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let temporary = directory.join(format!(".{}-{unique}", std::process::id()));
+    let temporary = private::unfinished(host, directory);
     let written = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -315,7 +304,7 @@ fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
 /// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
 /// files of our own, by their names, in a directory of our own.
 fn sweep(host: &Host, directory: &Path) {
-    let is_ours = |stat: &Stat| stat.uid == host.uid && stat.mode & 0o022 == 0;
+    let is_ours = |stat: &Stat| private::is_ours(host, stat);
     if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(&stat)) {
         return;
     }

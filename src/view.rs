@@ -2,20 +2,18 @@
 //! published by one rename and never changed. What it holds is pure; publishing it is the effect.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use nix::unistd::{AccessFlags, access};
-use sha2::{Digest, Sha256};
 
 use crate::environment::fits_library_path;
 use crate::error::Error;
 use crate::host::{Host, Kind};
 use crate::inventory::Copy;
+use crate::private;
 use crate::solve::Plan;
 use crate::text;
 
@@ -64,39 +62,46 @@ impl ViewSpec {
 
     /// The same content has the same name, and another content another.
     pub fn name(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
-        part(FORMAT.as_bytes());
+        let mut parts = vec![FORMAT.as_bytes()];
         for (name, path) in &self.links {
-            part(name.as_bytes());
-            part(path.as_os_str().as_encoded_bytes());
-            part(self.identities.get(path).map_or(&[], |identity| identity.as_bytes()));
+            let identity = self.identities.get(path).map_or(&[][..], |identity| identity.as_bytes());
+            parts.extend([name.as_bytes(), path.as_os_str().as_encoded_bytes(), identity]);
         }
         for name in &self.tombstones {
-            part(name.as_bytes());
-            part(b"tombstone");
+            parts.extend([name.as_bytes(), b"tombstone"]);
         }
-        hash.finalize().iter().take(12).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        private::digest(parts)
     }
+}
+
+/// Why a place is not the one.
+enum Refusal {
+    /// The next may be.
+    Here(String),
+    /// No other would be either.
+    Everywhere(Error),
+}
+
+/// What the first place says that does not refuse.
+fn first_place<T>(host: &Host, ask: impl Fn(&Path) -> Result<T, Refusal>) -> Result<T, Error> {
+    let mut tried = Vec::new();
+    for directory in cache_directories(host) {
+        match ask(&directory) {
+            Ok(answer) => return Ok(answer),
+            Err(Refusal::Here(why)) => tried.push((directory, why)),
+            Err(Refusal::Everywhere(error)) => return Err(error),
+        }
+    }
+    Err(Error::NoCache { tried })
 }
 
 /// The directory for what is kept between runs: the first that can be used, is nobody else's to write to,
 /// and can stand in `LD_LIBRARY_PATH`.
 pub fn cache_directory(host: &Host) -> Result<PathBuf, Error> {
-    let mut tried = Vec::new();
-    for directory in cache_directories(host) {
-        match usable(host, &directory) {
-            Ok(()) => return Ok(directory),
-            Err(why) => tried.push((directory, why)),
-        }
-    }
-    Err(Error::NoCache { tried })
+    first_place(host, |directory| {
+        usable(host, directory).map_err(Refusal::Here)?;
+        Ok(directory.to_owned())
+    })
 }
 
 /// Where views may stand; nothing is created.
@@ -106,36 +111,27 @@ pub fn view_parents(host: &Host) -> Vec<PathBuf> {
 
 /// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    let mut tried = Vec::new();
-    for directory in cache_directories(host) {
-        match suits(host, &directory) {
-            Ok(()) if !can_be_made(host, &directory) => {
-                tried.push((directory, "cannot be written to".into()));
-            }
-            Ok(()) => return Ok(directory.join("views").join(spec.name())),
-            Err(why) => tried.push((directory, why)),
+    first_place(host, |directory| {
+        suits(host, directory).map_err(Refusal::Here)?;
+        if !can_be_made(host, directory) {
+            return Err(Refusal::Here("cannot be written to".to_owned()));
         }
-    }
-    Err(Error::NoCache { tried })
+        Ok(directory.join("views").join(spec.name()))
+    })
 }
 
 /// Publishes a view and returns its directory. A view that is there already is left as it is. A place that
 /// turns out to be full or read-only gives way to the next.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    let mut tried = Vec::new();
-    for directory in cache_directories(host) {
-        if let Err(why) = usable(host, &directory) {
-            tried.push((directory, why));
-            continue;
-        }
+    first_place(host, |directory| {
+        usable(host, directory).map_err(Refusal::Here)?;
         let view = directory.join("views").join(spec.name());
         match publish_at(host, &view, spec) {
-            Ok(()) => return Ok(view),
-            Err(error) if is_of_the_place(&error) => tried.push((directory, error.to_string())),
-            Err(error) => return Err(Error::View { path: view, error }),
+            Ok(()) => Ok(view),
+            Err(error) if is_of_the_place(&error) => Err(Refusal::Here(error.to_string())),
+            Err(error) => Err(Refusal::Everywhere(Error::View { path: view, error })),
         }
-    }
-    Err(Error::NoCache { tried })
+    })
 }
 
 /// Whether writing may succeed elsewhere.
@@ -149,11 +145,11 @@ fn is_of_the_place(error: &io::Error) -> bool {
 
 fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
     let parent = view.parent().unwrap_or(view);
-    create_private(parent)?;
+    private::create_directory(parent)?;
     if is_intact(host, view, spec) {
         return Ok(());
     }
-    let temporary = parent.join(format!(".{}-{}", std::process::id(), unique(host)));
+    let temporary = private::unfinished(host, parent);
     let written = write(&temporary, spec).and_then(|()| swap_in(host, &temporary, view, spec));
     if written.is_err() {
         let _ = fs::remove_dir_all(&temporary);
@@ -162,7 +158,7 @@ fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
 }
 
 fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
-    create_private(directory)?;
+    private::create_directory(directory)?;
     for (name, target) in &spec.links {
         symlink(target, directory.join(name))?;
     }
@@ -204,10 +200,7 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
 
 /// Whether a view is there, ours, and holds exactly what it should.
 fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
-    let is_ours = host
-        .lstat(view)
-        .is_ok_and(|stat| stat.is_directory() && stat.uid == host.uid && stat.mode & 0o022 == 0);
-    if !is_ours {
+    if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && private::is_ours(host, &stat)) {
         return false;
     }
     let Ok(entries) = host.list(view) else { return false };
@@ -269,32 +262,10 @@ fn can_be_made(host: &Host, directory: &Path) -> bool {
 /// Why a directory cannot be used, if it cannot. Creates it where it can.
 fn usable(host: &Host, directory: &Path) -> Result<(), String> {
     suits(host, directory)?;
-    create_private(directory).map_err(|error| error.to_string())?;
+    private::create_directory(directory).map_err(|error| error.to_string())?;
     // Whoever has made it in the meantime is not who was asked about.
     suits(host, directory)?;
-    let probe = directory.join(format!(".{}-{}", std::process::id(), unique(host)));
+    let probe = private::unfinished(host, directory);
     fs::DirBuilder::new().mode(0o700).create(&probe).map_err(|error| error.to_string())?;
     fs::remove_dir(&probe).map_err(|error| error.to_string())
-}
-
-/// Makes a directory, and those above it that are missing, for us alone, whatever the umask says.
-fn create_private(directory: &Path) -> io::Result<()> {
-    let create = || fs::DirBuilder::new().mode(0o700).create(directory);
-    let created = match (create(), directory.parent()) {
-        (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
-            create_private(parent)?;
-            create()
-        }
-        (created, _) => created,
-    };
-    match created {
-        Ok(()) => fs::set_permissions(directory, fs::Permissions::from_mode(0o700)),
-        // Somebody was faster, or it is no directory: the next step will tell.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn unique(host: &Host) -> u128 {
-    host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Copy;
 use crate::launch::{self, Exec};
+use crate::private;
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan};
 use crate::target::{self, Command, Note};
@@ -131,7 +132,7 @@ fn proof_name(
         ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES"].map(|name| env.get(name));
     let (own, variables) = (format!("{:?} {:?}", own.id, own.modified), format!("{variables:?} {view:?}"));
     let parts = [driver.as_bytes(), own.as_bytes(), gpus.as_bytes(), files.as_bytes(), variables.as_bytes()];
-    Some(cache::digest(&parts))
+    Some(private::digest(parts))
 }
 
 /// Keeps the start for the next time, where there is a place to keep it.
