@@ -213,20 +213,14 @@ impl Catalog {
             release: Vec<KnownBad>,
         }
         let drivers: Drivers = toml::from_str(DRIVERS)?;
+        let floor = |row: &Floor| Some((row.cuda, row.driver.parse().ok()?));
+        let branch = |row: &Branch| Some((row.driver, row.cuda.parse().ok()?));
         Ok(Catalog {
             families: toml::from_str::<Libraries>(LIBRARIES)?.family,
             frameworks: FRAMEWORKS.iter().map(|text| toml::from_str(text)).collect::<Result<_, _>>()?,
             python: toml::from_str(PYTHON)?,
-            floors: drivers
-                .floor
-                .iter()
-                .filter_map(|row| Some((row.cuda, row.driver.parse().ok()?)))
-                .collect(),
-            branches: drivers
-                .branch
-                .iter()
-                .filter_map(|row| Some((row.driver, row.cuda.parse().ok()?)))
-                .collect(),
+            floors: drivers.floor.iter().filter_map(floor).collect(),
+            branches: drivers.branch.iter().filter_map(branch).collect(),
             known_bad: toml::from_str::<Releases>(KNOWN_BAD)?.release,
         })
     }
@@ -239,7 +233,16 @@ impl Catalog {
     /// `cudnn`'s `libcudnn_ops`.
     pub fn family_of<'n>(&self, name: &'n str) -> Option<(&Family, &'n str)> {
         let (stem, _) = names::split(name)?;
-        self.families.iter().find(|family| family.has_member(stem)).map(|family| (family, stem))
+        self.family_of_stem(stem).map(|family| (family, stem))
+    }
+
+    pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
+        self.families.iter().find(|family| family.has_member(stem))
+    }
+
+    /// The framework that importing this top-level module is using.
+    pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
+        self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))
     }
 
     /// The oldest driver that runs this CUDA major.
@@ -341,12 +344,6 @@ impl PythonFacts {
 
     pub fn is_tool(&self, top_level: &str) -> bool {
         self.tools.iter().any(|name| name == top_level)
-    }
-}
-
-impl Framework {
-    pub fn is_module(&self, top_level: &str) -> bool {
-        self.modules.iter().any(|module| module == top_level)
     }
 }
 

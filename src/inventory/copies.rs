@@ -383,5 +383,5 @@ fn missing_stems(
 fn is_of_interest(name: &str) -> bool {
     let Some((stem, _)) = names::split(name) else { return false };
     let stem = names::without_hash(stem).unwrap_or(stem);
-    catalog().families.iter().any(|family| family.has_member(stem))
+    catalog().family_of_stem(stem).is_some()
 }

@@ -92,7 +92,7 @@ fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)>
     let unhashed = |name: &str| {
         let (stem, _) = names::split(name)?;
         let stem = names::without_hash(stem)?;
-        let family = catalog.families.iter().find(|family| family.has_member(stem))?;
+        let family = catalog.family_of_stem(stem)?;
         Some((family, stem.to_owned()))
     };
     if let Some((family, stem)) = unhashed(name).or_else(|| unhashed(soname)) {

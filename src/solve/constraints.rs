@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::slots::{Slot, is_wish};
-use super::{Reason, asked_name};
+use super::Reason;
+use super::slots::Slot;
 use crate::catalog::{Family, catalog};
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
@@ -77,7 +77,7 @@ pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec
 }
 
 pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Option<Forced> {
-    let name = asked_name(requirement)?;
+    let name = requirement.named()?;
     requirement.search_first.iter().find_map(|first| {
         let file = inventory.file_in(&first.directory, name)?;
         let by = requirement.by.name.clone();
@@ -100,7 +100,7 @@ pub(super) fn searched_first<'s>(
     let own = member.rpath.iter().filter(|searched| is_forced || !searched.from_origin);
     let own = own.map(|searched| (searched.directory.as_path(), copy.title()));
     // What is only tried is opened at run time, which ends the chain.
-    let askers = slot.requirements.iter().filter(|r| asked_name(r).is_some() && r.need != Need::Named);
+    let askers = slot.requirements.iter().filter(|r| r.named().is_some() && r.need != Need::Named);
     let inherited = askers.flat_map(|requirement| {
         let of_rpath = requirement.search_first.iter().filter(|first| first.rule == Before::Rpath);
         of_rpath.map(|first| (first.directory.as_path(), requirement.by.name.clone()))
@@ -162,13 +162,13 @@ fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
         return Some(other(&slot.names().first().cloned().unwrap_or_default()));
     }
     let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) =
-        slot.requirements.iter().filter(|r| is_wish(r)).partition(|r| r.need == Need::Named);
+        slot.requirements.iter().filter(|r| r.is_wish()).partition(|r| r.need == Need::Named);
     if asked.is_empty() {
-        let tried: Vec<&str> = tried.into_iter().filter_map(asked_name).collect();
+        let tried: Vec<&str> = tried.into_iter().filter_map(Requirement::named).collect();
         let fits = tried.is_empty() || tried.iter().any(|name| copy.offers(name));
         return if fits { None } else { tried.first().map(|name| other(name)) };
     }
-    asked.into_iter().filter_map(asked_name).find(|asked| !copy.offers(asked)).map(other)
+    asked.into_iter().filter_map(Requirement::named).find(|asked| !copy.offers(asked)).map(other)
 }
 
 /// Compiled floors and exact versions.
@@ -250,7 +250,7 @@ fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> 
     let other = slot
         .requirements
         .iter()
-        .find(|r| asked_name(r).is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
+        .find(|r| r.named().is_some() && r.by.cuda.is_some_and(|cuda| cuda != has))?;
     Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
 }
 

@@ -115,8 +115,7 @@ fn asked(pick: &Picked<'_>) -> Vec<Asked> {
         asked.push(Asked { name, strictness: Strictness::May, search_first });
     };
     for stem in family.opens(soname) {
-        let other = catalog().families.iter().find(|other| other.has_member(stem));
-        let other = other.filter(|other| other.name != family.name);
+        let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);
         let suffix = other.and_then(|other| other.suffix(copy.cuda.unwrap_or(0)));
         if let Some(suffix) = suffix {
             may(format!("{stem}.so.{suffix}"));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::target::{Asker, Before, Pip, Requirement, Target, Want};
+use crate::target::{Asker, Before, Pip, Requirement, Target};
 use crate::text;
 use crate::version::{DriverVersion, Version};
 
@@ -358,13 +358,5 @@ impl Rejection {
     /// Whether it was ever meant: a copy of another SONAME, a stub or a renamed file was not.
     pub fn is_of_concern(&self) -> bool {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
-    }
-}
-
-/// The name that a requirement asks for, if it asks for one.
-fn asked_name(requirement: &Requirement) -> Option<&str> {
-    match &requirement.want {
-        Want::Name(name) => Some(name),
-        _ => None,
     }
 }

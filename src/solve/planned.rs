@@ -106,7 +106,7 @@ fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
         let family = catalog().family(&filled.copy.family);
         family.map_or(&[][..], |family| family.opens_bare(filled.copy.soname.unwrap_or(0)))
     });
-    let written = target.requirements.iter().filter_map(super::asked_name).map(str::to_owned);
+    let written = target.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
     let of_driver =
         |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
@@ -129,7 +129,7 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
         names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
-        target.requirements.iter().any(|r| r.need == Need::Linked && super::asked_name(r) == Some(name))
+        target.requirements.iter().any(|r| r.need == Need::Linked && r.named() == Some(name))
             || solution
                 .filled
                 .iter()
@@ -152,7 +152,7 @@ fn missing_members(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
 /// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
 fn tried_names(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
     let tried = filled.slot.requirements.iter().filter(|requirement| requirement.need == Need::Named);
-    let names = tried.filter_map(super::asked_name).filter(|name| !filled.copy.offers(name));
+    let names = tried.filter_map(Requirement::named).filter(|name| !filled.copy.offers(name));
     let is_soname =
         |name: &&str| others.iter().any(|other| other.files.iter().any(|member| member.soname == *name));
     let is_bare = |name: &&str| name.ends_with(".so");

@@ -312,19 +312,8 @@ mod tests {
             directories: BTreeMap::new(),
             watched: BTreeSet::new(),
         };
-        let target = Target {
-            program: PathBuf::from("/usr/bin/app"),
-            steps: Vec::new(),
-            machine: 62,
-            packages: Vec::new(),
-            requirements: FAMILIES.iter().map(|family| requirement(family)).collect(),
-            notes: Vec::new(),
-            site_packages: Vec::new(),
-            pip: None,
-            own_directories: BTreeSet::new(),
-            watched: BTreeSet::new(),
-            located: BTreeSet::new(),
-        };
+        let requirements = FAMILIES.iter().map(|family| requirement(family)).collect();
+        let target = Target { requirements, ..Target::new(PathBuf::from("/usr/bin/app")) };
         (inventory, target)
     }
 

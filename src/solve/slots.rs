@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::constraints::{self, Candidate};
 use super::search::Blame;
-use super::{Absent, Rejection, Summary, Unmet, asked_name};
+use super::{Absent, Rejection, Summary, Unmet};
 use crate::catalog::{Family, Group, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory};
@@ -118,7 +118,7 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
             .copied()
             .collect();
         let goes_with = if same.is_empty() { keys } else { same };
-        if goes_with.is_empty() && asked_name(&requirement).is_some() {
+        if goes_with.is_empty() && requirement.named().is_some() {
             by_key.entry((position, None)).or_default().push(requirement);
         } else {
             for key in goes_with {
@@ -129,8 +129,9 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
     if has_gpu {
         by_key.entry((0, None)).or_default();
     }
-    let wished =
-        by_key.into_iter().filter(|((position, _), wants)| *position == 0 || wants.iter().any(is_wish));
+    let wished = by_key
+        .into_iter()
+        .filter(|((position, _), wants)| *position == 0 || wants.iter().any(Requirement::is_wish));
     let mut slots: Vec<(usize, Slot<'a>)> = wished
         .map(|((position, soname), requirements)| {
             (position, Slot::new(position, soname, requirements, inventory))
@@ -141,11 +142,6 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
         (*position != 0, slot.strictness == Strictness::Try, *position, std::cmp::Reverse(slot.soname))
     });
     slots.into_iter().map(|(_, slot)| slot).collect()
-}
-
-/// Whether a requirement asks for the family, and not only how it must be.
-pub(super) fn is_wish(requirement: &Requirement) -> bool {
-    matches!(requirement.want, Want::Name(_) | Want::Exactly(_))
 }
 
 /// The number in the SONAME that a requirement means.
@@ -168,19 +164,33 @@ impl<'a> Slot<'a> {
         inventory: &Inventory,
     ) -> Slot<'a> {
         // Where somebody is known to ask, what only may ask decides nothing by how it would search.
-        if requirements.iter().any(|requirement| is_known(requirement) && is_wish(requirement)) {
+        if has_known_wish(&requirements) {
             let guesses = requirements.iter_mut().filter(|requirement| !is_known(requirement));
             guesses.for_each(|requirement| requirement.search_first.clear());
         }
-        let strictness = requirements.iter().filter(|r| is_wish(r)).map(|r| strictness(r, inventory)).max();
+        let strictness = strictest(&requirements, inventory).unwrap_or(Strictness::Should);
+        let askers = askers(&requirements);
+        let is_implied = requirements.is_empty();
+        let slot = Slot::empty(&catalog().families[position], soname, requirements, strictness, askers);
+        Slot { is_implied, ..slot }
+    }
+
+    /// Nobody is judged yet.
+    fn empty(
+        family: &'static Family,
+        soname: Option<u32>,
+        requirements: Vec<Requirement>,
+        strictness: Strictness,
+        askers: Vec<String>,
+    ) -> Slot<'a> {
         Slot {
-            family: &catalog().families[position],
+            family,
             soname,
-            is_implied: requirements.is_empty(),
-            because: Blame::new(),
-            strictness: strictness.unwrap_or(Strictness::Should),
-            askers: askers(&requirements),
             requirements,
+            strictness,
+            askers,
+            because: Blame::new(),
+            is_implied: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
         }
@@ -215,30 +225,17 @@ impl<'a> Slot<'a> {
         };
         let mut askers = askers.to_vec();
         askers.push(copy.title());
-        let requirements = vec![requirement];
-        Some(Slot {
-            family,
-            soname,
-            requirements,
-            strictness,
-            askers,
-            because: Blame::new(),
-            is_implied: false,
-            candidates: Vec::new(),
-            rejected: Vec::new(),
-        })
+        Some(Slot::empty(family, soname, vec![requirement], strictness, askers))
     }
 
     /// Where some ask for it and others only perhaps: what the former alone would get, and the rest.
     fn without_guesses(&self, inventory: &'a Inventory) -> Option<(Slot<'a>, Slot<'a>)> {
         let (known, guessed): (Vec<Requirement>, Vec<Requirement>) =
             self.requirements.iter().cloned().partition(is_known);
-        let is_mixed = !guessed.is_empty() && known.iter().any(is_wish);
+        let is_mixed = !guessed.is_empty() && known.iter().any(Requirement::is_wish);
         let of = |requirements: Vec<Requirement>, rejected: &[Rejection]| {
-            let wished = requirements.iter().filter(|requirement| is_wish(requirement));
-            let strictness = wished.map(|requirement| strictness(requirement, inventory)).max();
-            let askers = askers(&requirements);
-            let (strictness, rejected) = (strictness.unwrap_or(Strictness::Try), rejected.to_vec());
+            let strictness = strictest(&requirements, inventory).unwrap_or(Strictness::Try);
+            let (askers, rejected) = (askers(&requirements), rejected.to_vec());
             Slot { requirements, strictness, askers, rejected, ..self.clone() }
         };
         is_mixed.then(|| {
@@ -303,7 +300,7 @@ impl<'a> Slot<'a> {
     /// The names that are asked for, each once.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.requirements.iter().filter_map(|r| asked_name(r)).map(str::to_owned).collect();
+            self.requirements.iter().filter_map(Requirement::named).map(str::to_owned).collect();
         names.sort();
         names.dedup();
         names
@@ -315,9 +312,19 @@ fn is_known(requirement: &Requirement) -> bool {
     requirement.by.standing == Standing::Imported
 }
 
+fn has_known_wish(requirements: &[Requirement]) -> bool {
+    requirements.iter().any(|requirement| is_known(requirement) && requirement.is_wish())
+}
+
+/// The strictest of what is asked for, if the family is asked for at all.
+fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Strictness> {
+    let wished = requirements.iter().filter(|requirement| requirement.is_wish());
+    wished.map(|requirement| strictness(requirement, inventory)).max()
+}
+
 /// Those who ask, each once; those who only may, where nobody else does.
 fn askers(requirements: &[Requirement]) -> Vec<String> {
-    let has_known = requirements.iter().any(|requirement| is_known(requirement) && is_wish(requirement));
+    let has_known = has_known_wish(requirements);
     let asking = requirements.iter().filter(|requirement| !has_known || is_known(requirement));
     let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
     askers.sort();

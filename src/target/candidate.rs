@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::Standing;
 use super::framework;
 use super::imports::{Imports, Place};
 use super::installed::Installed;
-use super::{Need, Standing};
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;
@@ -27,19 +27,8 @@ pub(super) struct Candidate {
     /// Its extension modules that stand outside of these.
     pub extensions: Vec<PathBuf>,
     pub standing: Standing,
-    /// What it asks for is needed no more than this.
-    pub at_most: Need,
     pub imported_by: Option<String>,
 }
-
-/// How much a package counts.
-#[derive(Clone, Copy)]
-pub(super) struct Weight {
-    pub standing: Standing,
-    pub at_most: Need,
-}
-
-const IMPORTED: Weight = Weight { standing: Standing::Imported, at_most: Need::Linked };
 
 /// Where candidates are found.
 pub(super) struct Candidates<'a> {
@@ -62,7 +51,7 @@ impl Candidates<'_> {
                 }
             }
         }
-        let mut found = self.candidates(modules, IMPORTED);
+        let mut found = self.candidates(modules, Standing::Imported);
         found.extend(imports.extensions.iter().map(|(file, place)| own_extension(file, place)));
         found
     }
@@ -75,18 +64,18 @@ impl Candidates<'_> {
             brought.insert(name.replace('-', "_"));
             let before = modules.len();
             let is_here = |module: &String| {
-                self.is_installed(module) || Self::framework_of(module).is_some_and(|f| self.has(f))
+                self.is_installed(module) || catalog().framework_of(module).is_some_and(|f| self.has(f))
             };
             modules.extend(brought.into_iter().filter(is_here).map(|module| (module, "--uses".to_owned())));
             if modules.len() == before {
                 return Err(Error::NoSuchPackage { name: name.clone(), sites: self.sites.to_vec() });
             }
         }
-        Ok(self.candidates(modules, IMPORTED))
+        Ok(self.candidates(modules, Standing::Imported))
     }
 
     /// Every top-level package that is installed, except libraries themselves.
-    pub(super) fn everything(&self, weight: Weight) -> Vec<Candidate> {
+    pub(super) fn everything(&self, standing: Standing) -> Vec<Candidate> {
         let mut modules = BTreeMap::new();
         for site in self.sites {
             for entry in self.host.list(site).unwrap_or_default() {
@@ -99,26 +88,22 @@ impl Candidates<'_> {
                 }
             }
         }
-        self.candidates(modules, weight)
+        self.candidates(modules, standing)
     }
 
     /// Modules that belong to one framework are one candidate.
-    fn candidates(&self, modules: BTreeMap<String, String>, weight: Weight) -> Vec<Candidate> {
+    fn candidates(&self, modules: BTreeMap<String, String>, standing: Standing) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
             let imported_by = (!by.is_empty()).then_some(by);
-            match Self::framework_of(&module) {
+            match catalog().framework_of(&module) {
                 Some(framework) if found.iter().any(|candidate| candidate.name == framework.name) => {}
-                Some(framework) => found.extend(self.of_framework(framework, weight, imported_by)),
-                None => found.extend(self.of_module(&module, weight, imported_by)),
+                Some(framework) => found.extend(self.of_framework(framework, standing, imported_by)),
+                None => found.extend(self.of_module(&module, standing, imported_by)),
             }
         }
         found
-    }
-
-    fn framework_of(module: &str) -> Option<&'static Framework> {
-        catalog().frameworks.iter().find(|framework| framework.is_module(module))
     }
 
     fn has(&self, framework: &Framework) -> bool {
@@ -137,7 +122,7 @@ impl Candidates<'_> {
     fn of_framework(
         &self,
         framework: &'static Framework,
-        weight: Weight,
+        standing: Standing,
         imported_by: Option<String>,
     ) -> Option<Candidate> {
         let (mut sites, mut directories) = (Vec::new(), Vec::new());
@@ -160,13 +145,12 @@ impl Candidates<'_> {
             framework: Some(framework),
             directories,
             extensions: Vec::new(),
-            standing: weight.standing,
-            at_most: weight.at_most,
+            standing,
             imported_by,
         })
     }
 
-    fn of_module(&self, module: &str, weight: Weight, imported_by: Option<String>) -> Option<Candidate> {
+    fn of_module(&self, module: &str, standing: Standing, imported_by: Option<String>) -> Option<Candidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
         let place = site.join(module);
         Some(Candidate {
@@ -176,8 +160,7 @@ impl Candidates<'_> {
             framework: None,
             directories: vec![place],
             extensions: self.extensions(site, module),
-            standing: weight.standing,
-            at_most: weight.at_most,
+            standing,
             imported_by,
         })
     }
@@ -222,7 +205,6 @@ fn own_extension(file: &Path, place: &Place) -> Candidate {
         directories: Vec::new(),
         extensions: vec![file.to_owned()],
         standing: Standing::Imported,
-        at_most: Need::Linked,
         imported_by: Some(place.describe()),
     }
 }

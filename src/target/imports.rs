@@ -190,7 +190,7 @@ impl Reader<'_> {
             // Something else puts it there: a changed `sys.path`, an import hook.
             None => {
                 self.found.is_open = true;
-                if import.is_outermost && catalog().frameworks.iter().any(|f| f.is_module(top)) {
+                if import.is_outermost && catalog().framework_of(top).is_some() {
                     let (module, by) = ((*top).to_owned(), place.describe());
                     self.target.notes.push(Note::NotWhereItIsSought { module, by });
                 }
@@ -207,7 +207,7 @@ impl Reader<'_> {
                 self.watch(directory, top);
             }
             let Some(found) = self.find(directory, top) else { continue };
-            let belongs = || catalog().frameworks.iter().any(|framework| framework.is_module(top));
+            let belongs = || catalog().framework_of(top).is_some();
             let is_installed = entry.kind == EntryKind::Own
                 && (self.installed.brings(directory, top)
                     || belongs() && !matches!(found, Found::Namespace(_)));

@@ -167,6 +167,11 @@ impl Requirement {
             _ => None,
         }
     }
+
+    /// Whether it asks for the family, and not only how it must be.
+    pub fn is_wish(&self) -> bool {
+        matches!(self.want, Want::Name(_) | Want::Exactly(_))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -273,19 +278,7 @@ impl Note {
 /// instead of those that the program's source shows.
 pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, Error> {
     let program = program::locate(host, &command.program)?;
-    let mut target = Target {
-        program: program.clone(),
-        steps: vec![Step { how: How::Path, to: program.clone() }],
-        machine: elf::X86_64,
-        packages: Vec::new(),
-        requirements: Vec::new(),
-        notes: Vec::new(),
-        site_packages: Vec::new(),
-        pip: None,
-        own_directories: BTreeSet::new(),
-        watched: BTreeSet::new(),
-        located: BTreeSet::new(),
-    };
+    let mut target = Target::new(program.clone());
     let Some(running) = program::follow(host, &program, &command.arguments, &mut target)? else {
         return Ok(target);
     };
@@ -304,6 +297,23 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
 }
 
 impl Target {
+    /// A program of which nothing is known yet.
+    pub fn new(program: PathBuf) -> Target {
+        Target {
+            steps: vec![Step { how: How::Path, to: program.clone() }],
+            program,
+            machine: elf::X86_64,
+            packages: Vec::new(),
+            requirements: Vec::new(),
+            notes: Vec::new(),
+            site_packages: Vec::new(),
+            pip: None,
+            own_directories: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            located: BTreeSet::new(),
+        }
+    }
+
     fn step(&mut self, how: How, to: &Path) {
         self.steps.push(Step { how, to: to.to_owned() });
         self.watched.insert(to.to_owned());
@@ -343,8 +353,8 @@ impl Target {
     /// A framework of which a part is found is not missing, wherever the rest of it is imported from.
     fn forget_what_was_found(&mut self) {
         let is_found = |module: &str| {
-            let of_module = catalog().frameworks.iter().find(|framework| framework.is_module(module));
-            of_module
+            catalog()
+                .framework_of(module)
                 .is_some_and(|framework| self.packages.iter().any(|package| package.name == framework.name))
         };
         self.notes

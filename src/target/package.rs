@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::arguments::Run;
-use super::candidate::{Candidate, Candidates, Weight};
+use super::candidate::{Candidate, Candidates};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
 use super::framework;
 use super::imports::{self, Imports, Place};
@@ -79,7 +79,7 @@ impl PackageReader<'_> {
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
         let standing = if is_closed { Standing::Installed } else { Standing::Possible };
-        let mut all = self.candidates.everything(Weight { standing, at_most: Need::Named });
+        let mut all = self.candidates.everything(standing);
         all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
         self.examine(all, target);
     }
@@ -137,10 +137,7 @@ impl PackageReader<'_> {
                 requirement.need = Need::Named;
             }
         }
-        if !requirements
-            .iter()
-            .any(|requirement| matches!(requirement.want, Want::Name(_) | Want::Exactly(_)))
-        {
+        if !requirements.iter().any(Requirement::is_wish) {
             return None;
         }
         if let Some(distribution) = distribution {
@@ -150,12 +147,15 @@ impl PackageReader<'_> {
             let version = version.as_deref();
             let first =
                 recorded::opened_by_path(self.host, self.candidates.sites, framework, version, cuda_major);
-            for requirement in requirements.iter_mut().filter(|r| matches!(r.want, Want::Name(_))) {
+            for requirement in requirements.iter_mut().filter(|r| r.named().is_some()) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
         for requirement in &mut requirements {
-            requirement.need = requirement.need.max(candidate.at_most);
+            // A guess is needed no more than a name that is tried.
+            if candidate.standing != Standing::Imported {
+                requirement.need = Need::Named;
+            }
             // It is here and not imported: what it searches first is searched for nobody.
             if candidate.standing == Standing::Installed {
                 requirement.search_first.clear();
@@ -222,8 +222,7 @@ impl PackageReader<'_> {
 fn has_variants(requirements: &[Requirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
     requirements.iter().filter(|requirement| requirement.need == Need::Used).any(|requirement| {
-        let Want::Name(name) = &requirement.want else { return false };
-        let Some((stem, suffix)) = names::split(name) else { return false };
+        let Some((stem, suffix)) = requirement.named().and_then(names::split) else { return false };
         sonames.insert(stem, suffix).is_some_and(|other| other != suffix)
     })
 }
@@ -233,7 +232,7 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
-    let family = catalog().families.iter().find(|family| family.has_member(stem) && family.opens_own)?;
+    let family = catalog().family_of_stem(stem).filter(|family| family.opens_own)?;
     let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
     Some(Requirement {
         family: family.name.clone(),

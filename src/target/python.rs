@@ -220,9 +220,7 @@ impl Python {
 
 /// Whether a directory holds a package that belongs to a framework: one that was built in place, say.
 fn is_framework(host: &Host, directory: &Path, name: &OsStr) -> bool {
-    let is_module = name
-        .to_str()
-        .is_some_and(|name| catalog().frameworks.iter().any(|framework| framework.is_module(name)));
+    let is_module = name.to_str().is_some_and(|name| catalog().framework_of(name).is_some());
     is_module && host.is_file(&directory.join(name).join("__init__.py"))
 }
 

@@ -45,9 +45,7 @@ impl Records<'_> {
             found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
         }
         for stem in &framework.opens {
-            let Some(family) = catalog().families.iter().find(|family| family.has_member(stem)) else {
-                continue;
-            };
+            let Some(family) = catalog().family_of_stem(stem) else { continue };
             let suffix = match floors.get(family.name.as_str()) {
                 Some(floor) if family.soname_is_version => Some(floor.major().to_string()),
                 _ => cuda.and_then(|cuda| family.suffix(cuda.value.major)).map(str::to_owned),
