@@ -20,12 +20,12 @@ const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
 pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
     let elements = elements(host, scope);
     // A directory that is not there yet would be found once it is.
-    let expanded = elements.iter().filter(|element| !element.text.is_empty());
-    notes.watched.extend(expanded.filter_map(|element| expand(host, scope, &element.text)));
+    let named = elements.iter().filter(|(text, _)| !text.is_empty());
+    notes.watched.extend(named.filter_map(|(_, path)| path.clone()));
     let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
     let preloaded =
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
-    let directories = elements.iter().filter_map(|element| element.directory.clone());
+    let directories = elements.iter().filter_map(|(_, path)| directory(host, path.as_deref()?));
     directories
         .chain(preloaded.map(Path::to_owned))
         .map(|directory| Place::new(directory, Origin::Loose))
@@ -48,33 +48,37 @@ pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mu
         let real = host.canonical(&directory).ok().filter(|real| !defaults.contains(real));
         defaults.extend(real);
     }
+    let element = |(text, path): (OsString, Option<PathBuf>)| {
+        let directory = path.and_then(|path| directory(host, &path));
+        Element { others: directory.as_ref().is_some_and(|it| holds_others(host, it)), directory, text }
+    };
     SearchPath {
-        library_path: elements(host, scope),
+        library_path: elements(host, scope).into_iter().map(element).collect(),
         preload: preload.into_iter().map(|text| preloaded(host, text)).collect(),
         cache: known.filter_map(|(soname, path)| Some((soname.to_owned(), survey.identify(path)?))).collect(),
         defaults,
     }
 }
 
-fn elements(host: &Host, scope: &Scope) -> Vec<Element> {
-    let given = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
-    let directory = |text: &OsString| {
-        let path = host.canonical(&expand(host, scope, text)?).ok()?;
-        host.is_directory(&path).then_some(path)
-    };
-    let element = |text: OsString| {
-        let directory = directory(&text);
-        Element { others: directory.as_ref().is_some_and(|it| holds_others(host, it)), directory, text }
-    };
-    given.into_iter().map(element).collect()
-}
-
-/// Where an element leads; none where that depends on an executable that is not known.
-fn expand(host: &Host, scope: &Scope, element: &OsString) -> Option<PathBuf> {
+/// The elements of `LD_LIBRARY_PATH` and where each leads; nowhere where that depends on an executable that is
+/// not known.
+fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
+    let Some(given) = host.env.get("LD_LIBRARY_PATH") else { return Vec::new() };
     let executable = scope.executable.as_ref().and_then(|executable| host.canonical(executable).ok());
     let origin = executable.as_ref().and_then(|executable| executable.parent());
-    let path = Tokens::new(host, scope.machine).expand(element.as_bytes(), origin)?;
-    Some(host.absolute(&path))
+    let tokens = Tokens::new(host, scope.machine);
+    let expand = |text: &OsString| Some(host.absolute(&tokens.expand(text.as_bytes(), origin)?));
+    let element = |text: OsString| {
+        let path = expand(&text);
+        (text, path)
+    };
+    library_path_elements(given).into_iter().map(element).collect()
+}
+
+/// The directory that is there, by its real path.
+fn directory(host: &Host, path: &Path) -> Option<PathBuf> {
+    let path = host.canonical(path).ok()?;
+    host.is_directory(&path).then_some(path)
 }
 
 /// Whether a directory holds shared libraries that are not NVIDIA's.
