@@ -67,7 +67,7 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
             None => command.env_remove(&change.name),
         };
     }
-    // SAFETY: makes system calls and touches no memory but two statics.
+    // SAFETY: makes system calls and touches no memory but our statics.
     unsafe {
         command.pre_exec(|| {
             restore_inherited();

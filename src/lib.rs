@@ -53,7 +53,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
         return complain(&error, Form::Run, false, false);
     }
     match Cli::try_parse_from(arguments).and_then(Cli::settle) {
-        Ok(cli) => dispatch(host, &cli, first_word(arguments).is_some()),
+        Ok(cli) => dispatch(host, &cli, arguments),
         Err(error) => usage(&error, arguments),
     }
 }
@@ -66,7 +66,7 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
     (!is_verb).then(|| Command { program: program.clone(), arguments: arguments[2..].to_vec() })
 }
 
-fn dispatch(host: Host, cli: &Cli, has_plain_word: bool) -> u8 {
+fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
         None if cli.words.is_empty() => return no_program(),
@@ -85,7 +85,10 @@ fn dispatch(host: Host, cli: &Cli, has_plain_word: bool) -> u8 {
     };
     match ended {
         Ok(exit) => exit.code(),
-        Err(error) => complain(&error, form, json, has_plain_word && cli.verb.is_none()),
+        Err(error) => {
+            let is_bare = cli.verb.is_none() && first_word(arguments).is_some();
+            complain(&error, form, json, is_bare)
+        }
     }
 }
 
@@ -133,7 +136,8 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
 
 /// What clap has to say: an answer that was asked for, or an error.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    let is_answer = |verb: &&str| **verb != *"run" && first_word(arguments).is_some_and(|word| word == *verb);
+    let word = first_word(arguments);
+    let is_answer = |verb: &&str| **verb != *"run" && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().to_string();
     // What clap would suggest starts a program that is called like the option.

@@ -231,7 +231,7 @@ pub(super) fn absent(absent: &Absent) -> String {
     )
 }
 
-/// `cuFFT is not pinned: nothing here fits with the rest (libcufft.so.11)`
+/// `cuFFT is not pinned: nothing here fits (libcufft.so.11)`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
     let names = shown(&unpinned.names);
     format!("{} is not pinned: nothing here fits ({names})", family(&unpinned.family))
@@ -245,7 +245,7 @@ pub(super) fn title(name: &str) -> String {
     }
 }
 
-/// A remark about how the target was read; `None` where it is only of interest when asked.
+/// A remark about how the target was read.
 pub fn note(note: &Note, target: &Target) -> String {
     let program = show(target.program.file_name().unwrap_or_default());
     match note {
