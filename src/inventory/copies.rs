@@ -1,6 +1,7 @@
 //! From directories to copies: which files of a directory belong together, and what they say as a whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -16,6 +17,7 @@ use crate::version::Version;
 pub(super) struct Survey<'h> {
     host: &'h Host,
     scope: &'h Scope,
+    tokens: Tokens,
     files: HashMap<FileId, Option<Rc<File>>>,
     found: Found,
 }
@@ -36,7 +38,8 @@ struct Candidate {
 
 impl<'h> Survey<'h> {
     pub(super) fn new(host: &'h Host, scope: &'h Scope) -> Survey<'h> {
-        Survey { host, scope, files: HashMap::new(), found: Found::default() }
+        let tokens = Tokens::new(host, scope.machine);
+        Survey { host, scope, tokens, files: HashMap::new(), found: Found::default() }
     }
 
     pub(super) fn identify(&self, path: &Path) -> Option<FileId> {
@@ -180,10 +183,8 @@ impl<'h> Survey<'h> {
         if !missing.is_empty() {
             problems.push(Problem::Missing { stems: missing });
         }
-        let mut parents = BTreeSet::from([directory.to_owned()]);
         for candidate in &candidates {
             let name = &candidate.names[0];
-            parents.extend(self.real_path(directory, candidate).parent().map(Path::to_owned));
             if candidate.file.truncated {
                 problems.push(Problem::Truncated { file: name.clone() });
             }
@@ -196,9 +197,15 @@ impl<'h> Survey<'h> {
                 problems.push(Problem::WorldWritable { path: directory.join(name) });
             }
         }
+        let forward_compatibility = main.file.forward_compatibility.clone();
+        let files: Vec<Member> =
+            candidates.into_iter().map(|candidate| self.member(directory, candidate)).collect();
         // Links lead to files that whoever can write to their directory can replace.
-        let is_open = |path: &PathBuf| self.host.stat(path).is_ok_and(|stat| stat.is_world_writable());
-        problems.extend(parents.into_iter().filter(is_open).map(|path| Problem::WorldWritable { path }));
+        let parents = files.iter().filter_map(|member| member.path.parent());
+        let parents: BTreeSet<&Path> = iter::once(directory).chain(parents).collect();
+        let is_open = |path: &&Path| self.host.stat(path).is_ok_and(|stat| stat.is_world_writable());
+        let open = parents.into_iter().filter(is_open).map(Path::to_owned);
+        problems.extend(open.map(|path| Problem::WorldWritable { path }));
         Copy {
             family: family.name.clone(),
             soname,
@@ -209,8 +216,8 @@ impl<'h> Survey<'h> {
             directory: directory.to_owned(),
             also: Vec::new(),
             package: record.map(|record| record.package.clone()),
-            forward_compatibility: main.file.forward_compatibility.clone(),
-            files: candidates.into_iter().map(|candidate| self.member(directory, candidate)).collect(),
+            forward_compatibility,
+            files,
             problems,
         }
     }
@@ -244,10 +251,9 @@ impl<'h> Survey<'h> {
 
     /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
     fn searched(&self, directory: &Path, file: &File) -> Vec<Searched> {
-        let tokens = Tokens::new(self.host, self.scope.machine);
         let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
         let searched = elements.filter_map(|element| {
-            let path = self.host.absolute(&tokens.expand(element, Some(directory))?);
+            let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
             let directory = self.host.canonical(&path).ok()?;
             Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
         });
