@@ -4,11 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -16,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::{Change, Diff};
 use crate::host::{Host, Kind, Stat};
+use crate::inventory::Known;
 use crate::launch::Exec;
 use crate::private;
 use crate::target::{Command, significant_arguments};
@@ -62,10 +60,14 @@ const GPU_LINES: [&[u8]; 2] = [b"Model:", b"Bus Location:"];
 /// Device nodes are touched by being used; that they are there is compared. Other files here are files.
 const DEVICES: &str = "/dev";
 const CONTENT_LIMIT: u64 = 4096;
-/// Thirty days, in seconds: after that a start is worked out again, which costs a moment.
-const KEPT_FOR: i64 = 30 * 24 * 3600;
 /// A file changed within this time of the start may change again without its time showing it.
 const GRACE: Duration = Duration::from_millis(20);
+
+/// The file of what is known about others.
+const FACTS: &str = "facts";
+
+/// Device, inode and time of a binary.
+type Identity = (u64, u64, (i64, i64));
 
 /// What a cached start is found by.
 #[derive(Debug)]
@@ -164,7 +166,7 @@ pub fn find(
 ) -> Option<Exec> {
     let name = key.file_name();
     let bytes =
-        directories.iter().find_map(|directory| read_private(host, &directory.join("starts"), &name))?;
+        directories.iter().find_map(|directory| private::read(host, &directory.join("starts"), &name))?;
     let entry: Entry = postcard::from_bytes(&bytes).ok()?;
     let holds = entry.format == FORMAT
         && entry.key == key.0
@@ -213,17 +215,40 @@ pub fn keep(
     });
     let entry = Entry { format: FORMAT, key: key.0.clone(), changes: changes.collect(), watched: seen };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        write_private(host, &directory.join("starts"), &key.file_name(), &bytes);
+        private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
     }
 }
 
 /// Whether a proof of this name was kept.
 pub fn has_proof(host: &Host, directories: &[PathBuf], name: &str) -> bool {
-    directories.iter().any(|directory| read_private(host, &directory.join("proofs"), name).is_some())
+    directories.iter().any(|directory| private::read(host, &directory.join("proofs"), name).is_some())
 }
 
 pub fn keep_proof(host: &Host, directory: &Path, name: &str) {
-    write_private(host, &directory.join("proofs"), name, b"passed\n");
+    private::write(host, &directory.join("proofs"), name, b"passed\n");
+}
+
+/// What was learnt of the files on this machine, by this very binary.
+pub fn known(host: &Host, directories: &[PathBuf]) -> Known {
+    let read = |directory: &PathBuf| private::read(host, directory, FACTS);
+    let known = directories.iter().find_map(read).and_then(|bytes| {
+        let (by, known): (Identity, Known) = postcard::from_bytes(&bytes).ok()?;
+        (Some(by) == own_identity(host)).then_some(known)
+    });
+    known.unwrap_or_default()
+}
+
+pub fn keep_known(host: &Host, directory: &Path, known: &mut Known) {
+    known.tidy();
+    if let Some(bytes) = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok()) {
+        private::write(host, directory, FACTS, &bytes);
+    }
+}
+
+/// Which binary this is: another one may mean something else by the same bytes.
+fn own_identity(host: &Host) -> Option<Identity> {
+    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
+    Some((own.id.device, own.id.inode, own.modified))
 }
 
 fn change(name: Vec<u8>, value: Option<Vec<u8>>) -> Change {
@@ -277,60 +302,12 @@ fn changed_since(host: &Host, seen: &Seen) -> bool {
     *modified.max(changed) >= started
 }
 
-/// A file that only we can have written, in a directory that only we can write to.
-fn read_private(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
-    let is_ours = |stat: Stat| private::is_ours(host, &stat);
-    let file = directory.join(name);
-    let bytes = host.read(&file).ok()?;
-    (host.lstat(&file).is_ok_and(is_ours) && host.lstat(directory).is_ok_and(is_ours)).then_some(bytes)
-}
-
-fn write_private(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
-    let _ = private::create_directory(directory);
-    sweep(host, directory);
-    let temporary = private::unfinished(host, directory);
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, directory.join(name)));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-}
-
-/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
-/// files of our own, by their names, in a directory of our own.
-fn sweep(host: &Host, directory: &Path) {
-    let is_ours = |stat: &Stat| private::is_ours(host, stat);
-    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(&stat)) {
-        return;
-    }
-    let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let is_old = |stat: &Stat| i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR;
-    for entry in host.list(directory).unwrap_or_default() {
-        let path = directory.join(&entry.name);
-        let goes = |stat: &Stat| stat.is_file() && is_ours(stat) && is_old(stat);
-        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).as_ref().is_ok_and(goes) {
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// The digest of a start or a proof, or `.PID-TIME` of one that was never finished.
-fn is_own_name(name: &[u8]) -> bool {
-    let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    match name.strip_prefix(b".") {
-        Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
-        None => matches!(name.len(), 16 | 24) && name.iter().all(is_hexadecimal),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -370,30 +347,6 @@ mod tests {
             let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
             assert!(one != other && one != key(None), "{name}");
         }
-    }
-
-    #[test]
-    fn what_is_old_is_taken_away_and_nothing_else() {
-        let home = tempfile::tempdir().unwrap();
-        let directory = home.path().join("starts");
-        fs::create_dir(&directory).unwrap();
-        let long_ago = Host::here().started - Duration::from_hours(24 * 40);
-        let file = |name: &str, is_old: bool| {
-            let path = directory.join(name);
-            let file = fs::File::create(&path).unwrap();
-            if is_old {
-                file.set_modified(long_ago).unwrap();
-            }
-            path
-        };
-        let gone = [file(".123-4", true), file("0123456789abcdef", true)];
-        let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
-        let link = home.path().join("link");
-        std::os::unix::fs::symlink(&directory, &link).unwrap();
-        sweep(&Host::here(), &link);
-        assert!(gone.iter().all(|path| path.exists()), "a link leads to what may be another's");
-        sweep(&Host::here(), &directory);
-        assert!(gone.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Family {
     pub version: Vec<Evidence>,
     #[serde(default)]
     pub cuda: Vec<Evidence>,
+    /// The C header that defines its version.
+    pub header: Option<Header>,
     #[serde(default)]
     wheel: Option<String>,
     #[serde(default)]
@@ -73,6 +75,14 @@ pub struct Family {
     _source: String,
     #[serde(rename = "date")]
     _date: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub file: String,
+    /// The macros that hold the numbers of the version, in order.
+    pub defines: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -51,6 +51,12 @@ pub struct Common {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
+    /// Look for libraries in DIR as well: a directory of them, a toolkit, an environment
+    #[arg(long, global = true, value_name = "DIR")]
+    pub also: Vec<PathBuf>,
+    /// Do not look for libraries there: `conda`, `toolkit`, `library-path` …
+    #[arg(long, global = true, value_name = "SOURCE", value_delimiter = ',')]
+    pub without: Vec<String>,
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
     #[arg(long, global = true, value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -111,6 +117,12 @@ pub struct List {
     /// Only these families: `cudnn`, `cublas`, `driver` …
     #[arg(value_name = "FAMILY")]
     pub families: Vec<String>,
+    /// Show every file of every copy
+    #[arg(short, long)]
+    pub all: bool,
+    /// With --json: name the symbols that each file exports
+    #[arg(long, requires = "json")]
+    pub symbols: bool,
     /// Look into the environment of this Python too
     #[arg(long, value_name = "PYTHON")]
     pub python: Option<OsString>,

@@ -31,6 +31,11 @@ pub enum Error {
         name: String,
         families: Vec<&'static str>,
     },
+    /// `--without` names a source that there is not.
+    NoSuchSource {
+        name: String,
+        sources: Vec<&'static str>,
+    },
     /// `list --python` was given another program.
     NotPython {
         program: PathBuf,
@@ -81,6 +86,7 @@ impl Error {
             Error::NotExecutable { .. } | Error::Exec { .. } => 126,
             Error::NoSuchPackage { .. }
             | Error::NoSuchFamily { .. }
+            | Error::NoSuchSource { .. }
             | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }

@@ -3,7 +3,6 @@
 //! Imports only `environment`. Must not know what it reads.
 #![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -11,6 +10,7 @@ use std::io::{self, IsTerminal, Read};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use nix::errno::Errno;
@@ -34,7 +34,7 @@ pub struct Host {
     pub started: SystemTime,
     pub uid: u32,
     pub gid: u32,
-    operations: Cell<u64>,
+    operations: AtomicU64,
 }
 
 /// What identifies a file, whatever its name: two names with one identity are one file to the loader.
@@ -113,6 +113,17 @@ impl Deref for Mapped {
     }
 }
 
+impl Mapped {
+    /// Gives back the memory of what was read so far; what is read again is fetched again.
+    pub fn release(&self) {
+        let Some(map) = &self.0 else { return };
+        // SAFETY: the mapping is read only and shared with its file, so that a page that is given back comes
+        // again with the same bytes.
+        #[allow(unsafe_code)]
+        let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+    }
+}
+
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {
@@ -123,7 +134,7 @@ impl Host {
             started: SystemTime::now(),
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
-            operations: Cell::new(0),
+            operations: AtomicU64::new(0),
         }
     }
 
@@ -142,7 +153,7 @@ impl Host {
 
     /// How many times the file system was asked; tests hold the warm path to a budget.
     pub fn operations(&self) -> u64 {
-        self.operations.get()
+        self.operations.load(Ordering::Relaxed)
     }
 
     /// The user's cache directory, as XDG and the user database define it; none without a home.
@@ -366,7 +377,7 @@ impl Host {
     }
 
     fn count(&self) {
-        self.operations.set(self.operations.get() + 1);
+        self.operations.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -4,14 +4,18 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Stat};
+
+/// Thirty days, in seconds: what is kept can be worked out again, which costs a moment.
+const KEPT_FOR: i64 = 30 * 24 * 3600;
 
 /// Whether it belongs to us and nobody else can write to it.
 pub fn is_ours(host: &Host, stat: &Stat) -> bool {
@@ -53,4 +57,88 @@ pub fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A file that only we can have written, in a directory that only we can write to.
+pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
+    let ours = |stat: Stat| is_ours(host, &stat);
+    let file = directory.join(name);
+    let bytes = host.read(&file).ok()?;
+    (host.lstat(&file).is_ok_and(ours) && host.lstat(directory).is_ok_and(ours)).then_some(bytes)
+}
+
+/// Writes a file for us alone, whole or not at all, and takes away what is old. What cannot be written is not.
+pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
+    let _ = create_directory(directory);
+    sweep(host, directory);
+    let temporary = unfinished(host, directory);
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temporary, directory.join(name)));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+}
+
+/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
+/// files of our own, by their names, in a directory of our own.
+fn sweep(host: &Host, directory: &Path) {
+    let ours = |stat: &Stat| is_ours(host, stat);
+    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && ours(&stat)) {
+        return;
+    }
+    let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_old = |stat: &Stat| i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR;
+    for entry in host.list(directory).unwrap_or_default() {
+        let path = directory.join(&entry.name);
+        let goes = |stat: &Stat| stat.is_file() && ours(stat) && is_old(stat);
+        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).as_ref().is_ok_and(goes) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The digest of a start or a proof, or `.PID-TIME` of one that was never finished.
+fn is_own_name(name: &[u8]) -> bool {
+    let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    match name.strip_prefix(b".") {
+        Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
+        None => matches!(name.len(), 16 | 24) && name.iter().all(is_hexadecimal),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_old_is_taken_away_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("starts");
+        fs::create_dir(&directory).unwrap();
+        let long_ago = Host::here().started - Duration::from_hours(24 * 40);
+        let file = |name: &str, is_old: bool| {
+            let path = directory.join(name);
+            let file = fs::File::create(&path).unwrap();
+            if is_old {
+                file.set_modified(long_ago).unwrap();
+            }
+            path
+        };
+        let gone = [file(".123-4", true), file("0123456789abcdef", true)];
+        let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        sweep(&Host::here(), &link);
+        assert!(gone.iter().all(|path| path.exists()), "a link leads to what may be another's");
+        sweep(&Host::here(), &directory);
+        assert!(gone.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
+    }
 }

@@ -55,6 +55,19 @@ impl fmt::Debug for Exports {
     }
 }
 
+/// The symbols that a file exports, as `name` or `name@version`, sorted.
+pub fn names(elf: &Elf<'_>) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let name = |symbol: &crate::formats::elf::Symbol<'_>| match symbol.version {
+        Some(version) => format!("{}@{}", text(symbol.name), text(version)),
+        None => text(symbol.name),
+    };
+    let mut names: Vec<String> = elf.symbols().iter().filter(|symbol| symbol.defined).map(name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// The imports of a file that must come from files of interest.
 pub fn imports(elf: &Elf<'_>, is_of_interest: impl Fn(&str) -> bool) -> Vec<Symbol> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

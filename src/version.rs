@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of a library: one to four numbers, `9.1.0.70`. Missing numbers compare as zero; a number
 /// shows with the zeros that it was written with, as drivers do: `580.159.04`.
@@ -225,6 +225,13 @@ macro_rules! serialize_as_text {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let parsed = String::deserialize(deserializer)?.parse();
+                parsed.map_err(|_| serde::de::Error::custom("not a version"))
             }
         }
     )*};

@@ -145,7 +145,7 @@ impl World {
     fn plan(&self) -> Plan {
         let host = Host::here();
         let scope = Scope { machine: 62, own_directories: vec![self.path("set")], ..Scope::default() };
-        let inventory = inventory::scan(&host, &scope);
+        let inventory = inventory::scan(&host, &scope, &mut inventory::Known::default());
         let mine = inventory.copies.into_iter().filter(|copy| copy.directory == self.path("set"));
         let picks: Vec<Pick> =
             mine.map(|copy| Pick { copy, asked_by: Vec::new(), decided_by: Criterion::OnlyOne }).collect();

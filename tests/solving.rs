@@ -50,7 +50,7 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
     let command = target::Command { program: name.into(), arguments: Vec::new() };
     let target = target::read(&host, &command, &[]).unwrap();
     let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
-    let found = inventory::scan(&host, &scope);
+    let found = inventory::scan(&host, &scope, &mut inventory::Known::default());
     match solve::solve(&found, &target, &solve::Policy::default()) {
         solve::Outcome::Plan(plan) => plan,
         other => panic!("{other:#?}"),
@@ -242,7 +242,7 @@ fn a_driver_is_classified_by_where_its_file_really_stands() {
     ]);
     let explained = explain(&machine, "/opt/nameless:/usr/local/cuda-12.4/lib64", &["app"]);
     assert_eq!(picked(&explained, "driver"), SYSTEM);
-    assert!(why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64").starts_with("a stub"));
+    assert!(why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64/stubs").starts_with("a stub"));
     assert!(why_not(&explained, "driver", "/opt/nameless").starts_with("its version is not known"));
     // The toolkit's directory stays, and the driver comes before it.
     assert_eq!(removed(&explained), ["/opt/nameless"]);

@@ -370,7 +370,11 @@ fn what_was_warned_of_is_watched_as_well() {
 fn what_variables_name_is_watched_as_it_is_named() {
     let mut host = Host::here();
     host.env.set("CUDA_HOME", "/no/such/toolkit");
-    let inventory = cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default());
+    let inventory = cudarun::inventory::scan(
+        &host,
+        &cudarun::inventory::Scope::default(),
+        &mut cudarun::inventory::Known::default(),
+    );
     assert!(inventory.watched.contains(Path::new("/no/such/toolkit")));
 }
 
@@ -380,7 +384,12 @@ fn what_the_kernel_says_of_each_gpu_is_watched() {
     let gpu = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
     let scan = || {
         let host = Host::at(machine.root(), Environment::default(), "/".into()).unwrap();
-        cudarun::inventory::scan(&host, &cudarun::inventory::Scope::default()).watched
+        cudarun::inventory::scan(
+            &host,
+            &cudarun::inventory::Scope::default(),
+            &mut cudarun::inventory::Known::default(),
+        )
+        .watched
     };
     assert!(!scan().contains(Path::new(gpu)), "the control");
     fs::create_dir_all(machine.real(gpu).parent().unwrap()).unwrap();

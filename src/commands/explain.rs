@@ -11,7 +11,7 @@ use crate::text::show;
 pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let considered = consider(&host, &command, &question.uses)?;
+    let considered = consider(&host, common, &command, &question.uses)?;
     let (diff, view) = considered.change(&host, &command, false)?;
     let (target, inventory, outcome) = (&considered.target, &considered.inventory, &considered.outcome);
     let style = style(&host, common.color, host.stdout_is_terminal());

@@ -10,7 +10,7 @@ use crate::solve::Outcome;
 pub fn export(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let considered = consider(&host, &command, &question.uses)?;
+    let considered = consider(&host, common, &command, &question.uses)?;
     if let Outcome::Conflict(conflict) = &considered.outcome {
         if question.json {
             print(&report::json::refusal(conflict))?;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::{Exit, machine, own_views, print, style};
+use super::{Exit, asked, look, machine, own_views, print, style};
 use crate::catalog::catalog;
 use crate::cli::{Common, List};
 use crate::error::Error;
@@ -14,7 +14,8 @@ use crate::target::{self, Command};
 
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
-    let mut scope = Scope { machine: elf::X86_64, views: own_views(&host), ..Scope::default() };
+    let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
+    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(common)? };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families = families(&options.families)?;
     match target::read(&host, &Command { program: python, arguments: Vec::new() }, &[]) {
@@ -30,12 +31,13 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         Err(_) => {}
     }
     scope.code = options.json || common.verbose > 0;
-    let inventory = inventory::scan(&host, &scope);
+    scope.symbol_names = options.symbols;
+    let inventory = look(&host, &scope);
     let style = style(&host, common.color, host.stdout_is_terminal());
     print(&if options.json {
         report::json::inventory(&inventory, &families)
     } else {
-        report::listed(&inventory, &families, common.verbose, style)
+        report::listed(&inventory, &families, options.all, common.verbose, style)
     })?;
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.copies.iter().any(|copy| is_wanted(&copy.family));

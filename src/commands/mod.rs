@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
+use crate::cache;
 use crate::cli::Common;
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, Scope};
+use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
 use crate::report::{self, Style};
 use crate::solve::{self, Outcome, Plan, Policy};
@@ -53,23 +54,53 @@ struct Considered {
     outcome: Outcome,
 }
 
-fn consider(host: &Host, command: &Command, uses: &[String]) -> Result<Considered, Error> {
+fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) -> Result<Considered, Error> {
     let target = target::read(host, command, uses)?;
     let views = own_views(host);
     let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
     let executable = target.steps.iter().rfind(|step| !is_source(step.how));
-    let scope = Scope {
+    let mut scope = Scope {
         site_packages: target.site_packages.clone(),
         own_directories: target.own_directories.iter().cloned().collect(),
         machine: target.machine,
         executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
-        code: false,
+        ..asked(common)?
     };
-    let inventory = inventory::scan(host, &scope);
-    let outcome = solve::solve(&inventory, &target, &Policy { views });
+    let policy = Policy { views };
+    let mut inventory = look(host, &scope);
+    let mut outcome = solve::solve(&inventory, &target, &policy);
+    if let Outcome::Conflict(_) = outcome {
+        // What belongs to other projects is for those whom nothing else helps.
+        scope.elsewhere = true;
+        inventory = look(host, &scope);
+        outcome = solve::solve(&inventory, &target, &policy);
+    }
     Ok(Considered { target, inventory, outcome })
+}
+
+/// What the command line says about where to look.
+fn asked(common: &Common) -> Result<Scope, Error> {
+    let sources: Vec<&'static str> = inventory::source_names().collect();
+    if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
+        return Err(Error::NoSuchSource { name: name.clone(), sources });
+    }
+    Ok(Scope { also: common.also.clone(), without: common.without.clone(), ..Scope::default() })
+}
+
+/// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it
+/// would be kept is the guest's.
+fn look(host: &Host, scope: &Scope) -> Inventory {
+    if host.is_rerooted() {
+        return inventory::scan(host, scope, &mut Known::default());
+    }
+    let mut known = cache::known(host, &view::cache_directories(host));
+    let inventory = inventory::scan(host, scope, &mut known);
+    if let (true, Ok(directory)) = (known.has_changed(), view::cache_directory(host)) {
+        cache::keep_known(host, &directory, &mut known);
+    }
+    inventory
 }
 
 /// The directories in which views of ours stand: where they would be published, and where the one stands

@@ -13,7 +13,7 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
     let command = command_of(&question.words);
-    let considered = consider(host, &command, &question.uses)?;
+    let considered = consider(host, common, &command, &question.uses)?;
     let error_style = style(host, common.color, host.stderr_is_terminal());
     let style = style(host, common.color, host.stdout_is_terminal());
     let verdict = match &considered.outcome {

@@ -28,7 +28,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return Err(Error::NothingRunsUnderRoot { verb: "run" });
     }
     let verify = start.verify.unwrap_or_default();
-    let is_plain = start.uses.is_empty() && verify == When::Auto;
+    let is_everywhere = common.also.is_empty() && common.without.is_empty();
+    let is_plain = is_everywhere && start.uses.is_empty() && verify == When::Auto;
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -36,7 +37,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return launch::exec(&exec).map(|never| match never {});
     }
     let style = style(host, common.color, host.stderr_is_terminal());
-    let considered = consider(host, command, &start.uses)?;
+    let considered = consider(host, common, command, &start.uses)?;
     speak(&considered, common, style);
     let (exec, view) = match &considered.outcome {
         Outcome::Nothing { .. } => (launch::unchanged(&considered.target.program, command), None),

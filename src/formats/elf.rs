@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStringExt;
 use object::elf::{
     DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB,
     DT_SYMTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, Dyn64, DynamicTag,
-    FileHeader64, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR,
-    SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux, Verneed, Versym,
+    FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, ProgramHeader64, SHF_ALLOC,
+    SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, SectionFlags, Sym64, Verdaux, Verdef, Vernaux,
+    Verneed, Versym,
 };
 use object::pod::Pod;
 use object::read::elf::{
@@ -252,6 +253,17 @@ impl<'d> Elf<'d> {
         let data = header.data(LE, self.data).ok()?;
         let mut notes = NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()?;
         notes.next().ok().flatten().map(|note| note.desc())
+    }
+
+    /// What the linker wrote so that this very build is known again.
+    pub fn build_id(&self) -> Option<&'d [u8]> {
+        let notes = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_NOTE);
+        notes.filter_map(|segment| segment.notes(LE, self.data).ok().flatten()).find_map(|mut notes| {
+            // A note that is broken ends the list.
+            std::iter::from_fn(|| notes.next().ok().flatten())
+                .find(|note| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID)
+                .map(|note| note.desc())
+        })
     }
 
     fn sections(&self) -> impl Iterator<Item = (&'d [u8], &'d SectionHeader)> {

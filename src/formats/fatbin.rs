@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::elf::Elf;
 
@@ -13,6 +14,11 @@ const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 const CONTAINER_HEADER: usize = 16;
 /// No entry has a shorter header, and none needs to be read further.
 const ENTRY_HEADER: usize = 64;
+/// How much is searched at a time, and after how much of it, in bytes that came into memory, all of it is given
+/// back. To read one header brings its neighbours, sixteen pages in all.
+const WINDOW: usize = 1 << 20;
+const RELEASE: usize = 4 << 20;
+const TOUCHED_BY_A_HEADER: usize = 16 * 4096;
 const SUFFIX_A: u64 = 0x0010_0000;
 const SUFFIX_F: u64 = 0x0020_0000;
 
@@ -64,11 +70,42 @@ impl Serialize for Architecture {
     }
 }
 
-/// How many entries each section of a file has for each architecture.
-pub fn code_of(elf: &Elf<'_>) -> BTreeMap<String, BTreeMap<Architecture, u32>> {
+impl FromStr for Architecture {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Architecture, &'static str> {
+        let read = || {
+            let (kind, rest) = text.split_once('_')?;
+            let kind = match kind {
+                "sm" => Kind::Sass,
+                "compute" => Kind::Ptx,
+                _ => return None,
+            };
+            let number = rest.trim_end_matches(['a', 'f']);
+            let suffix = match &rest[number.len()..] {
+                "" => Suffix::None,
+                "a" => Suffix::A,
+                "f" => Suffix::F,
+                _ => return None,
+            };
+            Some(Architecture { kind, number: number.parse().ok()?, suffix })
+        };
+        read().ok_or("not an architecture")
+    }
+}
+
+impl<'de> Deserialize<'de> for Architecture {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Architecture, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// How many entries each section of a file has for each architecture. `release` is called now and then: what
+/// was read so far is not needed in memory any more.
+pub fn code_of(elf: &Elf<'_>, release: &dyn Fn()) -> BTreeMap<String, BTreeMap<Architecture, u32>> {
     let mut found: BTreeMap<String, BTreeMap<Architecture, u32>> = BTreeMap::new();
     for (name, data) in elf.loaded_data() {
-        for architecture in entries(data) {
+        for architecture in entries(data, release) {
             let section = found.entry(String::from_utf8_lossy(name).into_owned()).or_default();
             *section.entry(architecture).or_default() += 1;
         }
@@ -77,17 +114,28 @@ pub fn code_of(elf: &Elf<'_>) -> BTreeMap<String, BTreeMap<Architecture, u32>> {
 }
 
 /// The entries of every container in a range, in order.
-pub fn entries(data: &[u8]) -> Vec<Architecture> {
+pub fn entries(data: &[u8], release: &dyn Fn()) -> Vec<Architecture> {
     let magic = memchr::memmem::Finder::new(&MAGIC);
-    let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(offset) = data.get(at..).and_then(|rest| magic.find(rest)) {
-        let start = at + offset;
-        match container(&data[start..]) {
-            Some(body) => {
-                found.extend(entries_in(body));
-                at = start + CONTAINER_HEADER + body.len();
+    let (mut found, mut at, mut touched) = (Vec::new(), 0, 0);
+    while at < data.len() {
+        // One window after the other, so that what lies between two containers does not stay in memory.
+        let window = &data[at..data.len().min(at + WINDOW + MAGIC.len() - 1)];
+        let body = magic.find(window).map(|offset| (at + offset, container(&data[at + offset..])));
+        let before = at;
+        at = match body {
+            Some((start, Some(body))) => {
+                let entries = entries_in(body);
+                touched += TOUCHED_BY_A_HEADER * entries.len().max(1);
+                found.extend(entries);
+                start + CONTAINER_HEADER + body.len()
             }
-            None => at = start + MAGIC.len(),
+            Some((start, None)) => start + MAGIC.len(),
+            None => at + WINDOW,
+        };
+        touched += (at - before).min(WINDOW);
+        if touched > RELEASE {
+            release();
+            touched = 0;
         }
     }
     found
@@ -164,7 +212,7 @@ mod tests {
     }
 
     fn names(data: &[u8]) -> Vec<String> {
-        entries(data).iter().map(ToString::to_string).collect()
+        entries(data, &|| ()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -173,6 +221,19 @@ mod tests {
         let second = container(&[entry(2, 120, 0x0120_0011, 0), entry(1, 120, 0x8011, 16)]);
         let data = [b"padding ".as_slice(), &first, &[0; 8], &MAGIC, &[0; 20], &second].concat();
         assert_eq!(names(&data), ["sm_80", "sm_90a", "sm_120f", "compute_120"]);
+        assert!(entries(&data, &|| ()).iter().all(|entry| entry.to_string().parse() == Ok(*entry)));
+        for bad in ["", "sm", "sm_", "sm_90af", "sm_90x", "xy_90", "compute_-1"] {
+            assert!(bad.parse::<Architecture>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_container_across_the_end_of_a_window_is_found() {
+        let whole = container(&[entry(2, 80, 0, 8)]);
+        for before in [WINDOW - 5, WINDOW - 4, WINDOW - 3, WINDOW - 2, WINDOW - 1, WINDOW, 3 * WINDOW + 1] {
+            let data = [vec![0; before], whole.clone()].concat();
+            assert_eq!(names(&data), ["sm_80"], "{before}");
+        }
     }
 
     #[test]
@@ -186,7 +247,7 @@ mod tests {
         assert_eq!(names(&broken), ["sm_80"]);
         let whole = container(&[entry(2, 80, 0, 8), entry(1, 90, 0, 8)]);
         for length in 0..whole.len() {
-            entries(&whole[..length]);
+            entries(&whole[..length], &|| ());
         }
     }
 }

@@ -81,15 +81,26 @@ pub fn normalised(name: &str) -> String {
     out
 }
 
-/// The path and, where it is recorded, the size of each file of a `RECORD`.
-pub fn record(text: &str) -> Vec<(String, Option<u64>)> {
-    text.lines()
-        .filter_map(|line| {
-            let (rest, size) = line.rsplit_once(',')?;
-            let (path, _hash) = rest.rsplit_once(',')?;
-            Some((path.trim_matches('"').to_owned(), size.trim().parse().ok()))
-        })
-        .collect()
+/// The path and, where it is recorded, the size of each shared object of a `RECORD` that is wanted. Most lines of the
+/// longest records name something else, and are not looked at.
+pub fn record(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String, Option<u64>)> {
+    let mut found = Vec::new();
+    let mut end = 0;
+    for at in memchr::memmem::find_iter(bytes, b".so") {
+        if at < end {
+            continue;
+        }
+        let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |before| before + 1);
+        end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length);
+        let Ok(line) = std::str::from_utf8(&bytes[start..end]) else { continue };
+        let fields = line.rsplit_once(',').and_then(|(rest, size)| Some((rest.rsplit_once(',')?.0, size)));
+        let Some((path, size)) = fields else { continue };
+        let path = path.trim_matches('"');
+        if is_wanted(path) {
+            found.push((path.to_owned(), size.trim().parse().ok()));
+        }
+    }
+    found
 }
 
 /// The top-level modules that a `RECORD` lists: packages, source files, extensions.
@@ -196,10 +207,14 @@ mod tests {
 
     #[test]
     fn reads_records_environments_and_paths() {
-        let lines = record("nvidia/cudnn/lib/libcudnn.so.9,sha256=abc,125136\n\"a,b\",,\nbroken\n");
-        assert_eq!(
-            lines,
-            [("nvidia/cudnn/lib/libcudnn.so.9".to_owned(), Some(125_136)), ("a,b".to_owned(), None)]
+        let text = b"a.py,,\nnvidia/cudnn/lib/libcudnn.so.9,sha256=abc,125136\n\"a,b.so\",,\n.so\nx.so/y.so,,\nz.so,,1";
+        let lines = record(text, &|path| path != "z.so");
+        let expected =
+            [("nvidia/cudnn/lib/libcudnn.so.9", Some(125_136)), ("a,b.so", None), ("x.so/y.so", None)];
+        assert_eq!(lines, expected.map(|(path, size)| (path.to_owned(), size)));
+        assert!(
+            record(b"z.so,,1", &|_| true) == [("z.so".to_owned(), Some(1))]
+                && record(b"", &|_| true).is_empty()
         );
         let venv = pyvenv("home = /usr/bin\nInclude-System-Site-Packages = false\nversion_info = 3.12.3\n");
         assert_eq!(venv["include-system-site-packages"], "false");

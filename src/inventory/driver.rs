@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{KernelDriver, Notes, Origin, Place, Scope};
+use super::place::{Look, Place};
+use super::{KernelDriver, Origin};
 use crate::catalog::catalog;
 use crate::host::Host;
 use crate::version::DriverVersion;
@@ -22,14 +23,15 @@ const DIRECTORIES: &[&str] = &[
     "/usr/lib/aarch64-linux-gnu/tegra",
 ];
 
-pub(super) fn kernel(host: &Host, notes: &mut Notes) -> Option<KernelDriver> {
-    notes.watched.extend([PathBuf::from(MODULE), PathBuf::from(PROC)]);
-    let (version, from) = version(host)?;
+pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
+    look.watch(MODULE);
+    look.watch(PROC);
+    let (version, from) = version(look.host)?;
     let cuda = catalog().cuda_of_driver(&version);
     Some(KernelDriver { version, cuda, from: PathBuf::from(from) })
 }
 
-pub(super) fn places(_: &Host, _: &Scope, _: &mut Notes) -> Vec<Place> {
+pub(super) fn places(_: &mut Look<'_>) -> Vec<Place> {
     DIRECTORIES.iter().map(|directory| Place::new(*directory, Origin::Driver)).collect()
 }
 

@@ -1,11 +1,13 @@
 //! What one library file says of itself: names, needs, symbols, and its version and CUDA major by the
 //! rules of `profiles/libraries.toml`. Reads bytes as data; nothing is executed.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
 
-use super::{ForwardCompatibility, GpuCode, Scope, system};
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, ForwardCompatibility, GpuCode, Scope, system};
 use crate::catalog::{self, Evidence, Family};
-use crate::formats::elf::{Elf, ElfError, X86_64};
+use crate::formats::elf::{Elf, X86_64};
 use crate::formats::fatbin;
 use crate::formats::names;
 use crate::symbols::{self, Exports, Symbol};
@@ -14,43 +16,77 @@ use crate::version::{CudaVersion, Version};
 const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
 /// No version is longer than this in text.
 const TEXT_LIMIT: usize = 48;
+/// The C and C++ libraries whose versions of symbols a library needs, and how those are called.
+const RUNTIMES: [(&str, &str); 2] = [("libc.so.6", "GLIBC_"), ("libstdc++.so.6", "GLIBCXX_")];
 
 /// What a library file says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct File {
-    pub family: &'static Family,
+    /// By its place in the catalog.
+    family: usize,
     pub stem: String,
     pub soname: String,
+    pub machine: u16,
+    /// Its family and stem were told by the name it stands under.
+    pub is_known_by_name: bool,
     /// Renamed by auditwheel, so that only its own package finds it.
     pub renamed: bool,
     pub needed: Vec<String>,
-    pub imports: Vec<Symbol>,
-    pub exports: Exports,
-    pub code: GpuCode,
-    pub glibc: Option<Version>,
+    pub build_id: Option<String>,
+    /// The newest versions of the symbols that it needs, by what they are called: `GLIBC_`, `GLIBCXX_`.
+    pub needs: BTreeMap<String, Version>,
     /// As they are written, `$ORIGIN` and all.
     pub rpath: Option<Vec<u8>>,
-    pub has_runpath: bool,
+    pub runpath: Option<Vec<u8>>,
     pub truncated: bool,
     /// By the position of the rule in the family's table.
     pub versions: Vec<(usize, Version)>,
     pub cuda: Vec<(usize, u32)>,
+    /// None where nobody asked yet.
+    pub code: Option<GpuCode>,
     pub forward_compatibility: Option<ForwardCompatibility>,
 }
 
-/// Reads a file that stands under `name`; none when it is of no known family.
-pub(super) fn read(data: &[u8], name: &str, scope: &Scope) -> Result<Option<File>, ElfError> {
+/// The symbols of a library file, as far as they were asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Symbols {
+    pub imports: Vec<Symbol>,
+    pub exports: Exports,
+    pub names: Option<Vec<String>>,
+}
+
+impl File {
+    pub(super) fn family(&self) -> &'static Family {
+        let families = &catalog::catalog().families;
+        families.get(self.family).unwrap_or(&families[0])
+    }
+}
+
+/// Reads a file that stands under `name`; none when it is of no known family. `release` is called now and then:
+/// what was read so far is not needed in memory any more.
+pub(super) fn read(
+    data: &[u8],
+    name: &str,
+    scope: &Scope,
+    release: &dyn Fn(),
+) -> Result<Option<File>, Fault> {
     let elf = Elf::parse(data)?;
     if elf.machine() != scope.machine {
-        return Err(ElfError::Malformed("made for another kind of machine"));
+        return Err(Fault::WrongMachine { machine: elf.machine() });
     }
     // A name with a slash is a path, and none that a file in a view can have.
-    let soname = elf
-        .soname()
-        .filter(|soname| !soname.contains(&b'/'))
-        .map_or_else(|| name.to_owned(), |soname| String::from_utf8_lossy(soname).into_owned());
-    let Some((family, stem, renamed)) = identify(&soname, name) else { return Ok(None) };
+    let soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
+    let soname = soname.map(|soname| String::from_utf8_lossy(soname).into_owned());
+    let by_soname = soname.as_deref().and_then(|soname| identify(soname, soname));
+    let Some((family, stem, renamed)) = identify(soname.as_deref().unwrap_or(name), name) else {
+        return Ok(None);
+    };
+    let family_index = catalog::catalog().families.iter().position(|other| other.name == family.name);
+    let is_known_by_name =
+        by_soname.is_none_or(|known| (&known.0.name, &known.1, known.2) != (&family.name, &stem, renamed));
+    let soname = soname.unwrap_or_else(|| name.to_owned());
     let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf));
+    let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf, release));
     let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
     let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
         Evidence::Suffix => family.cuda_of_suffix(suffix),
@@ -58,31 +94,54 @@ pub(super) fn read(data: &[u8], name: &str, scope: &Scope) -> Result<Option<File
             Some((found, suffix)) if found == stem => catalog::first_number(suffix),
             _ => None,
         }),
-        Evidence::Embedded => embedded_runtime(&elf).map(|cuda| cuda.major),
+        Evidence::Embedded => embedded_runtime(&elf, release).map(|cuda| cuda.major),
         Evidence::Function { .. } => {
-            version_by(rule, &elf).map(|version| CudaVersion::from_number(version.major()).major)
+            version_by(rule, &elf, release).map(|version| CudaVersion::from_number(version.major()).major)
         }
         Evidence::Text { .. } | Evidence::Object { .. } => {
-            version_by(rule, &elf).map(|version| version.major())
+            version_by(rule, &elf, release).map(|version| version.major())
         }
     });
+    let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
+        let nodes = elf.needed_versions(file.as_bytes());
+        let newest = nodes.into_iter().filter_map(|node| system::symbol_version(node, prefix)).max()?;
+        Some(((*prefix).to_owned(), newest))
+    });
     Ok(Some(File {
-        family,
+        family: family_index.unwrap_or_default(),
         stem,
+        machine: elf.machine(),
+        is_known_by_name,
         renamed,
-        imports: if scope.symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
-        exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
-        code: if scope.code { fatbin::code_of(&elf) } else { GpuCode::new() },
-        glibc: elf.needed_versions(b"libc.so.6").into_iter().filter_map(system::glibc_version).max(),
+        build_id: elf.build_id().map(hexadecimal),
+        needs: needs.collect(),
         rpath: elf.rpath().map(<[u8]>::to_vec),
-        has_runpath: elf.runpath().is_some(),
+        runpath: elf.runpath().map(<[u8]>::to_vec),
         truncated: elf.is_truncated(),
+        code: scope.code.then(|| fatbin::code_of(&elf, release)),
         forward_compatibility: elf.note(FORWARD_COMPATIBILITY).and_then(forward_compatibility),
         soname,
         needed,
         versions,
         cuda,
     }))
+}
+
+/// The symbols that are wanted of a file.
+pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, Fault> {
+    if !scope.reads_symbols() {
+        return Ok(Symbols::default());
+    }
+    let elf = Elf::parse(data)?;
+    Ok(Symbols {
+        imports: if scope.symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
+        exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
+        names: scope.symbol_names.then(|| symbols::names(&elf)),
+    })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The family and stem by SONAME; by file name where the SONAME says nothing; without auditwheel's hash.
@@ -121,10 +180,11 @@ fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Opt
         .collect()
 }
 
-fn version_by(rule: &Evidence, elf: &Elf<'_>) -> Option<Version> {
+fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
     match rule {
         Evidence::Text { after, then, separator, .. } => {
-            elf.constants().iter().find_map(|range| text_version(range, after, then.as_deref(), *separator))
+            let text = |window: &[u8]| text_version(window, after, then.as_deref(), *separator);
+            elf.constants().iter().find_map(|range| in_windows(range, release, text))
         }
         Evidence::Function { name, major, minor, from, to, .. } => {
             let symbols = elf.symbols();
@@ -142,7 +202,9 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>) -> Option<Version> {
             let value = u32::from_le_bytes(bytes);
             Some(Version::new(&[value >> 16, value >> 8 & 0xff, value & 0xff]))
         }
-        Evidence::Embedded => embedded_runtime(elf).map(|cuda| Version::new(&[cuda.major, cuda.minor])),
+        Evidence::Embedded => {
+            embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor]))
+        }
         Evidence::Suffix | Evidence::Needed { .. } => None,
     }
 }
@@ -217,19 +279,34 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
 
 /// The version of the CUDA runtime that is linked into a library: its `cudaRuntimeGetVersion` is
 /// `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.
-fn embedded_runtime(elf: &Elf<'_>) -> Option<CudaVersion> {
+fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     const START: &[u8] = &[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07];
     const END: &[u8] = &[0x31, 0xc0, 0xc3];
     if elf.machine() != X86_64 {
         return None;
     }
-    elf.code().iter().find_map(|range| {
-        memchr::memmem::find_iter(range, START).find_map(|at| {
-            let rest = range.get(at + START.len()..at + START.len() + 7)?;
+    let runtime = |window: &[u8]| {
+        memchr::memmem::find_iter(window, START).find_map(|at| {
+            let rest = window.get(at + START.len()..at + START.len() + 7)?;
             let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
             let plausible = (9000..15000).contains(&number) && number % 10 == 0 && number % 1000 <= 90;
             (rest[4..] == *END && plausible).then(|| CudaVersion::from_number(number))
         })
+    };
+    elf.code().iter().find_map(|range| in_windows(range, release, runtime))
+}
+
+/// The first answer in a range that may be hundreds of megabytes, of which only one window at a time stays in
+/// memory. Windows overlap by more than what is looked for.
+fn in_windows<T>(range: &[u8], release: &dyn Fn(), search: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    const WINDOW: usize = 4 << 20;
+    const OVERLAP: usize = 256;
+    (0..range.len()).step_by(WINDOW).find_map(|start| {
+        let found = search(&range[start..range.len().min(start + WINDOW + OVERLAP)]);
+        if range.len() > WINDOW {
+            release();
+        }
+        found
     })
 }
 

@@ -2,30 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Gpu, Notes};
+use super::Gpu;
+use super::place::Look;
 use crate::catalog;
 use crate::host::Host;
 
 const GPUS: &str = "/proc/driver/nvidia/gpus";
 
-pub(super) fn list(host: &Host, notes: &mut Notes) -> Vec<Gpu> {
-    notes.watched.insert(PathBuf::from(GPUS));
-    let Ok(entries) = host.list(Path::new(GPUS)) else { return Vec::new() };
-    let directories: Vec<PathBuf> = entries.iter().map(|entry| Path::new(GPUS).join(&entry.name)).collect();
-    notes.watched.extend(directories.iter().map(|directory| directory.join("information")));
-    directories.iter().filter_map(|directory| read(host, directory)).collect()
+pub(super) fn list(look: &mut Look<'_>) -> Vec<Gpu> {
+    let entries = look.children(Path::new(GPUS));
+    let directories: Vec<PathBuf> = entries.iter().map(|entry| Path::new(GPUS).join(entry)).collect();
+    look.watched.extend(directories.iter().map(|directory| directory.join("information")));
+    directories.iter().filter_map(|directory| read(look.host, directory)).collect()
 }
 
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
-pub(super) fn devices(host: &Host, notes: &mut Notes) -> Vec<PathBuf> {
+pub(super) fn devices(look: &mut Look<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
-    notes.watched.extend(control.map(Path::to_owned));
+    look.watched.extend(control.map(Path::to_owned));
     let is_gpu = |name: &str| {
         let rest = name.strip_prefix("nvidia");
         name == "dxg"
             || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let entries = host.list(Path::new("/dev")).unwrap_or_default();
+    let entries = look.host.list(Path::new("/dev")).unwrap_or_default();
     let nodes = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_gpu));
     nodes.map(|entry| Path::new("/dev").join(&entry.name)).collect()
 }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::copies::Survey;
-use super::{Element, Notes, Origin, Place, Preload, Scope, SearchPath, system};
+use super::place::{Look, Place};
+use super::{Element, Origin, Preload, Scope, SearchPath, system};
 use crate::catalog::catalog;
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::elf::Elf;
@@ -17,11 +17,12 @@ use crate::loader::search::{self, Tokens};
 /// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
 const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
 
-pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+    let (host, scope) = (look.host, look.scope);
     let elements = elements(host, scope);
     // A directory that is not there yet would be found once it is.
     let named = elements.iter().filter(|(text, _)| !text.is_empty());
-    notes.watched.extend(named.filter_map(|(_, path)| path.clone()));
+    look.watched.extend(named.filter_map(|(_, path)| path.clone()));
     let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
     let preloaded =
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
@@ -33,13 +34,14 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
 }
 
 /// The directories that the target's own files name come last: most are known from a better source.
-pub(super) fn own_directories(_: &Host, scope: &Scope, _: &mut Notes) -> Vec<Place> {
+pub(super) fn own_directories(look: &mut Look<'_>) -> Vec<Place> {
+    let scope = look.scope;
     let in_site = |directory: &PathBuf| scope.site_packages.iter().any(|site| directory.starts_with(site));
     let origin = |directory: &PathBuf| if in_site(directory) { Origin::Bundled } else { Origin::Loose };
     scope.own_directories.iter().map(|directory| Place::new(directory, origin(directory))).collect()
 }
 
-pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mut Notes) -> SearchPath {
+pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     let cache = system::read_cache(host, scope.machine).unwrap_or_default();
     let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
     let preload = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
@@ -55,7 +57,9 @@ pub(super) fn search(host: &Host, scope: &Scope, survey: &mut Survey<'_>, _: &mu
     SearchPath {
         library_path: elements(host, scope).into_iter().map(element).collect(),
         preload: preload.into_iter().map(|text| preloaded(host, text)).collect(),
-        cache: known.filter_map(|(soname, path)| Some((soname.to_owned(), survey.identify(path)?))).collect(),
+        cache: known
+            .filter_map(|(soname, path)| Some((soname.to_owned(), host.stat(path).ok()?.id)))
+            .collect(),
         defaults,
     }
 }

@@ -7,24 +7,38 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::first_number;
-use crate::formats::fatbin::Architecture;
-use crate::formats::names;
 use crate::host::{FileId, Host};
-use crate::symbols::{Exports, Symbol};
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
+mod compat;
+mod conda;
 mod copies;
 mod driver;
 mod evidence;
+mod extra;
 mod gpu;
+mod known;
 mod library_path;
+mod model;
+mod place;
+mod problems;
+mod python;
+mod survey;
 mod system;
 mod toolkit;
+mod versions;
 mod wheel;
 
-/// Where to look besides the places that every machine has.
+pub use known::Known;
+pub use model::{
+    Copy, Fault, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched,
+    VersionSource, Warning,
+};
+
+use place::{Look, Reach, Source};
+
+/// Where to look besides the places that every machine has, and what for.
 #[derive(Debug, Default)]
 pub struct Scope {
     /// The site-packages directories of the target.
@@ -39,51 +53,42 @@ pub struct Scope {
     pub views: Vec<PathBuf>,
     /// Whether exported symbols are wanted: the solver compares them, a list does not.
     pub symbols: bool,
+    /// Whether the names of exported symbols are wanted, for people to read.
+    pub symbol_names: bool,
     /// Whether the architectures of GPU code are wanted: a list shows them, the solver does not ask yet.
     pub code: bool,
+    /// Whether to look into environments too that are not the target's: other people's and other projects'.
+    pub elsewhere: bool,
+    /// Directories to look into besides: of libraries, toolkits, environments.
+    pub also: Vec<PathBuf>,
+    /// The sources that are not asked.
+    pub without: Vec<String>,
 }
 
-/// A source of copies: it names directories, and what is in them is read alike for all.
-type Source = fn(&Host, &Scope, &mut Notes) -> Vec<Place>;
-
-/// A new source is a file and a row here. The order decides which origin a directory has that two name,
-/// and the order of output; nothing else.
-const SOURCES: &[Source] = &[
-    wheel::places,
-    toolkit::places,
-    driver::places,
-    system::places,
-    library_path::places,
-    library_path::own_directories,
-];
-
-/// A directory that may hold copies.
-struct Place {
-    directory: PathBuf,
-    origin: Origin,
-    /// What package records say of its files, by file name.
-    packaged: BTreeMap<String, Packaged>,
-}
-
-impl Place {
-    fn new(directory: impl Into<PathBuf>, origin: Origin) -> Place {
-        Place { directory: directory.into(), origin, packaged: BTreeMap::new() }
+impl Scope {
+    fn reads_symbols(&self) -> bool {
+        self.symbols || self.symbol_names
     }
 }
 
-/// What a package's record says of one file.
-#[derive(Clone, Debug)]
-struct Packaged {
-    package: String,
-    version: Option<Version>,
-    size: Option<u64>,
-}
+/// A new source is a file and a row here. The order decides the order of warnings, and nothing else: which
+/// origin counts where two sources name one directory is said by `Origin`.
+const SOURCES: &[Source] = &[
+    Source { name: "driver", reach: Reach::Here, find: driver::places },
+    Source { name: "compat", reach: Reach::Here, find: compat::places },
+    Source { name: "toolkit", reach: Reach::Here, find: toolkit::places },
+    Source { name: "wheel", reach: Reach::Here, find: wheel::places },
+    Source { name: "python", reach: Reach::Here, find: python::active },
+    Source { name: "conda", reach: Reach::Here, find: conda::active },
+    Source { name: "system", reach: Reach::Here, find: system::places },
+    Source { name: "library-path", reach: Reach::Here, find: library_path::places },
+    Source { name: "extra", reach: Reach::Here, find: extra::places },
+    Source { name: "own", reach: Reach::Here, find: library_path::own_directories },
+];
 
-/// What sources leave behind besides places.
-#[derive(Default)]
-struct Notes {
-    warnings: Vec<Warning>,
-    watched: BTreeSet<PathBuf>,
+/// The names of the sources, as they are switched off.
+pub fn source_names() -> impl Iterator<Item = &'static str> {
+    SOURCES.iter().map(|source| source.name)
 }
 
 #[derive(Debug, Serialize)]
@@ -130,137 +135,6 @@ pub struct Gpu {
     pub capability: Option<ComputeCapability>,
 }
 
-/// One family as it stands in one place.
-#[derive(Clone, Debug, Serialize)]
-pub struct Copy {
-    pub family: String,
-    /// The number in its SONAMEs; none where the family has one copy whatever the number.
-    pub soname: Option<u32>,
-    pub version: Option<Version>,
-    pub version_from: Option<VersionSource>,
-    pub cuda: Option<u32>,
-    pub origin: Origin,
-    #[serde(serialize_with = "text::path")]
-    pub directory: PathBuf,
-    /// Other directories that hold links to the same files.
-    #[serde(serialize_with = "text::paths")]
-    pub also: Vec<PathBuf>,
-    pub package: Option<String>,
-    pub files: Vec<Member>,
-    /// For a libcuda: on which kernel drivers it may stand in for a newer one.
-    pub forward_compatibility: Option<ForwardCompatibility>,
-    pub problems: Vec<Problem>,
-}
-
-/// By section, the number of entries for each architecture.
-pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
-
-/// One file of a copy.
-#[derive(Clone, Debug, Serialize)]
-pub struct Member {
-    pub stem: String,
-    pub soname: String,
-    /// The names it has in its directory.
-    pub names: Vec<String>,
-    #[serde(serialize_with = "text::path")]
-    pub path: PathBuf,
-    pub size: u64,
-    #[serde(skip)]
-    pub id: FileId,
-    #[serde(skip)]
-    pub modified: (i64, i64),
-    pub needed: Vec<String>,
-    #[serde(skip)]
-    pub imports: Vec<Symbol>,
-    #[serde(skip)]
-    pub exports: Exports,
-    /// How many entries of GPU code each section holds for each architecture; empty where nobody asked.
-    pub code: GpuCode,
-    pub glibc: Option<Version>,
-    /// The directories of its DT_RPATH, in order.
-    #[serde(skip)]
-    pub rpath: Vec<Searched>,
-    /// Whether it has a DT_RUNPATH, which shields it from every DT_RPATH.
-    #[serde(skip)]
-    pub has_runpath: bool,
-}
-
-/// A directory that a library's own search path names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Searched {
-    pub directory: PathBuf,
-    /// It was written with `$ORIGIN`, and is another one when the library is opened through a view.
-    pub from_origin: bool,
-}
-
-/// How a copy came to where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    Wheel,
-    /// Packed into a package for its own use, perhaps renamed by auditwheel.
-    Bundled,
-    Toolkit,
-    Debian,
-    Driver,
-    Compat,
-    Stub,
-    Loose,
-}
-
-/// Where a version was read, strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum VersionSource {
-    /// A constant or a text in the library itself.
-    Contents,
-    PackageRecord,
-    FileName,
-}
-
-/// What `.note.cuda.fwd_compatibility` of a libcuda says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ForwardCompatibility {
-    pub cuda: Option<CudaVersion>,
-    pub kernel_branches: Vec<u32>,
-}
-
-/// What is wrong with a copy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "problem", rename_all = "kebab-case")]
-pub enum Problem {
-    Missing {
-        stems: Vec<String>,
-    },
-    OtherVersionAmongTheRest {
-        file: String,
-        version: Version,
-    },
-    PackageSaysOtherwise {
-        package: String,
-        version: Version,
-    },
-    SizeIsNotRecorded {
-        file: String,
-        recorded: u64,
-    },
-    Truncated {
-        file: String,
-    },
-    WorldWritable {
-        #[serde(serialize_with = "text::path")]
-        path: PathBuf,
-    },
-}
-
-/// What was passed over, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Warning {
-    #[serde(serialize_with = "text::path")]
-    pub path: PathBuf,
-    pub why: String,
-}
-
 /// Where the loader looks in the environment as it is, NVIDIA's names only.
 #[derive(Debug, Default, Serialize)]
 pub struct SearchPath {
@@ -296,23 +170,24 @@ pub struct Preload {
 }
 
 /// Looks everywhere, executes and loads nothing.
-pub fn scan(host: &Host, scope: &Scope) -> Inventory {
-    let mut notes = Notes::default();
-    let driver = driver::kernel(host, &mut notes);
-    let gpus = gpu::list(host, &mut notes);
-    let devices = gpu::devices(host, &mut notes);
-    let mut survey = copies::Survey::new(host, scope);
-    for source in SOURCES {
-        for place in source(host, scope, &mut notes) {
-            survey.look_into(&place);
-        }
+pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
+    known.begin(host.started);
+    let mut look = Look { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
+    let driver = driver::kernel(&mut look);
+    let gpus = gpu::list(&mut look);
+    let devices = gpu::devices(&mut look);
+    let is_asked = |source: &&Source| {
+        let is_off = scope.without.iter().any(|name| name == source.name);
+        !is_off && (scope.elsewhere || source.reach == Reach::Here)
+    };
+    let mut places = Vec::new();
+    for source in SOURCES.iter().filter(is_asked) {
+        places.extend((source.find)(&mut look));
     }
-    survey.follow_search_paths();
-    let search = library_path::search(host, scope, &mut survey, &mut notes);
-    let found = survey.finish();
-    notes.warnings.extend(found.warnings);
-    notes.watched.extend(found.directories.keys().cloned());
-    Inventory {
+    let found = copies::find(&mut look, places);
+    let search = library_path::search(host, scope);
+    look.watched.extend(found.directories.keys().cloned());
+    let mut inventory = Inventory {
         driver,
         gpus,
         devices,
@@ -321,10 +196,17 @@ pub fn scan(host: &Host, scope: &Scope) -> Inventory {
         gpus_hidden: host.env.hides_gpus(),
         copies: found.copies,
         search,
-        warnings: notes.warnings,
+        warnings: look.warnings,
         directories: found.directories,
-        watched: notes.watched,
-    }
+        watched: look.watched,
+    };
+    problems::tell(&mut inventory);
+    inventory
+}
+
+/// The kind of machine that this is, by its loader: an image of another one may be looked at.
+pub fn machine(host: &Host) -> Option<u16> {
+    system::machine(host)
 }
 
 impl Inventory {
@@ -342,86 +224,5 @@ impl Inventory {
     pub fn file_by_default(&self, name: &str) -> Option<FileId> {
         let default = || self.search.defaults.iter().find_map(|directory| self.file_in(directory, name));
         self.search.cache.get(name).copied().or_else(default)
-    }
-}
-
-impl Copy {
-    /// `cuDNN 9.1.0`, as a message names it.
-    pub fn title(&self) -> String {
-        match self.version {
-            Some(version) => format!("{} {version}", self.family),
-            None => self.family.clone(),
-        }
-    }
-
-    pub fn member(&self, stem: &str) -> Option<&Member> {
-        self.files.iter().find(|member| member.stem == stem)
-    }
-
-    pub fn has_file(&self, id: FileId) -> bool {
-        self.files.iter().any(|member| member.id == id)
-    }
-
-    /// Every directory that it can be reached through.
-    pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(self.directory.as_path()).chain(self.also.iter().map(PathBuf::as_path))
-    }
-
-    /// Whether one of its files can stand in a view under this name.
-    pub fn offers(&self, name: &str) -> bool {
-        self.files.iter().any(|member| member.view_names(self.version).iter().any(|offered| offered == name))
-    }
-}
-
-impl Member {
-    /// Every name that somebody may ask for it by: without a version, the SONAME, each prefix of its own
-    /// version, and those of its directory that do not say what it is not. cuDNN asks for the longest first,
-    /// and a view that has only the SONAME loses to any directory that has the longer one.
-    pub fn view_names(&self, version: Option<Version>) -> BTreeSet<String> {
-        let is_true = |name: &&String| self.is_true_name(name, version);
-        let mut names: BTreeSet<String> = self.names.iter().filter(is_true).cloned().collect();
-        names.insert(self.soname.clone());
-        let bare = format!("{}.so", self.stem);
-        let is_version = |version: &Version| self.soname_number() == Some(version.major());
-        if let Some(version) = version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
-        {
-            for count in 1..=version.numbers().len() {
-                names.insert(format!("{bare}.{}", version.truncated(count)));
-            }
-        }
-        names.insert(bare);
-        names
-    }
-
-    /// A link `libcudnn.so.8` to a libcudnn.so.9 is found under a name that is not its own.
-    fn is_true_name(&self, name: &str, version: Option<Version>) -> bool {
-        let Some((stem, suffix)) = names::split(name) else { return false };
-        let is_own_stem = stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
-        let number = self.soname_number();
-        let agrees = || {
-            let said = suffix.parse::<Version>().ok();
-            said.zip(version).is_some_and(|(said, version)| said.agrees_with(&version))
-        };
-        is_own_stem && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
-    }
-
-    /// The number in its SONAME.
-    fn soname_number(&self) -> Option<u32> {
-        names::split(&self.soname).and_then(|(_, suffix)| first_number(suffix))
-    }
-}
-
-impl Origin {
-    pub fn word(self) -> &'static str {
-        match self {
-            Origin::Wheel => "wheel",
-            Origin::Bundled => "bundled",
-            Origin::Toolkit => "toolkit",
-            Origin::Debian => "debian",
-            Origin::Driver => "driver",
-            Origin::Compat => "compat",
-            Origin::Stub => "stub",
-            Origin::Loose => "loose",
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! What the loader finds without any search path: `/etc/ld.so.cache` and the default directories.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Notes, Origin, Place, Scope, Warning};
+use super::place::{Look, Place};
+use super::{Fault, Origin, Warning};
 use crate::catalog::catalog;
 use crate::formats::elf::Elf;
 use crate::formats::ldcache::LdCache;
@@ -10,10 +11,13 @@ use crate::host::Host;
 use crate::loader::search;
 use crate::version::Version;
 
+/// Where the ABI of each kind of machine has its loader.
+const LOADERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
-pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
-    notes.watched.insert(PathBuf::from(CACHE));
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+    let (host, scope) = (look.host, look.scope);
+    look.watch(CACHE);
     let debian = has_dpkg(host);
     let origin = |directory: &Path| {
         let system = directory.starts_with("/usr/lib") || directory.starts_with("/lib");
@@ -25,7 +29,7 @@ pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place
             let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
             directories.extend(known.filter_map(|(_, path)| path.parent().map(Path::to_owned)));
         }
-        Err(why) => notes.warnings.extend(why),
+        Err(why) => look.warnings.extend(why),
     }
     directories
         .into_iter()
@@ -52,8 +56,17 @@ pub(super) fn has_dpkg(host: &Host) -> bool {
 /// The cache; or, when there is one that cannot be used, why.
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
     let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
-    LdCache::parse(&bytes, machine)
-        .map_err(|error| Some(Warning { path: PathBuf::from(CACHE), why: error.to_string() }))
+    LdCache::parse(&bytes, machine).map_err(|error| {
+        Some(Warning { path: CACHE.into(), fault: Fault::BadRecord { what: error.to_string() } })
+    })
+}
+
+/// The ELF machine of the first of the loaders that is there.
+pub(super) fn machine(host: &Host) -> Option<u16> {
+    LOADERS.iter().find_map(|loader| {
+        let file = host.map(Path::new(loader)).ok()?;
+        Some(Elf::parse(&file).ok()?.machine())
+    })
 }
 
 /// The newest `GLIBC_` version that the C library of the default directories defines.
@@ -61,10 +74,10 @@ pub(super) fn glibc(host: &Host, machine: u16) -> Option<Version> {
     let directories = search::default_directories(host, machine);
     let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
     let elf = Elf::parse(&file).ok()?;
-    elf.defined_versions().into_iter().filter_map(glibc_version).max()
+    elf.defined_versions().into_iter().filter_map(|node| symbol_version(node, "GLIBC_")).max()
 }
 
 /// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.
-pub(super) fn glibc_version(node: &[u8]) -> Option<Version> {
-    std::str::from_utf8(node).ok()?.strip_prefix("GLIBC_")?.parse().ok()
+pub(super) fn symbol_version(node: &[u8], prefix: &str) -> Option<Version> {
+    std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok()
 }

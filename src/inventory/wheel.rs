@@ -1,64 +1,97 @@
-//! Wheels of the target's environment: every directory that an installed NVIDIA distribution records a
-//! library in, in both layouts (`nvidia/<part>/lib` and `nvidia/cu13/lib`), and what auditwheel bundled.
+//! Wheels: every directory of an environment that an installed distribution records a library in, in both layouts
+//! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles copies of its own.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Notes, Origin, Packaged, Place, Scope};
+use super::Origin;
+use super::known::Known;
+use super::place::{Look, Packaged, Place};
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
-use crate::host::{Host, Kind};
+use crate::host::{Entry, Host, Kind, Stat};
+use crate::parallel;
 
-pub(super) fn places(host: &Host, scope: &Scope, notes: &mut Notes) -> Vec<Place> {
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let mut places = Vec::new();
-    for site in &scope.site_packages {
-        notes.watched.insert(site.clone());
-        places.extend(recorded(host, site));
-        places.extend(laid_out(host, site, notes));
+    for site in &look.scope.site_packages {
+        places.extend(in_site_packages(look, site));
     }
     places
 }
 
+/// What stands in one site-packages directory, recorded or not.
+pub(super) fn in_site_packages(look: &mut Look<'_>, site: &Path) -> Vec<Place> {
+    look.watch(site);
+    let entries = look.host.list(site).unwrap_or_default();
+    let mut places = recorded(look, site, &entries);
+    places.extend(laid_out(look, site, &entries));
+    places
+}
+
 /// What the distributions' own records say; one directory may be filled by many of them.
-fn recorded(host: &Host, site: &Path) -> Vec<Place> {
-    let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
-    for entry in host.list(site).unwrap_or_default() {
-        let Some((name, version)) = entry.name.to_str().and_then(distribution) else { continue };
+fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
+    let distributions: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry.name.to_str().filter(|name| name.ends_with(".dist-info")))
+        .collect();
+    let (host, known) = (look.host, &*look.known);
+    let records = parallel::map(&distributions, |directory| {
+        libraries_of(host, known, &site.join(directory).join("RECORD"))
+    });
+    let mut places: BTreeMap<_, Place> = BTreeMap::new();
+    for (directory, record) in distributions.into_iter().zip(records) {
+        let (Some((name, version)), Some(record)) = (distribution(directory), record) else { continue };
         let brings = |family: &Family| family.is_wheel(&name);
-        if !name.starts_with("nvidia-") && !catalog().families.iter().any(brings) {
-            continue;
-        }
-        let Ok(record) = host.read_text(&site.join(&entry.name).join("RECORD")) else { continue };
-        for (path, size) in metadata::record(&record) {
+        let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
+        let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
+        for (path, size) in &record.libraries {
             let path = site.join(path);
             let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
             else {
                 continue;
             };
-            if catalog().family_of(file).is_none() {
-                continue;
-            }
-            let place =
-                places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, Origin::Wheel));
-            let packaged =
-                Packaged { package: format!("{name} {version}"), version: version.parse().ok(), size };
-            place.packaged.insert(file.to_owned(), packaged);
+            let place = places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin));
+            place.origin = place.origin.min(origin);
+            let package = format!("{name} {version}");
+            // The version of torch says nothing about the cuDNN that it bundles.
+            let version = version.parse().ok().filter(|_| is_nvidias);
+            place.packaged.insert(file.to_owned(), Packaged { package, version, size: *size });
+        }
+        if let Some(stat) = record.is_new.filter(|stat| look.known.is_settled(stat)) {
+            look.known.records.insert(&stat, record.libraries);
         }
     }
     places.into_values().collect()
 }
 
-/// The directories where such libraries stand by convention, recorded or not.
-fn laid_out(host: &Host, site: &Path, notes: &mut Notes) -> Vec<Place> {
-    let mut places = Vec::new();
-    let nvidia = site.join("nvidia");
-    notes.watched.insert(nvidia.clone());
-    for entry in host.list(&nvidia).unwrap_or_default() {
-        places.push(Place::new(nvidia.join(entry.name).join("lib"), Origin::Wheel));
+/// The libraries that one `RECORD` lists.
+struct Record {
+    libraries: Vec<(String, Option<u64>)>,
+    /// How it looks, where that was not known before.
+    is_new: Option<Stat>,
+}
+
+fn libraries_of(host: &Host, known: &Known, record: &Path) -> Option<Record> {
+    let stat = host.stat(record).ok()?;
+    if let Some(libraries) = known.records.get(&stat) {
+        return Some(Record { libraries: libraries.clone(), is_new: None });
     }
-    for entry in host.list(site).unwrap_or_default() {
-        let Some(name) = entry.name.to_str() else { continue };
-        if entry.kind == Kind::Directory && name.ends_with(".libs") {
+    let bytes = host.read(record).ok()?;
+    let is_library =
+        |path: &str| path.rsplit('/').next().is_some_and(|name| super::survey::is_of_interest(name));
+    let libraries = metadata::record(&bytes, &is_library);
+    Some(Record { libraries, is_new: Some(stat) })
+}
+
+/// The directories where such libraries stand by convention, recorded or not.
+fn laid_out(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
+    let nvidia = site.join("nvidia");
+    let parts = look.children(&nvidia);
+    let mut places: Vec<Place> =
+        parts.iter().map(|part| Place::new(nvidia.join(part).join("lib"), Origin::Wheel)).collect();
+    for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+        if let Some(name) = entry.name.to_str().filter(|name| name.ends_with(".libs")) {
             places.push(Place::new(site.join(name), Origin::Bundled));
         }
     }

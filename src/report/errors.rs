@@ -23,6 +23,9 @@ pub fn error(error: &Error) -> String {
         Error::NoSuchFamily { name, .. } => {
             format!("`{}` is no family of NVIDIA's libraries", escape(name.as_bytes()))
         }
+        Error::NoSuchSource { name, .. } => {
+            format!("--without {}: there is no such source of libraries", escape(name.as_bytes()))
+        }
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { verb } => {
             format!("`{verb}` starts a program, and nothing is started under --root")
@@ -70,12 +73,17 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
     match error {
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
-        Error::NoSuchFamily { name, families } => {
-            let typed = name.to_lowercase();
-            let near = nearest(&typed, families.iter().copied()).map(|near| format!("did you mean {near}?"));
-            near.or_else(|| Some(format!("the families are {}", families.join(", "))))
-        }
+        Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
+        Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         _ => None,
+    }
+}
+
+/// The name that was perhaps meant, or all that there are.
+fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
+    match nearest(&typed.to_lowercase(), names.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("the {what} are {}", names.join(", ")),
     }
 }
 

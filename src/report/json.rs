@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Warning};
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::target::Target;
 use crate::text::show;
@@ -17,6 +17,7 @@ const SCHEMA: u32 = 1;
 /// `list`
 pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
     let mut object = value(inventory);
+    object["warnings"] = warnings(&inventory.warnings);
     if let (Some(copies), false) =
         (object.get_mut("copies").and_then(Value::as_array_mut), families.is_empty())
     {
@@ -37,7 +38,7 @@ pub fn explanation(
         "target": target,
         "driver": inventory.driver,
         "gpus": inventory.gpus,
-        "warnings": inventory.warnings,
+        "warnings": warnings(&inventory.warnings),
         "notes": target.notes.iter().map(|note| words::note(note, target)).collect::<Vec<_>>(),
         "environment": changes(diff),
         "view": view,
@@ -81,6 +82,16 @@ pub fn usage_error(text: &str) -> String {
     let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
     finish(json!({ "error": { "code": 2, "message": message } }))
+}
+
+/// What was passed over, with the words for it.
+fn warnings(warnings: &[Warning]) -> Value {
+    let entry = |warning: &Warning| {
+        let mut object = value(warning);
+        object["why"] = words::fault(&warning.fault).into();
+        object
+    };
+    warnings.iter().map(entry).collect()
 }
 
 fn plan(plan: &Plan) -> Value {

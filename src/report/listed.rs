@@ -1,29 +1,35 @@
 //! The inventory as a table that is read at a glance.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::Style;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Copy, Inventory};
+use crate::inventory::{Copy, Inventory, Member};
 use crate::text::show;
 
-/// One line a copy: family, version, CUDA, origin, path, problems.
-pub fn listed(inventory: &Inventory, families: &[String], verbosity: u8, style: Style) -> String {
+/// More of what was passed over than this is only counted.
+const FEW: usize = 10;
+
+/// One line a copy: family, version, CUDA, origin, directory, problems. The copies that the loader would give are
+/// marked.
+pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
     let mut text = String::new();
     let wanted = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
     if wanted("driver") {
         text.push_str(&machine(inventory, style));
     }
+    let copies: Vec<&Copy> = inventory.copies.iter().filter(|copy| wanted(&copy.family)).collect();
     let mut rows = Vec::new();
-    for copy in inventory.copies.iter().filter(|copy| wanted(&copy.family)) {
+    for copy in &copies {
         rows.push(row(copy, style));
         if verbosity > 0 {
-            rows.extend(files(copy, style));
+            rows.extend(details(copy, style));
+        }
+        if all {
+            rows.extend(copy.files.iter().flat_map(|member| file(member, verbosity, style)));
         }
     }
     if !rows.is_empty() {
-        let titles = ["FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
+        let titles = ["  FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
         rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
         text.push_str(&columns("", &rows));
     } else if families.is_empty() {
@@ -34,9 +40,11 @@ pub fn listed(inventory: &Inventory, families: &[String], verbosity: u8, style: 
             words::list(&families.iter().map(show).collect::<Vec<_>>())
         ));
     }
-    if verbosity > 0 {
-        text.push_str(&super::warnings(&inventory.warnings, style));
+    if copies.iter().any(|copy| copy.loader_gives) {
+        let mark = "* what the loader gives to a program that has no search path of its own\n";
+        text.push_str(&format!("\n{}", style.dim(mark)));
     }
+    text.push_str(&passed_over(inventory, verbosity, style));
     text
 }
 
@@ -56,7 +64,7 @@ fn machine(inventory: &Inventory, style: Style) -> String {
 
 fn row(copy: &Copy, style: Style) -> Vec<String> {
     let mut row = vec![
-        words::family(&copy.family).to_owned(),
+        format!("{} {}", if copy.loader_gives { "*" } else { " " }, words::family(&copy.family)),
         words::version(copy.version.as_ref()),
         copy.cuda.map_or_else(String::new, |cuda| cuda.to_string()),
         copy.origin.word().to_owned(),
@@ -69,24 +77,57 @@ fn row(copy: &Copy, style: Style) -> Vec<String> {
     row
 }
 
-fn files(copy: &Copy, style: Style) -> Vec<Vec<String>> {
+/// What is known of a copy besides: who brought it, what says its version, for which GPUs all of it has code.
+fn details(copy: &Copy, style: Style) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut say = |what: &str, text: String| {
-        rows.push(vec![String::new(), style.dim(what), String::new(), String::new(), style.dim(&text)]);
-    };
+    let mut say = |what: &str, text: &str| rows.push(detail(what, text, style));
     if let Some(package) = &copy.package {
-        say("package", show(package));
+        say("package", &show(package));
+    }
+    for said in &copy.evidence {
+        say("evidence", &words::said(said));
     }
     for directory in &copy.also {
-        say("also in", show(directory));
+        say("also in", &show(directory));
     }
-    for member in &copy.files {
-        say("file", show(&member.path));
-        let made_for: BTreeSet<_> = member.code.values().flat_map(BTreeMap::keys).collect();
-        if !made_for.is_empty() {
-            let names: Vec<String> = made_for.iter().map(ToString::to_string).collect();
-            say("code", names.join(" "));
+    let code: Vec<String> = copy.code_in_common().iter().map(ToString::to_string).collect();
+    if !code.is_empty() {
+        say("gpu code", &code.join(" "));
+    }
+    rows
+}
+
+fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
+    let mut rows =
+        vec![detail("file", &format!("{}  {}", show(&member.path), words::size(member.size)), style)];
+    if verbosity > 0 {
+        let code: Vec<String> = member.made_for().iter().map(ToString::to_string).collect();
+        let id = member.build_id.clone().unwrap_or_default();
+        for (what, text) in [("", format!("build-id {id}")), ("", format!("gpu code {}", code.join(" ")))] {
+            if !text.ends_with(' ') {
+                rows.push(detail(what, &text, style));
+            }
         }
     }
     rows
+}
+
+/// A row below a copy's own, in the columns of the family and the directory.
+fn detail(what: &str, text: &str, style: Style) -> Vec<String> {
+    let empty = String::new;
+    vec![style.dim(&format!("    {what}")), empty(), empty(), empty(), style.dim(text)]
+}
+
+/// What could have been a library and is none that works.
+fn passed_over(inventory: &Inventory, verbosity: u8, style: Style) -> String {
+    let warnings = &inventory.warnings;
+    let shown = if verbosity > 0 { warnings.len() } else { warnings.len().min(FEW) };
+    if shown == 0 {
+        return String::new();
+    }
+    let more = match warnings.len() - shown {
+        0 => String::new(),
+        more => format!("and {more} more: `cudarun list -v` names them\n"),
+    };
+    format!("\n{}{more}", super::warnings(&warnings[..shown], style))
 }

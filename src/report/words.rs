@@ -2,7 +2,7 @@
 
 use super::Style;
 use crate::environment::Change;
-use crate::inventory::{Problem, Warning};
+use crate::inventory::{Fault, Finder, Problem, Said, VersionSource, Warning};
 use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
@@ -189,6 +189,63 @@ pub(super) fn problem(problem: &Problem) -> String {
         }
         Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
         Problem::WorldWritable { path } => format!("everybody can write to {}", show(path)),
+        Problem::NameSaysOtherwise { file, version } => {
+            format!("is not the {version} that its name {} says", show(file))
+        }
+        Problem::SecondOfOneSoname { soname, file } => {
+            format!("{} is a second file with the SONAME {}", show(file), show(soname))
+        }
+        Problem::StubOnSearchPath { by } => format!("a stub, which fails at run time, is {}", finder(*by)),
+        Problem::CompatOlderThanKernel { kernel } => format!("older than the kernel's driver {kernel}"),
+        Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
+    }
+}
+
+/// `9.1.0.70  in libcudnn_graph.so.9`
+pub(super) fn said(said: &Said) -> String {
+    let by = show(&said.by);
+    match said.source {
+        VersionSource::Contents => format!("{}  written in {by}", said.version),
+        VersionSource::PackageRecord => format!("{}  by its package {by}", said.version),
+        VersionSource::FileName => format!("{}  by the name {by}", said.version),
+        VersionSource::Header => format!("{}  by the header {by} beside it", said.version),
+    }
+}
+
+/// `571.0 MB`
+pub(super) fn size(bytes: u64) -> String {
+    let (tenths, unit) = match bytes {
+        0..1_000_000 => (bytes / 100, "kB"),
+        1_000_000..1_000_000_000 => (bytes / 100_000, "MB"),
+        _ => (bytes / 100_000_000, "GB"),
+    };
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+fn finder(by: Finder) -> &'static str {
+    match by {
+        Finder::LibraryPath => "in LD_LIBRARY_PATH",
+        Finder::Cache => "in /etc/ld.so.cache",
+        Finder::DefaultDirectory => "in a default directory of the loader",
+    }
+}
+
+/// What is wrong with a file that was passed over.
+pub(super) fn fault(fault: &Fault) -> String {
+    match fault {
+        Fault::DanglingLink => "a link that leads nowhere".to_owned(),
+        Fault::NotElf => "not an ELF file".to_owned(),
+        Fault::WrongClass => "not a 64-bit little-endian ELF file".to_owned(),
+        Fault::WrongMachine { machine } => match machine {
+            3 | 62 => "made for x86 machines".to_owned(),
+            40 | 183 => "made for ARM machines".to_owned(),
+            other => format!("made for another kind of machine ({other})"),
+        },
+        Fault::Malformed { what } => format!("malformed ELF file ({})", show(what)),
+        Fault::NoDirectory => "no such directory".to_owned(),
+        Fault::NotRegular => "not a regular file".to_owned(),
+        Fault::Unreadable { error } => format!("cannot be read: {}", show(error)),
+        Fault::BadRecord { what } => show(what),
     }
 }
 
@@ -296,7 +353,7 @@ pub fn note(note: &Note, target: &Target) -> String {
 /// What was passed over while looking.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
     let line = |warning: &Warning| {
-        format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), escape(warning.why.as_bytes()))
+        format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), fault(&warning.fault))
     };
     warnings.iter().map(line).collect()
 }

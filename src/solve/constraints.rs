@@ -94,10 +94,10 @@ pub(super) fn searched_first<'s>(
     member: &'s Member,
     is_forced: bool,
 ) -> Vec<(&'s Path, String)> {
-    if member.has_runpath {
+    if member.has_runpath() {
         return Vec::new();
     }
-    let own = member.rpath.iter().filter(|searched| is_forced || !searched.from_origin);
+    let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
     let own = own.map(|searched| (searched.directory.as_path(), copy.title()));
     // What is only tried is opened at run time, which ends the chain.
     let askers = slot.requirements.iter().filter(|r| r.named().is_some() && r.need != Need::Named);
@@ -113,7 +113,7 @@ fn hijacked(slot: &Slot<'_>, copy: &Copy, is_forced: bool, inventory: &Inventory
     copy.files.iter().find_map(|member| {
         let is_own = |searched: &Searched| copy.directories().any(|place| place == searched.directory);
         let searched = searched_first(slot, copy, member, is_forced);
-        if searched.is_empty() || member.rpath.iter().take_while(|s| s.from_origin).any(is_own) {
+        if searched.is_empty() || member.searched.iter().take_while(|s| s.from_origin).any(is_own) {
             return None;
         }
         own_names(slot.family, copy, member).iter().find_map(|name| {

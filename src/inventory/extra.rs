@@ -1,0 +1,61 @@
+//! Places that people name: `--also DIR`, and the roots of `/etc/cudarun/config.toml`, which are for everybody on the
+//! machine.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::place::{Look, Place};
+use super::{Fault, Origin, conda, python, toolkit, wheel};
+
+const CONFIG: &str = "/etc/cudarun/config.toml";
+
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+    let mut roots = configured(look);
+    roots.extend(look.scope.also.iter().map(|directory| look.host.absolute(directory)));
+    let mut places = Vec::new();
+    for root in roots {
+        if !look.host.is_directory(&root) {
+            look.warn(root, Fault::NoDirectory);
+            continue;
+        }
+        places.extend(below(look, &root));
+    }
+    places
+}
+
+/// What may stand below a directory of which nothing is said but that it is worth a look: libraries, a toolkit, an
+/// environment of Python or conda.
+fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+    let mut places = vec![Place::new(root, Origin::Loose)];
+    places.extend(toolkit::places_in(root, look.scope.machine));
+    places.extend(conda::environment(look, root));
+    for site in python::site_packages(look, root) {
+        places.extend(wheel::in_site_packages(look, &site));
+    }
+    places
+}
+
+/// `[search] roots = ["/srv/cuda"]`
+fn configured(look: &mut Look<'_>) -> Vec<PathBuf> {
+    #[derive(Default, Deserialize)]
+    struct Config {
+        #[serde(default)]
+        search: Search,
+    }
+    #[derive(Default, Deserialize)]
+    struct Search {
+        #[serde(default)]
+        roots: Vec<PathBuf>,
+    }
+    let path = Path::new(CONFIG);
+    look.watch(path);
+    let Ok(text) = look.host.read_text(path) else { return Vec::new() };
+    match toml::from_str::<Config>(&text) {
+        Ok(config) => config.search.roots.into_iter().filter(|root| root.is_absolute()).collect(),
+        Err(error) => {
+            look.warn(path, Fault::BadRecord { what: error.message().to_owned() });
+            Vec::new()
+        }
+    }
+}

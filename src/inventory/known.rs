@@ -1,0 +1,138 @@
+//! What was read of files and directories before, and holds as long as they look the same: a second look at a
+//! machine only asks how things look. Where it is kept between runs is no concern of this file.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::File;
+use crate::host::{FileId, Stat};
+
+/// What changed this short a time ago may change again without its time showing it: file systems count in
+/// ticks, the coarsest in two seconds.
+const GRACE: Duration = Duration::from_secs(2);
+/// More than any machine has; beyond it, what was not seen this time goes.
+const LIMIT: usize = 100_000;
+
+#[derive(Default, Serialize, Deserialize)]
+pub struct Known {
+    pub(super) files: Table<(String, File)>,
+    /// Of a directory, the names that are of interest, and whether each is a link.
+    pub(super) directories: Table<Vec<(String, bool)>>,
+    /// Of a package's list of files, those that are libraries, with their sizes.
+    pub(super) records: Table<Vec<(String, Option<u64>)>>,
+    /// When this look began, in seconds; what is younger is not kept.
+    #[serde(skip)]
+    began: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Table<T> {
+    entries: HashMap<FileId, Remembered<T>>,
+    #[serde(skip)]
+    has_changed: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Remembered<T> {
+    stamp: Stamp,
+    value: T,
+    #[serde(skip)]
+    is_used: AtomicBool,
+}
+
+/// How a file looks: nothing can be written to it without one of these showing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Known {
+    /// To be called before a look: nothing that is younger than it will be kept.
+    pub(super) fn begin(&mut self, now: SystemTime) {
+        let before = now.checked_sub(GRACE).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+        self.began = before.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn is_settled(&self, stat: &Stat) -> bool {
+        stat.modified.0.max(stat.changed.0) < self.began
+    }
+
+    /// Whether there is something in it that it was not read with.
+    pub fn has_changed(&self) -> bool {
+        self.files.has_changed || self.directories.has_changed || self.records.has_changed
+    }
+
+    /// Forgets what was not asked for, when there is too much of it.
+    pub fn tidy(&mut self) {
+        self.files.tidy();
+        self.directories.tidy();
+        self.records.tidy();
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
+        Table { entries: HashMap::new(), has_changed: false }
+    }
+}
+
+impl<T> Table<T> {
+    /// What is known of a file that looks like this.
+    pub(super) fn get(&self, stat: &Stat) -> Option<&T> {
+        let remembered = self.entries.get(&stat.id)?;
+        remembered.is_used.store(true, Ordering::Relaxed);
+        (remembered.stamp == Stamp::of(stat)).then_some(&remembered.value)
+    }
+
+    pub(super) fn insert(&mut self, stat: &Stat, value: T) {
+        let is_used = AtomicBool::new(true);
+        self.entries.insert(stat.id, Remembered { stamp: Stamp::of(stat), value, is_used });
+        self.has_changed = true;
+    }
+
+    fn tidy(&mut self) {
+        if self.entries.len() > LIMIT {
+            self.entries.retain(|_, remembered| *remembered.is_used.get_mut());
+        }
+    }
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Stamp {
+        Stamp { size: stat.size, modified: stat.modified, changed: stat.changed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Kind;
+
+    fn stat(size: u64, seconds: i64) -> Stat {
+        let id = FileId { device: 1, inode: 2 };
+        let (modified, changed) = ((seconds, 0), (seconds, 0));
+        Stat { kind: Kind::File, id, size, mode: 0o644, uid: 0, gid: 0, modified, changed }
+    }
+
+    #[test]
+    fn what_looks_otherwise_is_not_known() {
+        let mut table = Table::default();
+        table.insert(&stat(5, 100), "facts");
+        assert_eq!(table.get(&stat(5, 100)), Some(&"facts"));
+        assert_eq!(table.get(&stat(6, 100)), None);
+        assert_eq!(table.get(&stat(5, 101)), None);
+    }
+
+    #[test]
+    fn what_has_just_changed_is_not_settled() {
+        let mut known = Known::default();
+        known.begin(UNIX_EPOCH + Duration::from_secs(1000));
+        assert!(known.is_settled(&stat(5, 990)) && !known.is_settled(&stat(5, 999)));
+        assert!(!known.is_settled(&stat(5, 2000)), "a clock that was set back");
+    }
+}

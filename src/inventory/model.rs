@@ -1,0 +1,371 @@
+//! What an inventory says: copies, their files, and what is wrong with them. Facts with their evidence; words are
+//! made elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::catalog::first_number;
+use crate::formats::elf::ElfError;
+use crate::formats::fatbin::Architecture;
+use crate::formats::names;
+use crate::host::FileId;
+use crate::symbols::{Exports, Symbol};
+use crate::text;
+use crate::version::{CudaVersion, DriverVersion, Version};
+
+/// One family as it stands in one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct Copy {
+    pub family: String,
+    /// The number in its SONAMEs; none where the family has one copy whatever the number.
+    pub soname: Option<u32>,
+    pub version: Option<Version>,
+    pub version_from: Option<VersionSource>,
+    /// All that says something about its version, strongest first.
+    pub evidence: Vec<Said>,
+    pub cuda: Option<u32>,
+    pub origin: Origin,
+    #[serde(serialize_with = "text::path")]
+    pub directory: PathBuf,
+    /// Other directories that hold links to the same files.
+    #[serde(serialize_with = "text::paths")]
+    pub also: Vec<PathBuf>,
+    pub package: Option<String>,
+    /// Whether the loader gives it to a program that has no search path of its own.
+    pub loader_gives: bool,
+    pub files: Vec<Member>,
+    /// For a libcuda: on which kernel drivers it may stand in for a newer one.
+    pub forward_compatibility: Option<ForwardCompatibility>,
+    pub problems: Vec<Problem>,
+}
+
+/// By section, the number of entries for each architecture.
+pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
+
+/// One file of a copy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Member {
+    pub stem: String,
+    pub soname: String,
+    /// The names it has in its directory.
+    pub names: Vec<String>,
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    pub size: u64,
+    #[serde(flatten)]
+    pub id: FileId,
+    #[serde(skip)]
+    pub modified: (i64, i64),
+    /// Who owns it, and who may do what with it, as `chmod` has it.
+    pub uid: u32,
+    pub gid: u32,
+    #[serde(serialize_with = "octal")]
+    pub mode: u32,
+    pub build_id: Option<String>,
+    pub needed: Vec<String>,
+    #[serde(skip)]
+    pub imports: Vec<Symbol>,
+    #[serde(skip)]
+    pub exports: Exports,
+    /// The symbols it exports, as `name@version`; only where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<Vec<String>>,
+    /// How many entries of GPU code each section holds for each architecture; empty where nobody asked.
+    pub code: GpuCode,
+    pub glibc: Option<Version>,
+    pub glibcxx: Option<Version>,
+    /// Its DT_RPATH and DT_RUNPATH as they are written.
+    pub rpath: Option<String>,
+    pub runpath: Option<String>,
+    /// The directories of its DT_RPATH, in order.
+    #[serde(skip)]
+    pub searched: Vec<Searched>,
+}
+
+/// A directory that a library's own search path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    pub directory: PathBuf,
+    /// It was written with `$ORIGIN`, and is another one when the library is opened through a view.
+    pub from_origin: bool,
+}
+
+/// How a copy came to where it is. Where two sources name one directory, the first of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    Wheel,
+    /// Packed into a package for its own use, perhaps renamed by auditwheel.
+    Bundled,
+    Conda,
+    Compat,
+    Stub,
+    Driver,
+    Toolkit,
+    /// What an environment module loads.
+    Module,
+    /// A store of packages by hash: Nix, Spack.
+    Store,
+    Debian,
+    Rpm,
+    Loose,
+}
+
+/// What says something about a version, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Said {
+    pub source: VersionSource,
+    pub version: Version,
+    /// The file or the package that says so.
+    pub by: String,
+}
+
+/// Where a version was read, strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VersionSource {
+    /// A constant or a text in the library itself.
+    Contents,
+    PackageRecord,
+    FileName,
+    /// A C header beside it, which may be another copy's.
+    Header,
+}
+
+/// What `.note.cuda.fwd_compatibility` of a libcuda says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForwardCompatibility {
+    pub cuda: Option<CudaVersion>,
+    pub kernel_branches: Vec<u32>,
+}
+
+/// What is wrong with a copy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "problem", rename_all = "kebab-case")]
+pub enum Problem {
+    /// Files that must come with it do not.
+    Missing {
+        stems: Vec<String>,
+    },
+    OtherVersionAmongTheRest {
+        file: String,
+        version: Version,
+    },
+    PackageSaysOtherwise {
+        package: String,
+        version: Version,
+    },
+    NameSaysOtherwise {
+        file: String,
+        version: Version,
+    },
+    SizeIsNotRecorded {
+        file: String,
+        recorded: u64,
+    },
+    /// Another file in its directory has the same SONAME; the loader takes only one of them.
+    SecondOfOneSoname {
+        soname: String,
+        file: String,
+    },
+    Truncated {
+        file: String,
+    },
+    WorldWritable {
+        #[serde(serialize_with = "text::path")]
+        path: PathBuf,
+    },
+    /// A library to link against, which fails at run time, stands where the loader looks.
+    StubOnSearchPath {
+        by: Finder,
+    },
+    /// The kernel's driver is newer than what is to stand in for it.
+    CompatOlderThanKernel {
+        kernel: DriverVersion,
+    },
+    /// The user-space half of a driver whose kernel half is of another version.
+    NotTheKernelsDriver {
+        kernel: DriverVersion,
+    },
+}
+
+/// How the loader finds what has no other path to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finder {
+    LibraryPath,
+    Cache,
+    DefaultDirectory,
+}
+
+/// What was passed over, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    #[serde(flatten)]
+    pub fault: Fault,
+}
+
+/// What is wrong with a file that could have been a library, or could have told of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fault", rename_all = "kebab-case")]
+pub enum Fault {
+    /// A link that leads nowhere, or round in a circle.
+    DanglingLink,
+    /// Something else: a linker script, a git-lfs pointer, an empty file.
+    NotElf,
+    /// 32-bit or big-endian.
+    WrongClass,
+    /// Made for another kind of machine, by its number in the ELF header.
+    WrongMachine {
+        machine: u16,
+    },
+    Malformed {
+        what: String,
+    },
+    /// A fifo, a socket, a device: never opened.
+    NotRegular,
+    Unreadable {
+        error: String,
+    },
+    /// A directory that was to be looked into and is not there.
+    NoDirectory,
+    /// A record of a package manager or a cache that is not what it should be.
+    BadRecord {
+        what: String,
+    },
+}
+
+impl Fault {
+    pub(super) fn unreadable(error: &io::Error) -> Fault {
+        // The words of the operating system, without its number.
+        let text = error.to_string();
+        let error = text.split(" (os error").next().unwrap_or_default().to_lowercase();
+        Fault::Unreadable { error }
+    }
+
+    /// Whether it is a sound library for other programs than ours.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self, Fault::WrongClass | Fault::WrongMachine { .. })
+    }
+}
+
+impl From<ElfError> for Fault {
+    fn from(error: ElfError) -> Fault {
+        match error {
+            ElfError::NotElf => Fault::NotElf,
+            ElfError::WrongClass => Fault::WrongClass,
+            ElfError::Malformed(what) => Fault::Malformed { what: what.to_owned() },
+        }
+    }
+}
+
+impl Copy {
+    /// `cuDNN 9.1.0`, as a message names it.
+    pub fn title(&self) -> String {
+        match self.version {
+            Some(version) => format!("{} {version}", self.family),
+            None => self.family.clone(),
+        }
+    }
+
+    pub fn member(&self, stem: &str) -> Option<&Member> {
+        self.files.iter().find(|member| member.stem == stem)
+    }
+
+    pub fn has_file(&self, id: FileId) -> bool {
+        self.files.iter().any(|member| member.id == id)
+    }
+
+    /// Every directory that it can be reached through.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.directory.as_path()).chain(self.also.iter().map(PathBuf::as_path))
+    }
+
+    /// Whether one of its files can stand in a view under this name.
+    pub fn offers(&self, name: &str) -> bool {
+        self.files.iter().any(|member| member.view_names(self.version).iter().any(|offered| offered == name))
+    }
+
+    /// The architectures that each of its files with GPU code has code for: a GPU is served by all or not at all.
+    pub fn code_in_common(&self) -> BTreeSet<Architecture> {
+        let files = self.files.iter().map(Member::made_for).filter(|made_for| !made_for.is_empty());
+        files.reduce(|common, other| &common & &other).unwrap_or_default()
+    }
+}
+
+impl Member {
+    /// The architectures that it has code for.
+    pub fn made_for(&self) -> BTreeSet<Architecture> {
+        self.code.values().flat_map(BTreeMap::keys).copied().collect()
+    }
+
+    /// Whether it has a DT_RUNPATH, which shields it from every DT_RPATH.
+    pub fn has_runpath(&self) -> bool {
+        self.runpath.is_some()
+    }
+
+    /// Every name that somebody may ask for it by: without a version, the SONAME, each prefix of its own
+    /// version, and those of its directory that do not say what it is not. cuDNN asks for the longest first,
+    /// and a view that has only the SONAME loses to any directory that has the longer one.
+    pub fn view_names(&self, version: Option<Version>) -> BTreeSet<String> {
+        let is_true = |name: &&String| self.is_true_name(name, version);
+        let mut names: BTreeSet<String> = self.names.iter().filter(is_true).cloned().collect();
+        names.insert(self.soname.clone());
+        let bare = format!("{}.so", self.stem);
+        let is_version = |version: &Version| self.soname_number() == Some(version.major());
+        if let Some(version) = version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
+        {
+            for count in 1..=version.numbers().len() {
+                names.insert(format!("{bare}.{}", version.truncated(count)));
+            }
+        }
+        names.insert(bare);
+        names
+    }
+
+    /// A link `libcudnn.so.8` to a libcudnn.so.9 is found under a name that is not its own.
+    fn is_true_name(&self, name: &str, version: Option<Version>) -> bool {
+        let Some((stem, suffix)) = names::split(name) else { return false };
+        let is_own_stem = stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
+        let number = self.soname_number();
+        let agrees = || {
+            let said = suffix.parse::<Version>().ok();
+            said.zip(version).is_some_and(|(said, version)| said.agrees_with(&version))
+        };
+        is_own_stem && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
+    }
+
+    /// The number in its SONAME.
+    fn soname_number(&self) -> Option<u32> {
+        names::split(&self.soname).and_then(|(_, suffix)| first_number(suffix))
+    }
+}
+
+impl Origin {
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::Wheel => "wheel",
+            Origin::Bundled => "bundled",
+            Origin::Conda => "conda",
+            Origin::Compat => "compat",
+            Origin::Stub => "stub",
+            Origin::Driver => "driver",
+            Origin::Toolkit => "toolkit",
+            Origin::Module => "module",
+            Origin::Store => "store",
+            Origin::Debian => "debian",
+            Origin::Rpm => "rpm",
+            Origin::Loose => "loose",
+        }
+    }
+}
+
+/// `0644`
+fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{:04o}", mode & 0o7777))
+}

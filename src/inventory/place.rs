@@ -1,0 +1,109 @@
+//! Where copies may stand: what the sources say of directories, and how what several say of one comes together.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::known::Known;
+use super::{Fault, Origin, Scope, Warning};
+use crate::host::Host;
+use crate::version::Version;
+
+/// A source of copies: it names directories, and what is in them is read alike for all.
+pub(super) struct Source {
+    /// As `--without` has it.
+    pub name: &'static str,
+    pub reach: Reach,
+    pub find: fn(&mut Look<'_>) -> Vec<Place>,
+}
+
+/// When a source is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Always.
+    Here,
+    /// When the whole machine is looked at, other people's environments and all.
+    Elsewhere,
+}
+
+/// What a source works with.
+pub(super) struct Look<'a> {
+    pub host: &'a Host,
+    pub scope: &'a Scope,
+    /// What an earlier look found out about files that have not changed since.
+    pub known: &'a mut Known,
+    pub warnings: Vec<Warning>,
+    /// What the answer depends on, there or not.
+    pub watched: BTreeSet<PathBuf>,
+}
+
+/// A directory that may hold copies.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub directory: PathBuf,
+    pub origin: Origin,
+    /// What package records say of its files, by file name.
+    pub packaged: BTreeMap<String, Packaged>,
+}
+
+/// What a package's record says of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packaged {
+    /// `nvidia-cudnn-cu12 9.1.0.70`, as its package manager writes it.
+    pub package: String,
+    /// The version of the library, where the package's tells it.
+    pub version: Option<Version>,
+    pub size: Option<u64>,
+}
+
+impl Place {
+    pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> Place {
+        Place { directory: directory.into(), origin, packaged: BTreeMap::new() }
+    }
+}
+
+impl Look<'_> {
+    pub(super) fn warn(&mut self, path: impl Into<PathBuf>, fault: Fault) {
+        self.warnings.push(Warning { path: path.into(), fault });
+    }
+
+    pub(super) fn watch(&mut self, path: impl Into<PathBuf>) {
+        self.watched.insert(path.into());
+    }
+
+    /// The names of the entries of a directory, which is watched.
+    pub(super) fn children(&mut self, directory: &Path) -> Vec<String> {
+        self.watch(directory);
+        let entries = self.host.list(directory).unwrap_or_default();
+        entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
+    }
+}
+
+/// The places by their real directories: of two origins the first counts in the order that `Origin` has, and
+/// every package record is kept.
+pub(super) fn merge(host: &Host, places: Vec<Place>) -> BTreeMap<PathBuf, Place> {
+    let mut merged: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
+    for place in places {
+        let resolved =
+            real.entry(place.directory.clone()).or_insert_with(|| host.canonical(&place.directory).ok());
+        let Some(directory) = resolved.clone() else { continue };
+        match merged.entry(directory) {
+            Entry::Vacant(entry) => {
+                let directory = entry.key().clone();
+                entry.insert(Place { directory, ..place });
+            }
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                let (mut first, mut second) = (place.packaged, std::mem::take(&mut known.packaged));
+                if known.origin <= place.origin {
+                    std::mem::swap(&mut first, &mut second);
+                }
+                second.extend(first);
+                known.packaged = second;
+                known.origin = known.origin.min(place.origin);
+            }
+        }
+    }
+    merged
+}

@@ -1,0 +1,107 @@
+//! The version of a copy, from all that says something about it, and who says otherwise.
+
+use std::path::Path;
+
+use super::copies::strongest;
+use super::place::Packaged;
+use super::survey::Candidate;
+use super::{Problem, Said, VersionSource};
+use crate::catalog::Family;
+use crate::formats::names;
+use crate::host::Host;
+use crate::version::Version;
+
+pub(super) struct Versions {
+    pub version: Option<Version>,
+    pub from: Option<VersionSource>,
+    pub evidence: Vec<Said>,
+    pub problems: Vec<Problem>,
+}
+
+/// The strongest evidence in the contents, then the package's record, then the file's own name, then a header. What
+/// agrees and says more completes what is stronger.
+pub(super) fn of(
+    host: &Host,
+    directory: &Path,
+    main: &Candidate,
+    candidates: &[Candidate],
+    record: Option<&Packaged>,
+) -> Versions {
+    let family = main.file.family();
+    let mut evidence = Vec::new();
+    let mut problems = Vec::new();
+    let mut say =
+        |source, version: Version, by: &str| evidence.push(Said { source, version, by: by.to_owned() });
+    let contents = strongest(candidates, |file| &file.versions).copied();
+    for candidate in candidates {
+        let file = &candidate.names[0];
+        for (_, version) in &candidate.file.versions {
+            say(VersionSource::Contents, *version, file);
+            if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+                let file = file.clone();
+                problems.push(Problem::OtherVersionAmongTheRest { file, version: *version });
+            }
+        }
+    }
+    let recorded = record.and_then(|record| Some((record.version?, &record.package)));
+    if let Some((version, package)) = recorded {
+        say(VersionSource::PackageRecord, version, package);
+        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+            problems.push(Problem::PackageSaysOtherwise { package: package.clone(), version });
+        }
+    }
+    let named = main.names.iter().filter_map(|name| Some((version_of_name(family, name)?, name)));
+    if let Some((version, name)) = named.max_by_key(|(version, _)| version.numbers().len()) {
+        say(VersionSource::FileName, version, name);
+        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+            problems.push(Problem::NameSaysOtherwise { file: name.clone(), version });
+        }
+    }
+    if evidence.is_empty()
+        && let Some((version, header)) = version_of_header(host, directory, family)
+    {
+        evidence.push(Said { source: VersionSource::Header, version, by: header });
+    }
+    let Some(first) = evidence.first() else {
+        return Versions { version: None, from: None, evidence, problems };
+    };
+    let (base, from) = (contents.unwrap_or(first.version), first.source);
+    let fullest = evidence.iter().map(|said| said.version).filter(|version| version.agrees_with(&base));
+    let version = iter_max(fullest).unwrap_or(base);
+    Versions { version: Some(version), from: Some(from), evidence, problems }
+}
+
+/// The one with the most numbers, of several the first.
+fn iter_max(versions: impl Iterator<Item = Version>) -> Option<Version> {
+    versions.fold(None, |best: Option<Version>, version| match best {
+        Some(best) if best.numbers().len() >= version.numbers().len() => Some(best),
+        _ => Some(version),
+    })
+}
+
+/// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two
+/// numbers, `libcuda.so.375.74`, and never a small one.
+fn version_of_name(family: &Family, name: &str) -> Option<Version> {
+    let (_, suffix) = names::split(name)?;
+    let is_driver = family.name == "driver";
+    suffix.parse::<Version>().ok().filter(|version| {
+        version.numbers().len() >= 3 || is_driver && version.numbers().len() == 2 && version.major() >= 100
+    })
+}
+
+/// What a C header in the `include` beside its directory defines.
+fn version_of_header(host: &Host, directory: &Path, family: &Family) -> Option<(Version, String)> {
+    let header = family.header.as_ref()?;
+    let text = host.read_text(&directory.parent()?.join("include").join(&header.file)).ok()?;
+    let number = |name: &String| -> Option<u32> {
+        text.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next() == Some("#define") && words.next() == Some(name))
+                .then(|| words.next())??
+                .parse()
+                .ok()
+        })
+    };
+    let numbers: Option<Vec<u32>> = header.defines.iter().map(number).collect();
+    Some((Version::new(&numbers?), header.file.clone()))
+}
