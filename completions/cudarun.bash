@@ -3,7 +3,8 @@
 
 _cudarun() {
     local cur prev verbs="run list explain export verify"
-    local common="-v --verbose -q --quiet --color --root -h --help"
+    local common="-v --verbose -q --quiet --color --root --also --without -h --help"
+    local sources="@SOURCES@"
     local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -12,7 +13,7 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --uses | --verify | --python)
+        --color | --root | --also | --without | --uses | --verify | --python)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
@@ -46,17 +47,18 @@ _cudarun() {
     case $prev in
     --color) COMPREPLY=($(compgen -P "$before" -W "auto always never" -- "$cur")) ;;
     --verify) COMPREPLY=($(compgen -P "$before" -W "never auto always" -- "$cur")) ;;
-    --root) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
+    --root | --also) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
+    --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --python | --uses) return ;;
+    --color | --verify | --root | --also | --without | --python | --uses) return ;;
     esac
 
     case $verb:$cur in
     :-*) COMPREPLY=($(compgen -W "$common --uses --verify -V --version" -- "$cur")) ;;
     run:-*) COMPREPLY=($(compgen -W "$common --uses --verify" -- "$cur")) ;;
-    list:-*) COMPREPLY=($(compgen -W "$common --json --python" -- "$cur")) ;;
+    list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
     *:-*) COMPREPLY=($(compgen -W "$common --uses --json" -- "$cur")) ;;
     :*) COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur")) ;;

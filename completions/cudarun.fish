@@ -7,7 +7,7 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --uses --verify --python
+            case --color --root --also --without --uses --verify --python
                 set -e words[1]
             case --
                 set -e words[1]
@@ -59,9 +59,13 @@ complete -c cudarun -n "__cudarun_after $every" -s v -l verbose -d "Say more"
 complete -c cudarun -n "__cudarun_after $every" -s q -l quiet -d "Say nothing but errors"
 complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always never" -d "When to use colour"
 complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
+complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_directories)" -d "Look for libraries there as well"
+complete -c cudarun -n "__cudarun_after $every" -l without -x -a "@SOURCES@" -d "Do not look there for libraries"
 complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
 complete -c cudarun -n "__cudarun_after none" -s V -l version -d "Print version"
 complete -c cudarun -n "__cudarun_after none run explain export verify" -l uses -x -d "Count these Python packages as used"
 complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
 complete -c cudarun -n "__cudarun_after list explain export verify" -l json -d "Print one JSON object"
+complete -c cudarun -n "__cudarun_after list" -s a -l all -d "Show every file"
+complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"

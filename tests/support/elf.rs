@@ -26,6 +26,12 @@ pub struct Elf {
     pub forward_compatibility: Option<String>,
     /// 62 is x86-64, 183 is aarch64.
     pub machine: Option<u16>,
+    /// A 32-bit file.
+    pub is_32_bit: bool,
+    /// In hexadecimal.
+    pub build_id: Option<String>,
+    /// GPU code: `sm_90a`, `compute_90`; one container with an empty entry for each.
+    pub code: Vec<String>,
 }
 
 const BASE: u64 = 0;
@@ -86,6 +92,19 @@ impl Elf {
             body.0.extend_from_slice(constant.as_bytes());
             body.0.push(0);
         }
+        body.align();
+        body.0.extend(fat_binary(&self.code));
+        let build_id = self.build_id.as_ref().map(|id| {
+            let at = body.0.len() as u64;
+            let bytes: Vec<u8> =
+                (0..id.len() / 2).map(|i| u8::from_str_radix(&id[2 * i..2 * i + 2], 16).unwrap()).collect();
+            body.u32(4);
+            body.u32(bytes.len() as u32);
+            body.u32(3);
+            body.0.extend_from_slice(b"GNU\0");
+            body.0.extend_from_slice(&bytes);
+            (at, body.0.len() as u64 - at)
+        });
         body.align();
 
         // Functions: mov $number,%eax; ret
@@ -202,6 +221,7 @@ impl Elf {
 
         let mut head = Bytes::default();
         head.0.extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+        head.0[4] = if self.is_32_bit { 1 } else { 2 };
         head.u16(3);
         head.u16(self.machine.unwrap_or(62));
         head.u32(1);
@@ -211,7 +231,7 @@ impl Elf {
         head.u32(0);
         head.u16(64);
         head.u16(56);
-        head.u16(if interpreter.is_some() { 3 } else { 2 });
+        head.u16(2 + u16::from(interpreter.is_some()) + u16::from(build_id.is_some()));
         head.u16(64);
         head.u16(if sections.is_some() { 3 } else { 0 });
         head.u16(if sections.is_some() { 2 } else { 0 });
@@ -230,9 +250,44 @@ impl Elf {
         if let Some((at, length)) = interpreter {
             segment(3, at, length);
         }
+        if let Some((at, length)) = build_id {
+            segment(4, at, length);
+        }
         body.0[..head.0.len()].copy_from_slice(&head.0);
         body.0
     }
+}
+
+/// A container of entries that hold nothing but what they are made for.
+fn fat_binary(code: &[String]) -> Vec<u8> {
+    let mut entries = Bytes::default();
+    for name in code {
+        let (kind, rest) = name.split_once('_').unwrap();
+        let number = rest.trim_end_matches(['a', 'f']);
+        entries.u16(if kind == "sm" { 2 } else { 1 });
+        entries.u16(0x0101);
+        entries.u32(64);
+        entries.u64(0);
+        entries.u64(0);
+        entries.u32(0);
+        entries.u32(number.parse().unwrap());
+        entries.u64(0);
+        entries.u64(match &rest[number.len()..] {
+            "a" => 0x0010_0011,
+            "f" => 0x0020_0011,
+            _ => 0x11,
+        });
+        entries.0.resize(entries.0.len().next_multiple_of(64), 0);
+    }
+    let mut container = Bytes::default();
+    if !code.is_empty() {
+        container.u32(0xba55_ed50);
+        container.u16(1);
+        container.u16(16);
+        container.u64(entries.0.len() as u64);
+        container.0.extend(entries.0);
+    }
+    container.0
 }
 
 /// A note of NVIDIA's in a section of its own, with the section table that names it.
