@@ -19,6 +19,7 @@ mod machines;
 mod pinning;
 mod places;
 mod proof;
+mod snapshots;
 mod solving;
 mod start;
 mod support;

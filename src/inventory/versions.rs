@@ -33,14 +33,16 @@ pub(super) fn of(
     let mut say =
         |source, version: Version, by: &str| evidence.push(Said { source, version, by: by.to_owned() });
     let contents = strongest(candidates, |file| &file.versions).copied();
-    for candidate in candidates {
-        let file = &candidate.names[0];
-        for (_, version) in &candidate.file.versions {
-            say(VersionSource::Contents, *version, file);
-            if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
-                let file = file.clone();
-                problems.push(Problem::OtherVersionAmongTheRest { file, version: *version });
-            }
+    let by_file = |candidate| {
+        let Candidate { file, names, .. }: &Candidate = candidate;
+        file.versions.iter().map(|(rule, version)| (*rule, *version, &names[0]))
+    };
+    let mut written: Vec<(usize, Version, &String)> = candidates.iter().flat_map(by_file).collect();
+    written.sort_by_key(|(rule, ..)| *rule);
+    for (_, version, file) in written {
+        say(VersionSource::Contents, version, file);
+        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+            problems.push(Problem::OtherVersionAmongTheRest { file: file.clone(), version });
         }
     }
     let recorded = record.and_then(|record| Some((record.version?, &record.package)));
@@ -50,7 +52,10 @@ pub(super) fn of(
             problems.push(Problem::PackageSaysOtherwise { package: package.clone(), version });
         }
     }
-    let named = main.names.iter().filter_map(|name| Some((version_of_name(family, name)?, name)));
+    // A link may be called less than the file that it leads to.
+    let real = main.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let names = main.names.iter().chain([&real]);
+    let named = names.filter_map(|name| Some((version_of_name(family, name)?, name)));
     if let Some((version, name)) = named.max_by_key(|(version, _)| version.numbers().len()) {
         say(VersionSource::FileName, version, name);
         if contents.is_some_and(|contents| !version.agrees_with(&contents)) {

@@ -29,6 +29,8 @@ struct File {
     each: Vec<String>,
     elf: Option<Elf>,
     link: Option<String>,
+    /// Another name for the file at this path.
+    hard_link: Option<String>,
     text: Option<String>,
     directory: Option<bool>,
     fifo: Option<bool>,
@@ -78,6 +80,10 @@ impl Machine {
         fs::create_dir_all(real.parent().unwrap()).unwrap();
         if let Some(target) = &file.link {
             symlink(target.replace("{name}", name.unwrap_or_default()), &real).unwrap();
+            return;
+        }
+        if let Some(same) = &file.hard_link {
+            fs::hard_link(self.real(same), &real).unwrap();
             return;
         }
         if file.directory == Some(true) {

@@ -112,6 +112,14 @@ impl Run {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What was written to standard output, and the status; standard error must be empty.
+    #[track_caller]
+    pub fn output(mut self) -> (String, i32) {
+        let output = self.command.output().unwrap();
+        compare("standard error", &self.stderr, &output.stderr, &output);
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap())
+    }
+
     /// The same for JSON on standard output.
     #[track_caller]
     pub fn json(self) -> serde_json::Value {
