@@ -18,6 +18,7 @@ mod layers;
 mod machines;
 mod pinning;
 mod places;
+mod problems;
 mod proof;
 mod snapshots;
 mod solving;
