@@ -93,7 +93,7 @@ fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>)
                 if !documented.contains(&format!("`{key}`")) {
                     undocumented.insert(key.clone());
                 }
-                if key != "environment" && key != "code" {
+                if !["environment", "code", "serves"].contains(&key.as_str()) {
                     collect(below, documented, undocumented);
                 }
             }

@@ -13,7 +13,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("host.rs", &["environment"]),
     ("formats/", &["version", "formats"]),
     ("symbols.rs", &["formats"]),
-    ("catalog.rs", &["formats", "version"]),
+    ("catalog/", &["catalog", "formats", "version"]),
     ("loader/", &["environment", "formats", "host", "loader"]),
     (
         "inventory/",

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::elf::Elf;
+use crate::version::ComputeCapability;
 
 /// A container begins with this number, then its version, its header's size, and how many bytes follow.
 const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
@@ -19,6 +20,9 @@ const ENTRY_HEADER: usize = 64;
 const WINDOW: usize = 1 << 20;
 const RELEASE: usize = 4 << 20;
 const TOUCHED_BY_A_HEADER: usize = 16 * 4096;
+/// The capabilities of systems on a chip: their machine code runs nowhere else, and no other runs there. The CUDA
+/// programming guide says so; `profiles/architectures.toml` has the same ones.
+pub const ON_A_CHIP: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 const SUFFIX_A: u64 = 0x0010_0000;
 const SUFFIX_F: u64 = 0x0020_0000;
 
@@ -47,6 +51,22 @@ pub enum Suffix {
     A,
     /// For its family: the same major.
     F,
+}
+
+impl Architecture {
+    /// Whether a GPU of this compute capability can run it: machine code as it is, PTX when the driver has compiled it.
+    pub fn serves(&self, gpu: ComputeCapability) -> bool {
+        let wanted = gpu.major * 10 + gpu.minor;
+        let is_same_major = self.number / 10 == gpu.major && wanted >= self.number;
+        let is_apart = |number| self.kind == Kind::Sass && ON_A_CHIP.contains(&number);
+        match self.suffix {
+            _ if self.number == wanted => true,
+            Suffix::A => false,
+            _ if is_apart(self.number) || is_apart(wanted) => false,
+            Suffix::F => is_same_major,
+            Suffix::None => is_same_major || self.kind == Kind::Ptx && wanted >= self.number,
+        }
+    }
 }
 
 impl fmt::Display for Architecture {
@@ -225,6 +245,28 @@ mod tests {
         for bad in ["", "sm", "sm_", "sm_90af", "sm_90x", "xy_90", "compute_-1"] {
             assert!(bad.parse::<Architecture>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn which_gpus_an_entry_serves() {
+        let serves = |name: &str| -> Vec<String> {
+            let entry: Architecture = name.parse().unwrap();
+            let gpus = [
+                "5.3", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1",
+            ];
+            gpus.into_iter().filter(|gpu| entry.serves(gpu.parse().unwrap())).map(str::to_owned).collect()
+        };
+        assert_eq!(serves("sm_80"), ["8.0", "8.6", "8.9"]);
+        assert_eq!(serves("sm_86"), ["8.6", "8.9"]);
+        assert_eq!(serves("sm_87"), ["8.7"]);
+        assert_eq!(serves("sm_90a"), ["9.0"]);
+        assert_eq!(serves("sm_100"), ["10.0", "10.3"]);
+        assert_eq!(serves("sm_100a"), ["10.0"]);
+        assert_eq!(serves("sm_100f"), ["10.0", "10.3"]);
+        assert_eq!(serves("compute_90"), ["9.0", "10.0", "10.3", "12.0", "12.1"]);
+        assert_eq!(serves("compute_90a"), ["9.0"]);
+        assert_eq!(serves("compute_120f"), ["12.0", "12.1"]);
+        assert_eq!(serves("compute_70").len(), 11, "PTX is for systems on a chip too");
     }
 
     #[test]

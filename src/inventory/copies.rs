@@ -114,7 +114,7 @@ fn assemble(
     let is_open = |path: &&Path| host.stat(path).is_ok_and(|stat| stat.is_world_writable());
     let open = parents.into_iter().filter(|parent| *parent != directory).filter(is_open);
     problems.extend(open.map(|path| Problem::WorldWritable { path: path.to_owned() }));
-    Copy {
+    let mut copy = Copy {
         family: family.name.clone(),
         soname,
         version: versions.version,
@@ -128,8 +128,13 @@ fn assemble(
         loader_gives: false,
         forward_compatibility: main.file.forward_compatibility.clone(),
         files: candidates.into_iter().map(|candidate| member(host, tokens, directory, candidate)).collect(),
+        serves: BTreeMap::new(),
         problems,
-    }
+    };
+    let required = family.required(soname.unwrap_or(0));
+    let gpus = catalog::architectures().iter().map(|architecture| architecture.capability);
+    copy.serves = gpus.filter_map(|gpu| Some((gpu, copy.code_for(gpu, &required)?))).collect();
+    copy
 }
 
 /// Of two files with one SONAME the first stays: it has the name that the loader asks for.

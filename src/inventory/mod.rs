@@ -32,7 +32,7 @@ mod wheel;
 
 pub use known::Known;
 pub use model::{
-    Copy, Fault, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched,
+    Code, Copy, Fault, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched,
     VersionSource, Warning,
 };
 

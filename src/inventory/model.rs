@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::first_number;
 use crate::formats::elf::ElfError;
-use crate::formats::fatbin::Architecture;
+use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::symbols::{Exports, Symbol};
 use crate::text;
-use crate::version::{CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// One family as it stands in one place.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +37,8 @@ pub struct Copy {
     /// Whether the loader gives it to a program that has no search path of its own.
     pub loader_gives: bool,
     pub files: Vec<Member>,
+    /// Which GPUs it has code for; empty where nobody asked, or where it has no code for any.
+    pub serves: BTreeMap<ComputeCapability, Code>,
     /// For a libcuda: on which kernel drivers it may stand in for a newer one.
     pub forward_compatibility: Option<ForwardCompatibility>,
     pub problems: Vec<Problem>,
@@ -44,6 +46,16 @@ pub struct Copy {
 
 /// By section, the number of entries for each architecture.
 pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
+
+/// What a GPU finds in a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Code {
+    /// Code that the driver compiles at the first start.
+    Ptx,
+    /// Machine code.
+    Sass,
+}
 
 /// One file of a copy.
 #[derive(Clone, Debug, Serialize)]
@@ -291,14 +303,27 @@ impl Copy {
         self.files.iter().any(|member| member.view_names(self.version).iter().any(|offered| offered == name))
     }
 
-    /// The architectures that each of its files with GPU code has code for: a GPU is served by all or not at all.
-    pub fn code_in_common(&self) -> BTreeSet<Architecture> {
-        let files = self.files.iter().map(Member::made_for).filter(|made_for| !made_for.is_empty());
-        files.reduce(|common, other| &common & &other).unwrap_or_default()
+    /// What a GPU finds in it: the least of what it finds in each of the files that must come with it and have code,
+    /// since it needs them all. Nothing where one has nothing for it.
+    pub(super) fn code_for(&self, gpu: ComputeCapability, required: &[&str]) -> Option<Code> {
+        let is_needed =
+            |member: &&Member| required.contains(&member.stem.as_str()) && !member.code.is_empty();
+        let needed = self.files.iter().filter(is_needed);
+        let found: Option<Vec<Code>> = needed.map(|member| member.code_for(gpu)).collect();
+        found?.into_iter().min()
     }
 }
 
 impl Member {
+    fn code_for(&self, gpu: ComputeCapability) -> Option<Code> {
+        let serving = self.made_for().into_iter().filter(|made_for| made_for.serves(gpu));
+        let code = serving.map(|made_for| match made_for.kind {
+            fatbin::Kind::Sass => Code::Sass,
+            fatbin::Kind::Ptx => Code::Ptx,
+        });
+        code.max()
+    }
+
     /// The architectures that it has code for.
     pub fn made_for(&self) -> BTreeSet<Architecture> {
         self.code.values().flat_map(BTreeMap::keys).copied().collect()

@@ -3,7 +3,7 @@
 use super::Style;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Copy, Inventory, Member};
+use crate::inventory::{Code, Copy, Inventory, Member, Origin};
 use crate::text::show;
 
 /// More of what was passed over than this is only counted.
@@ -90,9 +90,17 @@ fn details(copy: &Copy, style: Style) -> Vec<Vec<String>> {
     for directory in &copy.also {
         say("also in", &show(directory));
     }
-    let code: Vec<String> = copy.code_in_common().iter().map(ToString::to_string).collect();
-    if !code.is_empty() {
-        say("gpu code", &code.join(" "));
+    // A driver of the host has that note too, and there it says nothing of use.
+    let compat = copy.forward_compatibility.as_ref().filter(|_| copy.origin == Origin::Compat);
+    if let Some(compat) = compat {
+        say("compat", &words::forward_compatibility(compat));
+    }
+    for (code, what) in [(Code::Sass, "machine code"), (Code::Ptx, "PTX, compiled at the first start")] {
+        let gpus = copy.serves.iter().filter(|(_, found)| **found == code).map(|(gpu, _)| gpu.to_string());
+        let gpus: Vec<String> = gpus.collect();
+        if !gpus.is_empty() {
+            say("gpus", &format!("{}  {what}", gpus.join(" ")));
+        }
     }
     rows
 }

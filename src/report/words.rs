@@ -2,7 +2,7 @@
 
 use super::Style;
 use crate::environment::Change;
-use crate::inventory::{Fault, Finder, Problem, Said, VersionSource, Warning};
+use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
 use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
 use crate::target::{Asker, Note, Requirement, Target, Want};
 use crate::text::{escape, show};
@@ -210,6 +210,13 @@ pub(super) fn said(said: &Said) -> String {
         VersionSource::FileName => format!("{}  by the name {by}", said.version),
         VersionSource::Header => format!("{}  by the header {by} beside it", said.version),
     }
+}
+
+/// For which kernel drivers a libcuda is made that stands in for a newer one.
+pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
+    let branches: Vec<String> = compat.kernel_branches.iter().map(u32::to_string).collect();
+    let cuda = compat.cuda.map(|cuda| format!("CUDA {cuda} ")).unwrap_or_default();
+    format!("{cuda}on kernel drivers {}", list(&branches))
 }
 
 /// `571.0 MB`

@@ -285,6 +285,7 @@ mod tests {
             also: Vec::new(),
             package: None,
             files: vec![member],
+            serves: BTreeMap::new(),
             forward_compatibility: None,
             problems: Vec::new(),
         }

@@ -1,0 +1,194 @@
+//! Library families: which files must come together, and what says something about them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{first_number, matches_pattern};
+
+/// A library family: files that must come together. The fields are explained in `profiles/libraries.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Family {
+    pub name: String,
+    pub members: Vec<String>,
+    pub main: String,
+    pub group: Group,
+    #[serde(default)]
+    suffix: BTreeMap<String, String>,
+    /// The number in the SONAME is the major version of the library, not of CUDA.
+    #[serde(default)]
+    pub soname_is_version: bool,
+    #[serde(default)]
+    pub(super) required: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub(super) opens: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    opens_bare: BTreeMap<String, Vec<String>>,
+    /// It opens members of its own at run time: one without the others is of no use.
+    #[serde(default)]
+    pub opens_own: bool,
+    /// Stems whose SONAME carries the minor of the version: another minor is of no use.
+    #[serde(default)]
+    pub minor_in_soname: Vec<String>,
+    #[serde(default)]
+    pub version: Vec<Evidence>,
+    #[serde(default)]
+    pub cuda: Vec<Evidence>,
+    /// The C header that defines its version.
+    pub header: Option<Header>,
+    #[serde(default)]
+    wheel: Option<String>,
+    #[serde(default)]
+    wheel_always_suffixed: bool,
+    #[serde(default)]
+    apt: Option<String>,
+    /// The first SONAME major whose Debian package is called so.
+    #[serde(default)]
+    apt_from: u32,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "date")]
+    _date: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub file: String,
+    /// The macros that hold the numbers of the version, in order.
+    pub defines: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    Soname,
+    Place,
+}
+
+/// Where a number stands in a library's own bytes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Evidence {
+    /// A text in the constants: the number right after `after`, or after the `then` that follows it.
+    Text {
+        file: String,
+        after: String,
+        #[serde(default)]
+        then: Option<String>,
+        #[serde(default)]
+        separator: Option<char>,
+    },
+    /// A function that does nothing but return a constant.
+    Function {
+        file: String,
+        name: String,
+        #[serde(default = "one")]
+        major: u32,
+        #[serde(default = "one")]
+        minor: u32,
+        from: u32,
+        to: u32,
+    },
+    /// An exported object of four bytes: major << 16 | minor << 8 | patch.
+    Object { file: String, name: String },
+    /// The CUDA major that has this SONAME.
+    Suffix,
+    /// The number in a DT_NEEDED of this stem.
+    Needed { file: String, stem: String },
+    /// The version of the CUDA runtime that is linked into it.
+    Embedded,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Family {
+    pub fn has_member(&self, stem: &str) -> bool {
+        self.members.iter().any(|pattern| matches_pattern(pattern, stem))
+    }
+
+    /// What follows `.so.` in its SONAMEs for a CUDA major.
+    pub fn suffix(&self, cuda_major: u32) -> Option<&str> {
+        self.suffix.get(&cuda_major.to_string()).or_else(|| self.suffix.get("any")).map(String::as_str)
+    }
+
+    /// The CUDA major whose SONAMEs have this suffix, when there is only one.
+    pub fn cuda_of_suffix(&self, suffix: &str) -> Option<u32> {
+        let mut majors = self.suffix.iter().filter(|(_, given)| first_number(given) == first_number(suffix));
+        let only = majors.next()?.0.parse().ok();
+        if majors.next().is_some() { None } else { only }
+    }
+
+    /// The stems without which a copy of this SONAME major is incomplete: the main one unless said otherwise.
+    pub fn required(&self, soname_major: u32) -> Vec<&str> {
+        if self.required.is_empty() {
+            return vec![&self.main];
+        }
+        by_major(&self.required, soname_major).iter().map(String::as_str).collect()
+    }
+
+    /// The stems that files of this SONAME major open at run time.
+    pub fn opens(&self, soname_major: u32) -> &[String] {
+        by_major(&self.opens, soname_major)
+    }
+
+    /// The names without a version that files of this SONAME major open at run time.
+    pub fn opens_bare(&self, soname_major: u32) -> &[String] {
+        by_major(&self.opens_bare, soname_major)
+    }
+
+    /// The distribution on the Python package index that brings it.
+    pub fn wheel(&self, cuda_major: u32) -> Option<String> {
+        let base = self.wheel.as_ref()?;
+        let plain = cuda_major >= 13 && !self.wheel_always_suffixed;
+        Some(if plain { base.clone() } else { format!("{base}-cu{cuda_major}") })
+    }
+
+    /// The Debian package of NVIDIA's repository that brings it.
+    pub fn apt(&self, cuda_major: u32, soname_major: u32) -> Option<String> {
+        let template = self.apt.as_ref().filter(|_| soname_major >= self.apt_from)?;
+        Some(
+            template
+                .replace("{cuda}", &cuda_major.to_string())
+                .replace("{soname}", &soname_major.to_string()),
+        )
+    }
+
+    /// Whether a distribution of this (normalised) name brings it.
+    pub fn is_wheel(&self, distribution: &str) -> bool {
+        self.wheel.as_ref().is_some_and(|base| {
+            distribution
+                .strip_prefix(base.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with("-cu"))
+        })
+    }
+}
+
+fn by_major(table: &BTreeMap<String, Vec<String>>, major: u32) -> &[String] {
+    table.get(&major.to_string()).or_else(|| table.get("any")).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::catalog;
+
+    #[test]
+    fn sonames_and_wheels_by_cuda_major() {
+        let family = |name| catalog().family(name).unwrap();
+        assert_eq!(family("cufft").suffix(13), Some("12"));
+        assert_eq!(family("cufft").cuda_of_suffix("12"), Some(13));
+        assert_eq!(family("cusolver").cuda_of_suffix("11"), None, "CUDA 11 and 12");
+        assert_eq!(family("nvrtc").cuda_of_suffix("11.2"), Some(11));
+        assert_eq!(family("nccl").suffix(12), Some("2"));
+        assert_eq!(family("cublas").wheel(12).unwrap(), "nvidia-cublas-cu12");
+        assert_eq!(family("cublas").wheel(13).unwrap(), "nvidia-cublas");
+        assert_eq!(family("cudnn").wheel(13).unwrap(), "nvidia-cudnn-cu13");
+        assert!(
+            family("cublas").is_wheel("nvidia-cublas") && !family("cublas").is_wheel("nvidia-cublasmp-cu12")
+        );
+        assert_eq!(family("cudnn").apt(12, 9).unwrap(), "libcudnn9-cuda-12");
+    }
+}
