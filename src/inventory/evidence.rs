@@ -213,6 +213,7 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
     memchr::memmem::find_iter(data, after.as_bytes()).find_map(|at| {
         let rest = &data[at + after.len()..];
         let rest = &rest[..rest.len().min(TEXT_LIMIT)];
+        let rest = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
         let rest = match then {
             Some(then) => &rest[memchr::memmem::find(rest, then.as_bytes())? + then.len()..],
             None => rest,
@@ -341,6 +342,10 @@ mod tests {
             version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(),
             "12.4.127"
         );
+        // What follows stands in the same text: NVRTC 11.8 has a format with other texts after it.
+        let tools =
+            "Cuda compilation tools, release %d.%d,\0, V1\0Cuda compilation tools, release 11.8, V11.8.89\0";
+        assert_eq!(version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(), "11.8.89");
         assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", None, None).unwrap(), "2.21.5");
         assert_eq!(
             version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", Some("+cuda"), None).unwrap(),
