@@ -278,23 +278,11 @@ fn aarch64_constants(code: &[u8]) -> Vec<u32> {
     found
 }
 
-/// The version of the CUDA runtime that is linked into a library: its `cudaRuntimeGetVersion` is
-/// `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.
+/// The version of the CUDA runtime that is linked into a library.
 fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
-    const START: &[u8] = &[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07];
-    const END: &[u8] = &[0x31, 0xc0, 0xc3];
-    if elf.machine() != X86_64 {
-        return None;
-    }
-    let runtime = |window: &[u8]| {
-        memchr::memmem::find_iter(window, START).find_map(|at| {
-            let rest = window.get(at + START.len()..at + START.len() + 7)?;
-            let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
-            let plausible = (9000..15000).contains(&number) && number % 10 == 0 && number % 1000 <= 90;
-            (rest[4..] == *END && plausible).then(|| CudaVersion::from_number(number))
-        })
-    };
-    elf.code().iter().find_map(|range| in_windows(range, release, runtime))
+    let runtime = if elf.machine() == X86_64 { x86_runtime } else { aarch64_runtime };
+    let number = elf.code().iter().find_map(|range| in_windows(range, release, runtime));
+    number.map(CudaVersion::from_number)
 }
 
 /// The first answer in a range that may be hundreds of megabytes, of which only one window at a time stays in
@@ -309,6 +297,31 @@ fn in_windows<T>(range: &[u8], release: &dyn Fn(), search: impl Fn(&[u8]) -> Opt
         }
         found
     })
+}
+
+/// Its `cudaRuntimeGetVersion` is `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.
+fn x86_runtime(code: &[u8]) -> Option<u32> {
+    const START: &[u8] = &[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07];
+    const END: &[u8] = &[0x31, 0xc0, 0xc3];
+    memchr::memmem::find_iter(code, START).find_map(|at| {
+        let rest = code.get(at + START.len()..at + START.len() + 7)?;
+        let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
+        (rest[4..] == *END && is_runtime(number)).then_some(number)
+    })
+}
+
+/// And `mov w2,#version; mov w0,#0; str w2,[x1]; ret`.
+fn aarch64_runtime(code: &[u8]) -> Option<u32> {
+    const END: &[u8] = &[0, 0, 0x80, 0x52, 0x22, 0, 0, 0xb9, 0xc0, 0x03, 0x5f, 0xd6];
+    memchr::memmem::find_iter(code, END).find_map(|at| {
+        let before = u32::from_le_bytes(code.get(at.checked_sub(4)?..at)?.try_into().ok()?);
+        let number = before >> 5 & 0xffff;
+        (before & 0xffe0_001f == 0x5280_0002 && is_runtime(number)).then_some(number)
+    })
+}
+
+fn is_runtime(number: u32) -> bool {
+    (9000..15000).contains(&number) && number % 10 == 0 && number % 1000 <= 90
 }
 
 /// `{"format":1,"CUDA version":"13.0","driver":[535,…],"device":[…]}`
@@ -375,6 +388,19 @@ mod tests {
         // movz w0,#0x637a; movk w0,#1,lsl #16; ret
         let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0].map(u32::to_le_bytes).concat();
         assert_eq!(only_constant(&arm, 183, 90000, 119_999), Some(91002));
+    }
+
+    #[test]
+    fn the_embedded_runtime_is_found_on_both_machines() {
+        let x86 = b"\x90\x48\x85\xff\x74\x0b\xc7\x07\x08\x2f\x00\x00\x31\xc0\xc3";
+        assert_eq!(x86_runtime(x86), Some(12040));
+        assert_eq!(x86_runtime(&x86[..14]), None);
+        let arm = |first: u32| [first, 0x5280_0000, 0xb900_0022, 0xd65f_03c0].map(u32::to_le_bytes).concat();
+        assert_eq!(aarch64_runtime(&arm(0x5285_e102)), Some(12040));
+        // Into another register, another number, nothing before it.
+        assert_eq!(aarch64_runtime(&arm(0x5285_e101)), None);
+        assert_eq!(aarch64_runtime(&arm(0x5280_0c22)), None);
+        assert_eq!(aarch64_runtime(&arm(0)[4..]), None);
     }
 
     #[test]
