@@ -39,6 +39,16 @@ pub fn family(name: &str) -> &str {
         "cusolvermp" => "cuSOLVERMp",
         "mathdx" => "MathDx",
         "npp" => "NPP",
+        "custatevec" => "cuStateVec",
+        "cutensornet" => "cuTensorNet",
+        "cudensitymat" => "cuDensityMat",
+        "cupauliprop" => "cuPauliProp",
+        "custabilizer" => "cuStabilizer",
+        "nvjpeg2k" => "nvJPEG2000",
+        "nvtiff" => "nvTIFF",
+        "nvimgcodec" => "nvImageCodec",
+        "tensorrt" => "TensorRT",
+        "cudla" => "cuDLA",
         other => other,
     }
 }
