@@ -2,6 +2,7 @@
 //! never a panic. (The same for `ld.so.cache` stands beside its parser.)
 
 use cudarun::formats::elf::Elf;
+use cudarun::formats::fatbin;
 use cudarun::symbols::{Exports, imports};
 
 use crate::support::elf;
@@ -17,6 +18,8 @@ fn sample() -> Vec<u8> {
         functions: [("cudnnGetCudartVersion".to_owned(), 12040)].into(),
         forward_compatibility: Some(r#"{"format":1,"CUDA version":"13.0","driver":[535]}"#.into()),
         interpreter: Some("/lib64/ld-linux-x86-64.so.2".into()),
+        build_id: Some("0123456789abcdef".into()),
+        code: ["sm_80", "sm_90a", "compute_120"].map(str::to_owned).to_vec(),
         ..elf::Elf::default()
     };
     library.build()
@@ -32,7 +35,8 @@ fn ask_all(data: &[u8]) {
     }
     let _ = (elf.needed_versions(b"libcublasLt.so.12"), elf.defined_versions());
     let _ = (elf.constants(), elf.code(), elf.note(b".note.cuda.fwd_compatibility"));
-    let _ = elf.local_function(b"cudnnCreate");
+    let _ = (elf.local_function(b"cudnnCreate"), elf.build_id());
+    let _ = fatbin::code_of(&elf, &|| ());
     let exports = Exports::of(&elf);
     for symbol in imports(&elf, |_| true) {
         let _ = exports.lack(&symbol);
@@ -51,6 +55,10 @@ fn the_sample_is_read_as_it_was_written() {
     assert_eq!(elf.rpath(), Some(&b"$ORIGIN/../lib:${ORIGIN}"[..]));
     assert_eq!(elf.interpreter().unwrap(), "/lib64/ld-linux-x86-64.so.2");
     assert!(!elf.is_truncated());
+    assert_eq!(elf.build_id(), Some(&[0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef][..]));
+    let code: Vec<String> =
+        fatbin::code_of(&elf, &|| ()).values().flatten().map(|(it, _)| it.to_string()).collect();
+    assert_eq!(code, ["sm_80", "sm_90a", "compute_120"]);
     let imported = imports(&elf, |file| file == "libcublasLt.so.12");
     assert_eq!(imported.len(), 1);
     assert_eq!(imported[0].name, "cublasLtCreate");
