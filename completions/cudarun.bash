@@ -4,7 +4,7 @@
 _cudarun() {
     local cur prev verbs="run list explain export verify"
     local common="-v --verbose -q --quiet --color --root --also --without -h --help"
-    local sources="@SOURCES@"
+    local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
     local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}

@@ -60,7 +60,7 @@ complete -c cudarun -n "__cudarun_after $every" -s q -l quiet -d "Say nothing bu
 complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always never" -d "When to use colour"
 complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
 complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_directories)" -d "Look for libraries there as well"
-complete -c cudarun -n "__cudarun_after $every" -l without -x -a "@SOURCES@" -d "Do not look there for libraries"
+complete -c cudarun -n "__cudarun_after $every" -l without -x -a "compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel" -d "Do not look there for libraries"
 complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
 complete -c cudarun -n "__cudarun_after none" -s V -l version -d "Print version"
 complete -c cudarun -n "__cudarun_after none run explain export verify" -l uses -x -d "Count these Python packages as used"

@@ -43,6 +43,9 @@ fn completions_know_every_verb_and_option() {
             look(verb);
         }
         assert!(lacks.is_empty(), "{file} lacks {lacks:?}");
+        let mut sources: Vec<&str> = cudarun::inventory::source_names().collect();
+        sources.sort_unstable();
+        assert!(text.contains(&sources.join(" ")), "{file}: the sources are {}", sources.join(" "));
     }
 }
 
