@@ -22,9 +22,11 @@ const FRAMEWORKS: &[&str] = &[
 
 mod family;
 mod gpus;
+mod packages;
 
 pub use family::{Evidence, Family, Group, Header};
 pub use gpus::{Architecture, architectures, gpu};
+pub use packages::packages_of;
 
 #[derive(Debug)]
 pub struct Catalog {
