@@ -16,6 +16,7 @@ mod host;
 mod launch;
 mod layers;
 mod machines;
+mod packages;
 mod pinning;
 mod places;
 mod problems;

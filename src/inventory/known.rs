@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::evidence::File;
+use super::packages::Package;
 use crate::host::{FileId, Stat};
 
 /// What changed this short a time ago may change again without its time showing it: file systems count in
@@ -23,6 +24,8 @@ pub struct Known {
     pub(super) directories: Table<Vec<(String, bool)>>,
     /// Of a package's list of files, those that are libraries, with their sizes.
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
+    /// Of a package manager's database, the packages with libraries.
+    pub(super) packages: Table<Vec<Package>>,
     /// When this look began, in seconds; what is younger is not kept.
     #[serde(skip)]
     began: i64,
@@ -64,7 +67,8 @@ impl Known {
 
     /// Whether there is something in it that it was not read with.
     pub fn has_changed(&self) -> bool {
-        self.files.has_changed || self.directories.has_changed || self.records.has_changed
+        let (files, directories) = (self.files.has_changed, self.directories.has_changed);
+        files || directories || self.records.has_changed || self.packages.has_changed
     }
 
     /// Forgets what was not asked for, when there is too much of it.
@@ -72,6 +76,7 @@ impl Known {
         self.files.tidy();
         self.directories.tidy();
         self.records.tidy();
+        self.packages.tidy();
     }
 }
 

@@ -14,6 +14,7 @@ use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 mod compat;
 mod conda;
 mod copies;
+mod debian;
 mod driver;
 mod evidence;
 mod extra;
@@ -21,9 +22,11 @@ mod gpu;
 mod known;
 mod library_path;
 mod model;
+mod packages;
 mod place;
 mod problems;
 mod python;
+mod rpm;
 mod survey;
 mod system;
 mod toolkit;
@@ -81,6 +84,8 @@ const SOURCES: &[Source] = &[
     Source { name: "python", reach: Reach::Here, find: python::active },
     Source { name: "conda", reach: Reach::Here, find: conda::active },
     Source { name: "system", reach: Reach::Here, find: system::places },
+    Source { name: "debian", reach: Reach::Here, find: debian::places },
+    Source { name: "rpm", reach: Reach::Here, find: rpm::places },
     Source { name: "library-path", reach: Reach::Here, find: library_path::places },
     Source { name: "extra", reach: Reach::Here, find: extra::places },
     Source { name: "own", reach: Reach::Here, find: library_path::own_directories },

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::debian;
 use super::place::{Look, Place};
 use super::{Fault, Origin, Warning};
 use crate::catalog::catalog;
@@ -50,7 +51,7 @@ pub(super) fn has_cuda_apt(host: &Host) -> bool {
 
 /// Whether Debian's package manager keeps this machine.
 pub(super) fn has_dpkg(host: &Host) -> bool {
-    host.is_file(Path::new("/var/lib/dpkg/status"))
+    host.is_file(Path::new(debian::STATUS))
 }
 
 /// The cache; or, when there is one that cannot be used, why.

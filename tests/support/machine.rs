@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::elf::Elf;
+use super::rpm;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +32,8 @@ struct File {
     link: Option<String>,
     /// Another name for the file at this path.
     hard_link: Option<String>,
+    /// A database of RPM in which these packages are installed.
+    rpm: Option<Vec<rpm::Package>>,
     text: Option<String>,
     directory: Option<bool>,
     fifo: Option<bool>,
@@ -91,14 +94,15 @@ impl Machine {
         } else if file.fifo == Some(true) {
             nix::unistd::mkfifo(&real, nix::sys::stat::Mode::S_IRWXU).unwrap();
         } else {
-            let mut bytes = match (&file.elf, &file.text) {
-                (Some(elf), None) => {
+            let mut bytes = match (&file.elf, &file.rpm, &file.text) {
+                (Some(elf), None, None) => {
                     let mut elf = elf.clone();
                     elf.soname = elf.soname.map(|soname| soname.replace("{name}", name.unwrap_or_default()));
                     elf.build()
                 }
-                (None, text) => text.clone().unwrap_or_default().into_bytes(),
-                _ => panic!("{path}: one of elf and text"),
+                (None, Some(packages), None) => rpm::database(packages),
+                (None, None, text) => text.clone().unwrap_or_default().into_bytes(),
+                _ => panic!("{path}: one of elf, rpm and text"),
             };
             bytes.truncate(bytes.len().saturating_sub(file.cut.unwrap_or(0)));
             fs::write(&real, bytes).unwrap();

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 pub mod elf;
 pub mod machine;
 pub mod parts;
+pub mod rpm;
 
 pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
 

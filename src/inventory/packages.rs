@@ -1,0 +1,109 @@
+//! What the package managers of distributions say alike: which of their packages hold libraries, and where.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::place::{Look, Packaged, Place};
+use super::{Fault, Origin, survey};
+use crate::catalog;
+use crate::formats::names;
+use crate::host::Host;
+use crate::version::Version;
+
+/// An installed package that holds libraries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Package {
+    pub name: String,
+    /// As the package manager writes it.
+    pub version: String,
+    pub architecture: String,
+    /// The paths of its libraries.
+    pub libraries: Vec<String>,
+}
+
+/// The packages with libraries that a database knows, which is read when it looks otherwise than before: whatever a
+/// package manager does, it writes to its database.
+pub(super) fn installed(
+    look: &mut Look<'_>,
+    database: &Path,
+    read: impl Fn(&Host, &[u8]) -> Result<Vec<Package>, Fault>,
+) -> Vec<Package> {
+    look.watch(database);
+    let Ok(stat) = look.host.stat(database) else { return Vec::new() };
+    if let Some(packages) = look.known.packages.get(&stat) {
+        return packages.clone();
+    }
+    let found = match look.host.map(database) {
+        _ if !stat.is_file() => Err(Fault::NotRegular),
+        Err(error) => Err(Fault::unreadable(&error)),
+        Ok(data) => read(look.host, &data),
+    };
+    match found {
+        Ok(mut packages) => {
+            packages.retain(|package| !package.libraries.is_empty());
+            if look.known.is_settled(&stat) {
+                look.known.packages.insert(&stat, packages.clone());
+            }
+            packages
+        }
+        Err(fault) => {
+            look.warn(database, fault);
+            Vec::new()
+        }
+    }
+}
+
+/// The directories of the libraries, each file with the package that brought it.
+pub(super) fn places(
+    packages: Vec<Package>,
+    origin: Origin,
+    library_version: &dyn Fn(&Package) -> Option<Version>,
+) -> Vec<Place> {
+    let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    for package in packages {
+        let version = library_version(&package);
+        let title = format!("{} {}", package.name, package.version);
+        for path in package.libraries.iter().map(Path::new) {
+            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
+            else {
+                continue;
+            };
+            let place = places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin));
+            let packaged = Packaged { package: title.clone(), version, size: None };
+            place.packaged.insert(file.to_owned(), packaged);
+        }
+    }
+    places.values_mut().for_each(leave_out_links_for_compilers);
+    places.into_values().collect()
+}
+
+/// `libcudnn.so` comes with the headers, in another package than the library that it leads to.
+fn leave_out_links_for_compilers(place: &mut Place) {
+    let stem = |name: &String| names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()));
+    let numbered: Vec<String> = place
+        .packaged
+        .keys()
+        .filter_map(stem)
+        .filter(|(_, is_bare)| !is_bare)
+        .map(|(stem, _)| stem)
+        .collect();
+    place
+        .packaged
+        .retain(|name, _| stem(name).is_none_or(|(stem, is_bare)| !is_bare || !numbered.contains(&stem)));
+}
+
+pub(super) fn is_wanted(package: &str) -> bool {
+    catalog::packages_of(package).is_some()
+}
+
+/// Whether the first part of its version is that of the libraries in it.
+pub(super) fn has_upstream_version(package: &Package) -> bool {
+    catalog::packages_of(&package.name).is_some_and(|packages| packages.upstream)
+}
+
+/// Whether a path or a name is that of a library of a known family.
+pub(super) fn is_library(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(survey::is_of_interest)
+}
