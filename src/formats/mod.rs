@@ -2,11 +2,16 @@
 //! Must not open files.
 
 pub mod dpkg;
+pub mod conda;
 pub mod elf;
 pub mod fatbin;
 pub mod ldcache;
+pub mod manifest;
 pub mod metadata;
+pub mod modulefile;
 pub mod names;
 pub mod python;
 pub mod rpm;
 pub mod sqlite;
+pub mod spack;
+pub mod store;
