@@ -1,6 +1,8 @@
 //! Libraries of newer drivers for older kernels: the `compat` directories of toolkits and packages. Whether one may
 //! stand in for the kernel's own is said by its ELF note.
 
+use std::path::Path;
+
 use super::place::{Look, Place};
 use super::{Origin, toolkit};
 
@@ -8,7 +10,10 @@ use super::{Origin, toolkit};
 const BELOW: [&str; 3] = ["compat", "compat/lib", "compat_orin"];
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
-    let roots = toolkit::roots(look);
-    let below = |root: &std::path::PathBuf| BELOW.map(|below| Place::new(root.join(below), Origin::Compat));
-    roots.iter().flat_map(below).collect()
+    toolkit::roots(look).iter().flat_map(|root| places_in(root)).collect()
+}
+
+/// What stands below one toolkit.
+pub(super) fn places_in(root: &Path) -> [Place; 3] {
+    BELOW.map(|below| Place::new(root.join(below), Origin::Compat))
 }

@@ -28,7 +28,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
 /// environment of Python or conda.
 fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
     let mut places = vec![Place::new(root, Origin::Loose)];
-    places.extend(toolkit::places_in(root, look.scope.machine));
+    places.extend(toolkit::places_in(look, root));
     places.extend(conda::environment(look, root));
     for site in python::site_packages(look, root) {
         places.extend(wheel::in_site_packages(look, &site));

@@ -19,10 +19,12 @@ mod driver;
 mod evidence;
 mod extra;
 mod gpu;
+mod hpc_sdk;
 mod known;
 mod library_path;
 mod model;
 mod packages;
+mod parts;
 mod place;
 mod problems;
 mod python;
@@ -74,12 +76,14 @@ impl Scope {
     }
 }
 
-/// A new source is a file and a row here. The order decides the order of warnings, and nothing else: which
-/// origin counts where two sources name one directory is said by `Origin`.
+/// A new source is a file and a row here; what is one to a person has one name, whichever row finds it. The order
+/// decides the order of warnings, and nothing else: which origin counts where two sources name one directory is said
+/// by `Origin`.
 const SOURCES: &[Source] = &[
     Source { name: "driver", reach: Reach::Here, find: driver::places },
     Source { name: "compat", reach: Reach::Here, find: compat::places },
     Source { name: "toolkit", reach: Reach::Here, find: toolkit::places },
+    Source { name: "hpc-sdk", reach: Reach::Here, find: hpc_sdk::places },
     Source { name: "wheel", reach: Reach::Here, find: wheel::places },
     Source { name: "python", reach: Reach::Here, find: python::active },
     Source { name: "conda", reach: Reach::Here, find: conda::active },
@@ -91,9 +95,10 @@ const SOURCES: &[Source] = &[
     Source { name: "own", reach: Reach::Here, find: library_path::own_directories },
 ];
 
-/// The names of the sources, as they are switched off.
+/// The names of the sources, as they are switched off; rows of one name stand together.
 pub fn source_names() -> impl Iterator<Item = &'static str> {
-    SOURCES.iter().map(|source| source.name)
+    let is_first = |index: usize| index == 0 || SOURCES[index - 1].name != SOURCES[index].name;
+    (0..SOURCES.len()).filter(move |index| is_first(*index)).map(|index| SOURCES[index].name)
 }
 
 #[derive(Debug, Serialize)]

@@ -77,6 +77,16 @@ impl Look<'_> {
         let entries = self.host.list(directory).unwrap_or_default();
         entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
     }
+
+    /// The same for a directory of the system that few machines have: where it is not there, what is watched is the
+    /// directory in which it would begin. Others watch that as well, and each path is asked for at every start.
+    pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
+        let below_root = directory.ancestors().filter(|ancestor| ancestor.parent().is_some());
+        let nearest = below_root.clone().find(|ancestor| self.host.stat(ancestor).is_ok());
+        self.watched.extend(nearest.or(below_root.last()).map(Path::to_owned));
+        let entries = self.host.list(directory).unwrap_or_default();
+        entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
+    }
 }
 
 /// The places by their real directories: of two origins the first counts in the order that `Origin` has, and

@@ -1,17 +1,47 @@
-//! CUDA toolkits: `/usr/local/cuda*`, `/opt`, and where `CUDA_HOME` and `CUDA_PATH` lead.
+//! CUDA toolkits: `/usr/local/cuda*`, `/opt`, Debian's, and where `CUDA_HOME` and others of its kind lead; what a
+//! toolkit's own manifest says of its libraries.
 
 use std::path::{Path, PathBuf};
 
-use super::Origin;
-use super::place::{Look, Place};
-use crate::formats::elf;
+use super::place::{Look, Packaged, Place};
+use super::{Fault, Origin, parts};
+use crate::catalog::Family;
+use crate::formats::{elf, manifest};
 
 const PARENTS: &[&str] = &["/usr/local", "/opt", "/opt/nvidia"];
-const VARIABLES: &[&str] = &["CUDA_HOME", "CUDA_PATH"];
+/// Where Debian puts what expects a toolkit.
+const DEBIAN: (&str, [&str; 2]) = ("/usr/lib", ["cuda", "nvidia-cuda-toolkit"]);
+const VARIABLES: &[&str] = &["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
+/// Libraries that were unpacked somewhere: a directory with a `lib`, or the libraries' own.
+const OF_LIBRARIES: &[&str] = &[
+    "CUDNN_HOME",
+    "CUDNN_PATH",
+    "CUDNN_ROOT",
+    "CUDNN_ROOT_DIR",
+    "CUTENSOR_ROOT",
+    "NCCL_HOME",
+    "NCCL_ROOT",
+    "NCCL_ROOT_DIR",
+];
+/// Named by those who have no toolkit of their own; everybody's libraries stand there.
+const EVERYBODYS: [&str; 2] = ["/", "/usr"];
+/// A manifest has a few thousand bytes.
+const MANIFEST_LIMIT: u64 = 1 << 20;
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
-    let machine = look.scope.machine;
-    roots(look).iter().flat_map(|root| places_in(root, machine)).collect()
+    let mut places = Vec::new();
+    for root in roots(look) {
+        let mut below = places_in(look, &root);
+        // Debian's has links into the directory of all libraries.
+        if root.starts_with(DEBIAN.0) {
+            let is_own = |real: PathBuf| real.starts_with(&root);
+            below.retain(|place| look.host.canonical(&place.directory).is_ok_and(is_own));
+        }
+        places.extend(below);
+    }
+    let named = named(look, OF_LIBRARIES);
+    places.extend(named.into_iter().map(|directory| Place::new(directory, Origin::Loose)));
+    places
 }
 
 /// The directories in which toolkits stand, links resolved.
@@ -22,7 +52,12 @@ pub(super) fn roots(look: &mut Look<'_>) -> Vec<PathBuf> {
         let is_toolkit = |name: &String| name == "cuda" || name.starts_with("cuda-");
         roots.extend(look.children(parent).into_iter().filter(is_toolkit).map(|name| parent.join(name)));
     }
-    roots.extend(VARIABLES.iter().filter_map(|name| host.env.non_empty(name)).map(PathBuf::from));
+    let (parent, names) = DEBIAN;
+    look.watch(parent);
+    let debian = names.map(|name| Path::new(parent).join(name));
+    roots.extend(debian.into_iter().filter(|root| host.is_directory(root)));
+    roots.extend(named(look, VARIABLES));
+    roots.extend(named(look, OF_LIBRARIES));
     // As they are named, too: a link may lead elsewhere, and what is missing may come.
     look.watched.extend(roots.iter().map(|root| host.absolute(root)));
     let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| host.canonical(root).ok()).collect();
@@ -32,18 +67,52 @@ pub(super) fn roots(look: &mut Look<'_>) -> Vec<PathBuf> {
     roots
 }
 
+fn named(look: &Look<'_>, variables: &[&str]) -> Vec<PathBuf> {
+    variables.iter().filter_map(|name| look.host.env.non_empty(name)).map(PathBuf::from).collect()
+}
+
 /// What stands below one toolkit.
-pub(super) fn places_in(root: &Path, machine: u16) -> Vec<Place> {
-    let targets: &[&str] = match machine {
+pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+    if EVERYBODYS.iter().any(|shared| root == Path::new(shared)) {
+        return Vec::new();
+    }
+    let targets: &[&str] = match look.scope.machine {
         elf::AARCH64 => &["targets/sbsa-linux/lib", "targets/aarch64-linux/lib"],
         _ => &["targets/x86_64-linux/lib"],
     };
     let libraries =
         ["lib64", "lib"].iter().chain(targets).copied().chain(["extras/CUPTI/lib64", "nvvm/lib64"]);
+    let manifest = manifest(look, root);
     let mut places = Vec::new();
     for below in libraries {
-        places.push(Place::new(root.join(below), Origin::Toolkit));
-        places.push(Place::new(root.join(below).join("stubs"), Origin::Stub));
+        let directory = root.join(below);
+        places.push(Place::new(directory.join("stubs"), Origin::Stub));
+        places.push(match &manifest {
+            Some(manifest) => {
+                parts::place(look, directory, Origin::Toolkit, &|family| said(manifest, family))
+            }
+            None => Place::new(directory, Origin::Toolkit),
+        });
     }
     places
+}
+
+fn manifest(look: &mut Look<'_>, root: &Path) -> Option<manifest::Manifest> {
+    let path = root.join("version.json");
+    let bytes = look.host.read_start(&path, MANIFEST_LIMIT).ok()?;
+    match manifest::manifest(&bytes) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            look.warn(path, Fault::BadRecord { what: error.to_string() });
+            None
+        }
+    }
+}
+
+/// What a manifest says of a family; nothing of what was put beside the toolkit's own, such as cuDNN.
+fn said(manifest: &manifest::Manifest, family: &Family) -> Option<Packaged> {
+    let is_it = |(name, _): &(&String, _)| parts::family(name).is_some_and(|part| part.name == family.name);
+    let (_, version) = manifest.parts.iter().find(is_it)?;
+    let package = format!("cuda-toolkit {}", manifest.toolkit);
+    Some(Packaged { package, version: Some(*version), size: None })
 }
