@@ -5,22 +5,45 @@ use std::path::{Path, PathBuf};
 use super::place::{Look, Place};
 use super::{KernelDriver, Origin};
 use crate::catalog::catalog;
+use crate::formats::elf;
 use crate::host::Host;
 use crate::version::DriverVersion;
 
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
 
-/// Directories that hold nothing but a driver's libraries: containers, WSL, NixOS, Debian, Tegra.
-const DIRECTORIES: &[&str] = &[
-    "/usr/local/nvidia/lib64",
-    "/usr/local/nvidia/lib",
-    "/usr/lib/wsl/lib",
-    "/run/opengl-driver/lib",
-    "/usr/lib/x86_64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu/nvidia",
-    "/usr/lib/aarch64-linux-gnu/tegra",
+/// No ELF file is for this machine.
+const ANY: u16 = 0;
+/// Directories that hold nothing but a driver's libraries, by the ELF machine that they are for.
+const DIRECTORIES: &[(u16, &str)] = &[
+    // Containers, and the container that brings the driver to its host.
+    (ANY, "/usr/local/nvidia/lib64"),
+    (ANY, "/usr/local/nvidia/lib"),
+    (ANY, "/run/nvidia/driver/usr/lib64"),
+    (elf::X86_64, "/run/nvidia/driver/usr/lib/x86_64-linux-gnu"),
+    (elf::AARCH64, "/run/nvidia/driver/usr/lib/aarch64-linux-gnu"),
+    // Hosts whose system cannot be written to: those of Google's clusters.
+    (ANY, "/home/kubernetes/bin/nvidia/lib64"),
+    (ANY, "/var/lib/nvidia/lib64"),
+    // WSL, NixOS.
+    (ANY, "/usr/lib/wsl/lib"),
+    (ANY, "/run/opengl-driver/lib"),
+    // Fedora and Red Hat, older Arch, Gentoo.
+    (ANY, "/usr/lib64/nvidia"),
+    (ANY, "/usr/lib/nvidia"),
+    (ANY, "/usr/lib64/opengl/nvidia/lib"),
+    (ANY, "/usr/lib/opengl/nvidia/lib"),
+    // Tegra.
+    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia"),
+    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/tegra"),
+];
+/// Directories with one driver in each child whose name begins so: Debian's `current` and `tesla-535`, what Windows
+/// gives to WSL, Ubuntu's before 18.04.
+const PARENTS: &[(u16, &str, &[&str])] = &[
+    (elf::X86_64, "/usr/lib/x86_64-linux-gnu/nvidia", &[""]),
+    (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia", &[""]),
+    (elf::X86_64, "/usr/lib/wsl/drivers", &["nv"]),
+    (elf::X86_64, "/usr/lib", &["nvidia-3", "nvidia-4"]),
 ];
 
 pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
@@ -31,8 +54,19 @@ pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
     Some(KernelDriver { version, cuda, from: PathBuf::from(from) })
 }
 
-pub(super) fn places(_: &mut Look<'_>) -> Vec<Place> {
-    DIRECTORIES.iter().map(|directory| Place::new(*directory, Origin::Driver)).collect()
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+    let machine = look.scope.machine;
+    let is_for_us = |given: u16| given == ANY || given == machine;
+    let directories = DIRECTORIES.iter().filter(|(given, _)| is_for_us(*given));
+    let mut places: Vec<Place> =
+        directories.map(|(_, directory)| Place::new(*directory, Origin::Driver)).collect();
+    for (_, parent, beginnings) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
+        let parent = Path::new(parent);
+        let is_driver = |name: &String| beginnings.iter().any(|beginning| name.starts_with(beginning));
+        let names = look.children_if_there(parent).into_iter().filter(is_driver);
+        places.extend(names.map(|name| Place::new(parent.join(name), Origin::Driver)));
+    }
+    places
 }
 
 fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
