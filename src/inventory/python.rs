@@ -1,26 +1,70 @@
-//! Environments of Python other than the target's: those in effect, and, where the whole machine is looked at, those
-//! of projects and tools.
+//! Environments of Python other than the target's: the one in effect, and, where the whole machine is looked at, those
+//! of the project, of people, of tools and of the system.
 
 use std::path::{Path, PathBuf};
 
 use super::place::{Look, Place};
 use super::wheel;
+use crate::host::Kind;
+
+/// Directories with one environment in each child: the variable that moves them, what stands below it, and where they
+/// are in the home directory without it.
+const COLLECTIONS: &[(&str, &str, &[&str])] = &[
+    ("PIPX_HOME", "venvs", &[".local/share/pipx/venvs", ".local/pipx/venvs"]),
+    ("PYENV_ROOT", "versions", &[".pyenv/versions"]),
+    ("UV_PYTHON_INSTALL_DIR", "", &[".local/share/uv/python"]),
+    ("UV_TOOL_DIR", "", &[".local/share/uv/tools"]),
+    ("WORKON_HOME", "", &[".virtualenvs", ".local/share/virtualenvs", ".cache/pypoetry/virtualenvs"]),
+];
+/// What XDG lets people move.
+const MOVED: [(&str, &str); 2] = [("XDG_DATA_HOME", ".local/share"), ("XDG_CACHE_HOME", ".cache")];
+/// Where the system keeps packages.
+const SYSTEM: [&str; 4] = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"];
+/// What an interpreter calls its own packages, and what Debian's does.
+const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
+/// Directories of a project that hold no environment, and much else.
+const PRUNED: &[&str] =
+    &[".git", ".hg", ".mypy_cache", ".ruff_cache", "__pycache__", "node_modules", "target"];
+/// More children than any project has; a directory of data has more.
+const CHILDREN: usize = 1000;
 
 /// The environment that is in effect, whatever the target is.
 pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
-    let root = look.host.env.non_empty("VIRTUAL_ENV").map(PathBuf::from);
+    let root = look.host.env.non_empty("VIRTUAL_ENV").map(|root| look.host.absolute(Path::new(root)));
     in_environments(look, root)
+}
+
+/// All that are not in effect.
+pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
+    let mut roots = of_project(look);
+    roots.extend(of_people(look));
+    let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| look.host.canonical(root).ok()).collect();
+    roots.sort();
+    roots.dedup();
+    let mut places = in_environments(look, roots);
+    for site in of_system(look) {
+        places.extend(wheel::in_site_packages(look, &site));
+    }
+    places
 }
 
 /// The site-packages directories below the root of an environment: `lib/python3.12/site-packages`.
 pub(super) fn site_packages(look: &mut Look<'_>, root: &Path) -> Vec<PathBuf> {
-    let library = root.join("lib");
-    let is_python = |name: &String| name.starts_with("python3");
-    let pythons = look.children(&library).into_iter().filter(is_python);
-    pythons.map(|python| library.join(python).join("site-packages")).collect()
+    let libraries = ["lib", "lib64"].map(|library| root.join(library));
+    let mut found = Vec::new();
+    let mut seen = Vec::new();
+    for library in libraries {
+        // One is often a link to the other.
+        let id = look.host.stat(&library).ok().map(|stat| stat.id);
+        if id.is_none_or(|id| !seen.contains(&id)) {
+            seen.extend(id);
+            found.extend(pythons(look, &library).into_iter().map(|python| python.join("site-packages")));
+        }
+    }
+    found
 }
 
-fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>) -> Vec<Place> {
+pub(super) fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>) -> Vec<Place> {
     let mut places = Vec::new();
     for root in roots {
         for site in site_packages(look, &root) {
@@ -28,4 +72,93 @@ fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>
         }
     }
     places
+}
+
+/// The current directory and those above it, up to the home directory, and never the root.
+pub(super) fn project_directories(look: &Look<'_>) -> impl Iterator<Item = PathBuf> + use<> {
+    let home = look.host.home();
+    let cwd = Some(look.host.cwd.clone()).filter(|cwd| cwd.is_absolute() && cwd.parent().is_some());
+    let above = |directory: &PathBuf| {
+        let parent = directory.parent().filter(|_| home.as_ref() != Some(directory))?;
+        parent.parent().is_some().then(|| parent.to_owned())
+    };
+    std::iter::successors(cwd, above).collect::<Vec<_>>().into_iter()
+}
+
+/// The directories of interpreters: `python3`, `python3.12`.
+fn pythons(look: &mut Look<'_>, library: &Path) -> Vec<PathBuf> {
+    let is_python = |name: &String| name.starts_with("python3");
+    let names = look.children(library).into_iter().filter(is_python);
+    names.map(|name| library.join(name)).collect()
+}
+
+fn of_project(look: &mut Look<'_>) -> Vec<PathBuf> {
+    let mut roots = Vec::new();
+    // Relative to the project.
+    let named = look.host.env.non_empty("UV_PROJECT_ENVIRONMENT").map(PathBuf::from);
+    for (index, directory) in project_directories(look).enumerate() {
+        roots.extend(named.iter().map(|named| directory.join(named)));
+        let children = directories_in(look, &directory);
+        let (environments, others): (Vec<_>, Vec<_>) =
+            children.into_iter().partition(|child| is_environment(look, child));
+        roots.extend(environments);
+        if index == 0 {
+            let below = others.iter().flat_map(|other| directories_in(look, other)).take(CHILDREN);
+            roots.extend(below.filter(|child| is_environment(look, child)));
+        }
+    }
+    roots
+}
+
+/// What is not watched: files come and go in a project all day, and an environment that is picked is watched itself.
+fn directories_in(look: &Look<'_>, directory: &Path) -> Vec<PathBuf> {
+    let entries = look.host.list(directory).unwrap_or_default();
+    let directories = entries.into_iter().filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link));
+    let names = directories.filter_map(|entry| entry.name.into_string().ok());
+    let names = names.filter(|name| !PRUNED.contains(&name.as_str())).take(CHILDREN);
+    names.map(|name| directory.join(name)).collect()
+}
+
+fn is_environment(look: &Look<'_>, directory: &Path) -> bool {
+    look.host.is_file(&directory.join("pyvenv.cfg"))
+}
+
+/// What people and their tools keep in the home directory, or where a variable says.
+fn of_people(look: &mut Look<'_>) -> Vec<PathBuf> {
+    let host = look.host;
+    let home = host.home();
+    let moved = |below: &str| {
+        let to = MOVED.iter().find_map(|(variable, from)| {
+            let to = host.env.non_empty(variable).map(Path::new).filter(|to| to.is_absolute())?;
+            Some(to.join(below.strip_prefix(from)?.strip_prefix('/')?))
+        });
+        to.or_else(|| Some(home.as_ref()?.join(below)))
+    };
+    let mut collections: Vec<PathBuf> = Vec::new();
+    for (variable, below, usual) in COLLECTIONS {
+        collections
+            .extend(host.env.non_empty(variable).map(|named| host.absolute(Path::new(named)).join(below)));
+        collections.extend(usual.iter().filter_map(|usual| moved(usual)));
+    }
+    // The packages of a user stand as in an environment.
+    let user = host.env.non_empty("PYTHONUSERBASE").map(|base| host.absolute(Path::new(base)));
+    let mut roots: Vec<PathBuf> = user.or_else(|| Some(home.as_ref()?.join(".local"))).into_iter().collect();
+    for collection in collections {
+        let names = look.children(&collection);
+        roots.extend(names.into_iter().map(|name| collection.join(name)));
+    }
+    roots
+}
+
+fn of_system(look: &mut Look<'_>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for library in SYSTEM.iter().map(Path::new) {
+        let sites =
+            pythons(look, library).into_iter().flat_map(|python| PACKAGES.map(|name| python.join(name)));
+        let sites: Vec<PathBuf> = sites.filter_map(|site| look.host.canonical(&site).ok()).collect();
+        found.extend(sites);
+    }
+    found.sort();
+    found.dedup();
+    found
 }
