@@ -24,6 +24,7 @@ mod known;
 mod library_path;
 mod model;
 mod packages;
+mod modules;
 mod parts;
 mod place;
 mod problems;
@@ -84,6 +85,8 @@ const SOURCES: &[Source] = &[
     Source { name: "compat", reach: Reach::Here, find: compat::places },
     Source { name: "toolkit", reach: Reach::Here, find: toolkit::places },
     Source { name: "hpc-sdk", reach: Reach::Here, find: hpc_sdk::places },
+    Source { name: "modules", reach: Reach::Here, find: modules::loaded },
+    Source { name: "modules", reach: Reach::Elsewhere, find: modules::available },
     Source { name: "wheel", reach: Reach::Here, find: wheel::places },
     Source { name: "python", reach: Reach::Here, find: python::active },
     Source { name: "python", reach: Reach::Elsewhere, find: python::elsewhere },

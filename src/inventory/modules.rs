@@ -1,0 +1,177 @@
+//! Environment modules, in Tcl and in Lua: where those that are loaded put libraries, and, where the whole machine is
+//! looked at, those that could be loaded. None is run.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::place::{Look, Place};
+use super::{Origin, compat, hpc_sdk, toolkit};
+use crate::formats::modulefile::{self, Modulefile};
+use crate::host::{FileId, Kind};
+
+/// What a module with NVIDIA's libraries has in its name, as a site writes it.
+const NAMES: &[&str] = &[
+    "cublas",
+    "cuda",
+    "cudnn",
+    "cudss",
+    "cusparselt",
+    "cutensor",
+    "hpc-sdk",
+    "hpc_sdk",
+    "hpcsdk",
+    "nccl",
+    "nvhpc",
+    "nvidia",
+    "nvshmem",
+    "tensorrt",
+];
+/// What the variable is called that names the root of such libraries: `CUDNN_ROOT`, `EBROOTCUDA`, `NVHPC`.
+const ROOTS: &[&str] = &["_BASE", "_DIR", "_HOME", "_PATH", "_ROOT"];
+const SEARCHED: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
+/// What stands here is not the module's, although it may name it.
+const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+/// Where modules are on a machine that does not say.
+const USUAL: [&str; 3] = ["/etc/modulefiles", "/usr/share/modulefiles", "/usr/share/modules/modulefiles"];
+/// A module has a few thousand bytes; some name nothing but others.
+const SIZE_LIMIT: u64 = 256 << 10;
+/// `compiler/gcc/12/cuda/12.4.lua`, and some room.
+const DEPTH: usize = 6;
+/// More than the largest sites have.
+const ENTRIES: usize = 50_000;
+
+/// Those that are loaded. Their search path is in `LD_LIBRARY_PATH`; that it came from a module is known from here.
+pub(super) fn loaded(look: &mut Look<'_>) -> Vec<Place> {
+    let named = list(look, "_LMFILES_");
+    let files = if named.is_empty() { by_name(look) } else { named };
+    let mut places = Vec::new();
+    for file in files {
+        if is_of_interest(&file) {
+            look.watch(&file);
+            places.extend(places_of(look, &file));
+        }
+    }
+    places
+}
+
+/// Those that could be loaded.
+pub(super) fn available(look: &mut Look<'_>) -> Vec<Place> {
+    let mut tops = list(look, "MODULEPATH");
+    tops.extend(USUAL.iter().map(PathBuf::from));
+    let mut files = Vec::new();
+    let mut walk = Walk::default();
+    for top in tops {
+        look.watch(&top);
+        walk.files_below(look, &top, &mut files);
+    }
+    let mut places = Vec::new();
+    for file in files {
+        look.watched.extend(file.parent().map(Path::to_owned));
+        places.extend(places_of(look, &file));
+    }
+    places
+}
+
+/// The absolute paths in a variable that holds a list of them.
+fn list(look: &Look<'_>, variable: &str) -> Vec<PathBuf> {
+    let value = look.host.env.non_empty(variable).map(OsStr::as_bytes).unwrap_or_default();
+    let paths = value.split(|byte| *byte == b':').map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    paths.filter(|path| path.is_absolute()).collect()
+}
+
+/// Where nothing says which files were loaded: those that the names lead to.
+fn by_name(look: &Look<'_>) -> Vec<PathBuf> {
+    let names = look.host.env.non_empty("LOADEDMODULES").and_then(OsStr::to_str).unwrap_or_default();
+    let names: Vec<&str> = names.split(':').filter(|name| is_of_interest(Path::new(name))).collect();
+    let tops = list(look, "MODULEPATH");
+    let find = |name: &&str| {
+        let files = tops.iter().flat_map(|top| ["", ".lua"].map(|end| top.join(format!("{name}{end}"))));
+        files.into_iter().find(|file| look.host.is_file(file))
+    };
+    names.iter().filter_map(find).collect()
+}
+
+/// By the last parts of its path: the module and its version, and what they stand below.
+fn is_of_interest(file: &Path) -> bool {
+    let last = file.components().rev().take(3).filter_map(|component| component.as_os_str().to_str());
+    last.into_iter().any(is_name)
+}
+
+fn is_name(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    NAMES.iter().any(|name| text.contains(name))
+}
+
+/// What one module names, as it is written.
+fn places_of(look: &mut Look<'_>, file: &Path) -> Vec<Place> {
+    let Ok(bytes) = look.host.read_start(file, SIZE_LIMIT) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&bytes);
+    let is_lua = file.extension().is_some_and(|extension| extension == "lua");
+    let Modulefile { added, set } = if is_lua { modulefile::lua(&text) } else { modulefile::tcl(&text) };
+    let is_own = |directory: &str| !SYSTEM.iter().any(|system| Path::new(directory).starts_with(system));
+    let searched = added
+        .into_iter()
+        .filter(|(variable, directory)| SEARCHED.contains(&variable.as_str()) && is_own(directory));
+    let mut places: Vec<Place> =
+        searched.map(|(_, directory)| Place::new(directory, Origin::Module)).collect();
+    for (_, root) in set.into_iter().filter(|(variable, root)| is_root(variable) && root.starts_with('/')) {
+        let root = Path::new(&root);
+        let mut below = toolkit::places_in(look, root);
+        below.extend(hpc_sdk::places_in(look, root));
+        below.extend(compat::places_in(root));
+        for place in &mut below {
+            if place.origin == Origin::Toolkit {
+                place.origin = Origin::Module;
+            }
+        }
+        places.extend(below);
+    }
+    places
+}
+
+fn is_root(variable: &str) -> bool {
+    let is_called_so = variable.starts_with("EBROOT") || variable == "NVHPC";
+    is_name(variable) && (is_called_so || ROOTS.iter().any(|end| variable.ends_with(end)))
+}
+
+/// A walk that ends: each directory is entered once, by whatever link, and not too many.
+#[derive(Default)]
+struct Walk {
+    entered: HashSet<FileId>,
+    entries: usize,
+}
+
+impl Walk {
+    /// The modules of interest below a directory.
+    fn files_below(&mut self, look: &Look<'_>, top: &Path, files: &mut Vec<PathBuf>) {
+        // With whether what they stand in is called so.
+        let mut pending = vec![(top.to_owned(), false, 0)];
+        while let Some((directory, is_named, depth)) = pending.pop() {
+            let Ok(stat) = look.host.stat(&directory) else { continue };
+            if !stat.is_directory() || !self.entered.insert(stat.id) {
+                continue;
+            }
+            for entry in look.host.list(&directory).unwrap_or_default() {
+                self.entries += 1;
+                if self.entries > ENTRIES {
+                    return;
+                }
+                let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+                let path = directory.join(name);
+                let is_named = is_named || is_name(name);
+                let is_directory = match entry.kind {
+                    Kind::Directory => true,
+                    Kind::Link => look.host.is_directory(&path),
+                    Kind::File | Kind::Other => false,
+                };
+                if is_directory && depth < DEPTH {
+                    pending.push((path, is_named, depth + 1));
+                } else if !is_directory && is_named && entry.kind != Kind::Other {
+                    files.push(path);
+                }
+            }
+        }
+    }
+}
