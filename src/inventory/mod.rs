@@ -25,11 +25,13 @@ mod library_path;
 mod model;
 mod packages;
 mod modules;
+mod nix;
 mod parts;
 mod place;
 mod problems;
 mod python;
 mod rpm;
+mod spack;
 mod survey;
 mod system;
 mod toolkit;
@@ -92,6 +94,8 @@ const SOURCES: &[Source] = &[
     Source { name: "python", reach: Reach::Elsewhere, find: python::elsewhere },
     Source { name: "conda", reach: Reach::Here, find: conda::active },
     Source { name: "conda", reach: Reach::Elsewhere, find: conda::elsewhere },
+    Source { name: "spack", reach: Reach::Elsewhere, find: spack::places },
+    Source { name: "nix", reach: Reach::Elsewhere, find: nix::places },
     Source { name: "system", reach: Reach::Here, find: system::places },
     Source { name: "debian", reach: Reach::Here, find: debian::places },
     Source { name: "rpm", reach: Reach::Here, find: rpm::places },

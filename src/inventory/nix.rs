@@ -1,0 +1,35 @@
+//! The stores of Nix and Guix, by the names of what is in them.
+
+use std::path::Path;
+
+use super::place::{Look, Place};
+use super::{Origin, parts};
+use crate::formats::store;
+
+const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
+/// How the names of packages begin that hold more than one family.
+const TOOLKITS: [&str; 3] = ["cuda", "cudnn", "tensorrt"];
+
+pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+    let mut places = Vec::new();
+    for top in STORES.iter().map(Path::new) {
+        for entry in look.children(top) {
+            let Some((name, version)) = store::package(&entry) else { continue };
+            if parts::family(name).is_none() && !TOOLKITS.iter().any(|toolkit| name.starts_with(toolkit)) {
+                continue;
+            }
+            let package = format!("{name} {version}").trim_end().to_owned();
+            let says = parts::says(package, name, version);
+            for library in ["lib", "lib64"] {
+                let directory = top.join(&entry).join(library);
+                // A part of a package that has no libraries, of which there are many.
+                if !look.host.is_directory(&directory) {
+                    continue;
+                }
+                places.push(Place::new(directory.join("stubs"), Origin::Stub));
+                places.push(parts::place(look, directory, Origin::Store, &says));
+            }
+        }
+    }
+    places
+}
