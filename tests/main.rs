@@ -13,6 +13,7 @@ mod damage;
 mod documents;
 mod hints;
 mod host;
+mod inventory;
 mod launch;
 mod layers;
 mod machines;
