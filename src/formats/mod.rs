@@ -1,8 +1,8 @@
 //! Bytes to facts: every parser is pure and answers any input with an error or a result, never a panic.
 //! Must not open files.
 
-pub mod dpkg;
 pub mod conda;
+pub mod dpkg;
 pub mod elf;
 pub mod fatbin;
 pub mod ldcache;
@@ -12,6 +12,6 @@ pub mod modulefile;
 pub mod names;
 pub mod python;
 pub mod rpm;
-pub mod sqlite;
 pub mod spack;
+pub mod sqlite;
 pub mod store;
