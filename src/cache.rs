@@ -20,13 +20,10 @@ use crate::target::{Command, significant_arguments};
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: u32 = 2;
-/// The variables that a plan depends on.
+/// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
+/// a start that needed one is not kept.
 const VARIABLES: &[&str] = &[
-    "CONDA_ENVS_DIRS",
-    "CONDA_ENVS_PATH",
-    "CONDA_EXE",
     "CONDA_PREFIX",
-    "CONDA_ROOT",
     "CUDARUN_VIEW",
     "CUDA_HOME",
     "CUDA_PATH",
@@ -43,7 +40,6 @@ const VARIABLES: &[&str] = &[
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "LOADEDMODULES",
-    "MAMBA_ROOT_PREFIX",
     "MODULEPATH",
     "NCCL_HOME",
     "NCCL_ROOT",
@@ -51,9 +47,7 @@ const VARIABLES: &[&str] = &[
     "NVHPC",
     "NVHPC_ROOT",
     "PATH",
-    "PIPX_HOME",
     "PYENV_DIR",
-    "PYENV_ROOT",
     "PYENV_VERSION",
     "PYTHONHOME",
     "PYTHONNOUSERSITE",
@@ -61,23 +55,15 @@ const VARIABLES: &[&str] = &[
     "PYTHONPLATLIBDIR",
     "PYTHONSAFEPATH",
     "PYTHONUSERBASE",
-    "SPACK_ROOT",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_PYTHON_INSTALL_DIR",
-    "UV_TOOL_DIR",
     "VIRTUAL_ENV",
-    "WORKON_HOME",
     "XDG_CACHE_HOME",
-    "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
     "_LMFILES_",
 ];
 /// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
 /// from the current directory.
 const PATHS: &[(&str, &[u8])] = &[
-    ("CONDA_EXE", b""),
     ("CONDA_PREFIX", b""),
-    ("CONDA_ROOT", b""),
     ("CUDA_HOME", b""),
     ("CUDA_PATH", b""),
     ("CUDA_ROOT", b""),
@@ -89,23 +75,15 @@ const PATHS: &[(&str, &[u8])] = &[
     ("CUTENSOR_ROOT", b""),
     ("LD_LIBRARY_PATH", b":;"),
     ("LD_PRELOAD", b": "),
-    ("MAMBA_ROOT_PREFIX", b""),
     ("NCCL_HOME", b""),
     ("NCCL_ROOT", b""),
     ("NCCL_ROOT_DIR", b""),
     ("NVHPC", b""),
     ("NVHPC_ROOT", b""),
     ("PATH", b":"),
-    ("PIPX_HOME", b""),
-    ("PYENV_ROOT", b""),
     ("PYTHONPATH", b":"),
     ("PYTHONUSERBASE", b""),
-    ("SPACK_ROOT", b""),
-    ("UV_PROJECT_ENVIRONMENT", b""),
-    ("UV_PYTHON_INSTALL_DIR", b""),
-    ("UV_TOOL_DIR", b""),
     ("VIRTUAL_ENV", b""),
-    ("WORKON_HOME", b""),
 ];
 /// Files of the kernel have no times of their own; what they say is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
@@ -378,11 +356,7 @@ mod tests {
         };
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
         let decide = [
-            "CONDA_ENVS_DIRS",
-            "CONDA_ENVS_PATH",
-            "CONDA_EXE",
             "CONDA_PREFIX",
-            "CONDA_ROOT",
             "CUDARUN_VIEW",
             "CUDA_HOME",
             "CUDA_PATH",
@@ -399,7 +373,6 @@ mod tests {
             "LD_LIBRARY_PATH",
             "LD_PRELOAD",
             "LOADEDMODULES",
-            "MAMBA_ROOT_PREFIX",
             "MODULEPATH",
             "NCCL_HOME",
             "NCCL_ROOT",
@@ -407,9 +380,7 @@ mod tests {
             "NVHPC",
             "NVHPC_ROOT",
             "PATH",
-            "PIPX_HOME",
             "PYENV_DIR",
-            "PYENV_ROOT",
             "PYENV_VERSION",
             "PYTHONHOME",
             "PYTHONNOUSERSITE",
@@ -417,14 +388,8 @@ mod tests {
             "PYTHONPLATLIBDIR",
             "PYTHONSAFEPATH",
             "PYTHONUSERBASE",
-            "SPACK_ROOT",
-            "UV_PROJECT_ENVIRONMENT",
-            "UV_PYTHON_INSTALL_DIR",
-            "UV_TOOL_DIR",
             "VIRTUAL_ENV",
-            "WORKON_HOME",
             "XDG_CACHE_HOME",
-            "XDG_DATA_HOME",
             "XDG_RUNTIME_DIR",
             "_LMFILES_",
         ];

@@ -52,6 +52,8 @@ struct Considered {
     target: Target,
     inventory: Inventory,
     outcome: Outcome,
+    /// Nothing fitted but what is found in other people's environments.
+    is_from_elsewhere: bool,
 }
 
 fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) -> Result<Considered, Error> {
@@ -77,7 +79,7 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
         inventory = look(host, &scope);
         outcome = solve::solve(&inventory, &target, &policy);
     }
-    Ok(Considered { target, inventory, outcome })
+    Ok(Considered { target, inventory, outcome, is_from_elsewhere: scope.elsewhere })
 }
 
 /// What the command line says about where to look.

@@ -218,7 +218,7 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
         // What a compat directory holds besides a driver is a part of the toolkit.
         Origin::Compat => Origin::Toolkit,
         _ if is_driver && is_compat(directory, main) => Origin::Compat,
-        Origin::Debian | Origin::Rpm | Origin::Loose if is_driver => Origin::Driver,
+        Origin::Store | Origin::Debian | Origin::Rpm | Origin::Loose if is_driver => Origin::Driver,
         other => other,
     }
 }
@@ -267,14 +267,15 @@ fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf]) -> Vec<Copy> {
     kept
 }
 
-/// `nvidia-cudnn-cu12 9.1.0.70` was built for CUDA 12; a toolkit part without a suffix for its own major.
+/// `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2` were built for CUDA 12; a
+/// toolkit part without such a word for its own major.
 fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
-    let record = record?;
-    let name = record.package.split(' ').next()?;
-    match name.rsplit_once("-cu") {
-        Some((_, number)) => number.parse().ok(),
-        None => None,
-    }
+    let words: Vec<&str> = record?.package.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let major = |word: &str| word.parse::<u32>().ok().filter(|_| word.len() == 2);
+    let attached =
+        words.iter().filter_map(|word| word.strip_prefix("cuda").or_else(|| word.strip_prefix("cu")));
+    let next = words.windows(2).filter(|pair| pair[0] == "cuda").map(|pair| pair[1]);
+    attached.chain(next).find_map(major)
 }
 
 pub(super) fn strongest<'c, T>(
@@ -303,4 +304,28 @@ fn missing_stems(
     let has = |stem: &str| candidates.iter().filter(fits).any(|candidate| candidate.file.stem == stem);
     let required = family.required(soname.unwrap_or(0)).into_iter();
     required.filter(|stem| !has(stem)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_say_for_which_cuda_they_are() {
+        let cuda = |package: &str| {
+            cuda_of_package(Some(&Packaged { package: package.to_owned(), version: None, size: None }))
+        };
+        for package in [
+            "nvidia-cudnn-cu12 9.1.0.70",
+            "libcudnn9-cuda-12 9.1.0.70-1",
+            "cudnn 9.1.1.17 cuda12_2",
+            "cuda12.8-cudnn 9.8.0.87",
+            "libnccl2 2.21.5-1+cuda12.4",
+        ] {
+            assert_eq!(cuda(package), Some(12), "{package}");
+        }
+        for package in ["nvidia-cublas 13.1.0.3", "cuda-cudart-12-4 12.4.127-1", "cuda-toolkit 12.4.1", ""] {
+            assert_eq!(cuda(package), None, "{package}");
+        }
+    }
 }

@@ -321,7 +321,7 @@ fn aarch64_runtime(code: &[u8]) -> Option<u32> {
 }
 
 fn is_runtime(number: u32) -> bool {
-    (9000..15000).contains(&number) && number % 10 == 0 && number % 1000 <= 90
+    (9000..15000).contains(&number) && number.is_multiple_of(10) && number % 1000 <= 90
 }
 
 /// `{"format":1,"CUDA version":"13.0","driver":[535,…],"device":[…]}`

@@ -391,6 +391,7 @@ impl Origin {
 }
 
 /// `0644`
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
 fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{:04o}", mode & 0o7777))
 }

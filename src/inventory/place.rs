@@ -89,6 +89,12 @@ impl Look<'_> {
     }
 }
 
+/// Whose records count before another's: the manifest of a toolkit knows versions, and a package manager knows too
+/// which package owns a file.
+fn tells_owners(origin: Origin) -> (bool, Origin) {
+    (origin == Origin::Toolkit, origin)
+}
+
 /// The places by their real directories: of two origins the first counts in the order that `Origin` has, and
 /// every package record is kept.
 pub(super) fn merge(host: &Host, places: Vec<Place>) -> BTreeMap<PathBuf, Place> {
@@ -105,12 +111,13 @@ pub(super) fn merge(host: &Host, places: Vec<Place>) -> BTreeMap<PathBuf, Place>
             }
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
-                let (mut first, mut second) = (place.packaged, std::mem::take(&mut known.packaged));
-                if known.origin <= place.origin {
-                    std::mem::swap(&mut first, &mut second);
-                }
-                second.extend(first);
-                known.packaged = second;
+                let (better, mut packaged) = if tells_owners(known.origin) <= tells_owners(place.origin) {
+                    (std::mem::take(&mut known.packaged), place.packaged)
+                } else {
+                    (place.packaged, std::mem::take(&mut known.packaged))
+                };
+                packaged.extend(better);
+                known.packaged = packaged;
                 known.origin = known.origin.min(place.origin);
             }
         }

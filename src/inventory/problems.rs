@@ -23,8 +23,9 @@ fn is_given(inventory: &Inventory, copy: &Copy) -> bool {
 
 /// The file that the loader takes for a name, and by which rule.
 fn given(inventory: &Inventory, name: &str) -> Option<(FileId, Finder)> {
-    let elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    let by_path = elements.filter_map(|directory| inventory.file_in(directory, name)).next();
+    let mut elements =
+        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+    let by_path = elements.find_map(|directory| inventory.file_in(directory, name));
     let by_cache = || inventory.search.cache.get(name).copied();
     let by_default =
         || inventory.search.defaults.iter().find_map(|directory| inventory.file_in(directory, name));

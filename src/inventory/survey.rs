@@ -175,9 +175,9 @@ fn list(host: &Host, known: &Known, directory: &Path) -> Result<Listed, Option<F
         }
     };
     let look_at = |(name, is_link): (String, bool)| {
-        let stat = host.stat(&directory.join(&name)).map_err(|error| match is_link {
-            true if error.kind() != std::io::ErrorKind::PermissionDenied => Fault::DanglingLink,
-            _ => Fault::unreadable(&error),
+        let stat = host.stat(&directory.join(&name)).map_err(|error| {
+            let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+            if is_link && !is_denied { Fault::DanglingLink } else { Fault::unreadable(&error) }
         });
         Entry { name, is_link, stat }
     };

@@ -78,8 +78,7 @@ fn libraries_of(host: &Host, known: &Known, record: &Path) -> Option<Record> {
         return Some(Record { libraries: libraries.clone(), is_new: None });
     }
     let bytes = host.read(record).ok()?;
-    let is_library =
-        |path: &str| path.rsplit('/').next().is_some_and(|name| super::survey::is_of_interest(name));
+    let is_library = |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
     let libraries = metadata::record(&bytes, &is_library);
     Some(Record { libraries, is_new: Some(stat) })
 }

@@ -85,11 +85,11 @@ pub fn database(packages: &[Package]) -> Vec<u8> {
     let mut pages = Pages::default();
     let headers: Vec<Vec<u8>> = packages.iter().map(Package::header).collect();
     let rows = headers.iter().map(|header| record(&[Value::Null, Value::Blob(header)]));
-    let headers = pages.table(rows.collect());
+    let headers = pages.table(&rows.collect::<Vec<_>>());
     let named = packages.iter().zip(1..);
     let rows = named
         .map(|(package, at)| record(&[Value::Text(&package.name), Value::Integer(at), Value::Integer(0)]));
-    let names = pages.table(rows.collect());
+    let names = pages.table(&rows.collect::<Vec<_>>());
     let schema: Vec<Vec<u8>> = [("Packages", headers), ("Name", names)]
         .iter()
         .map(|(name, root)| {
@@ -122,7 +122,7 @@ impl Pages {
     }
 
     /// Adds the rows, numbered from one, and returns the root.
-    fn table(&mut self, rows: Vec<Vec<u8>>) -> u32 {
+    fn table(&mut self, rows: &[Vec<u8>]) -> u32 {
         let mut leaves: Vec<(Vec<Vec<u8>>, u32)> = vec![(Vec::new(), 0)];
         for (row, number) in rows.iter().zip(1..) {
             let cell = self.cell(number, row);
