@@ -43,12 +43,28 @@ fn debian_says_which_package_brought_a_library() {
         copy("driver", "stub")[..2],
         [format!("{system}/stubs"), "nvidia-cuda-dev 11.8.89~11.8.0-5~deb12u1".into()]
     );
+    let cupti = [
+        "/opt/nvidia/nsight-systems/2024.2.3/target-linux-x64",
+        "nsight-systems-2024.2.3 2024.2.3.38-242334140272v0",
+    ];
+    assert_eq!(copy("cupti", "bundled")[..2], cupti);
     assert_eq!(copy("curand", "debian"), [system, "-", "-", "-"], "no package's, by hand");
     let mut problems = listed["copies"].as_array().unwrap().iter().map(|copy| &copy["problems"]);
     assert!(problems.all(|problems| problems.as_array().unwrap().is_empty()), "{listed:#}");
     assert_eq!(listed["warnings"].as_array().unwrap().len(), 0, "{listed:#}");
     let cudnns = listed["copies"].as_array().unwrap().iter().filter(|copy| copy["family"] == "cudnn");
     assert_eq!(cudnns.count(), 1);
+}
+
+/// A tool's libraries are no choice for other programs, in whatever directory its package has them.
+#[test]
+fn a_program_is_given_what_packages_have_for_all() {
+    let machine = Machine::load("debian");
+    let explained = Run::on(&machine, &["explain", "--json", "profiled"]).json();
+    let families = explained["families"].as_array().unwrap();
+    let cupti = families.iter().find(|family| family["family"] == "cupti").unwrap();
+    assert_eq!(cupti["picked"]["directory"], "/usr/local/cuda-12.4/extras/CUPTI/lib64");
+    assert!(!explained.to_string().contains("nsight"), "{explained:#}");
 }
 
 #[test]

@@ -16,6 +16,9 @@ pub struct Packages {
     names: Vec<String>,
     /// Whether the first part of their version is that of the libraries in them.
     pub upstream: bool,
+    /// Whether their libraries are for programs of their own.
+    #[serde(default)]
+    pub own_use: bool,
     #[serde(rename = "source")]
     _source: String,
     #[serde(rename = "date")]
@@ -65,6 +68,8 @@ mod tests {
         for name in ["cuda-nsight-compute-12-4", "libcublas11", "nvidia-cuda-toolkit", "nvidia-l4t-cuda"] {
             assert_eq!(upstream(name), Some(false), "{name}");
         }
+        let is_for_own_use = |name| packages_of(name).unwrap().own_use;
+        assert!(is_for_own_use("nsight-systems-2024.2.3") && !is_for_own_use("cuda-cupti-12-4"));
         for name in ["bash", "libc6", "libcups2", "libcurl4", "libnvme1"] {
             assert_eq!(upstream(name), None, "{name}");
         }

@@ -23,7 +23,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         _ => "amd64",
     };
     packages.retain(|package| [architecture, "all"].contains(&package.architecture.as_str()));
-    packages::places(packages, Origin::Debian, &library_version)
+    packages::places(look.scope, packages, Origin::Debian, &library_version)
 }
 
 fn with_libraries(host: &Host, package: dpkg::Package) -> Package {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::place::{Look, Packaged, Place};
-use super::{Fault, Origin, survey};
+use super::{Fault, Origin, Scope, survey};
 use crate::catalog;
 use crate::formats::names;
 use crate::host::Host;
@@ -57,12 +57,18 @@ pub(super) fn installed(
 
 /// The directories of the libraries, each file with the package that brought it.
 pub(super) fn places(
+    scope: &Scope,
     packages: Vec<Package>,
     origin: Origin,
     library_version: &dyn Fn(&Package) -> Option<Version>,
 ) -> Vec<Place> {
     let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
     for package in packages {
+        let is_for_own_use = catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
+        if is_for_own_use && !scope.elsewhere {
+            continue;
+        }
+        let origin = if is_for_own_use { Origin::Bundled } else { origin };
         let version = library_version(&package);
         let title = format!("{} {}", package.name, package.version);
         for path in package.libraries.iter().map(Path::new) {

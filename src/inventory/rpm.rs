@@ -1,6 +1,9 @@
 //! RPM's database, as Fedora since 33, RHEL since 9 and their kin have it: the directories that packages put libraries
 //! in, and which package each file is from. RHEL 8 keeps it in Berkeley DB and SUSE in ndb: there, libraries are found
 //! where the loader looks, and have no owner.
+//!
+//! RPM rebuilds the database beside the one in use and never makes that shorter, so that it can be mapped. What stands
+//! in a write-ahead log while RPM works is not seen, and is written back before RPM ends.
 
 use std::path::Path;
 
@@ -27,7 +30,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         _ => "x86_64",
     };
     packages.retain(|package| [architecture, "noarch"].contains(&package.architecture.as_str()));
-    packages::places(packages, Origin::Rpm, &library_version)
+    packages::places(look.scope, packages, Origin::Rpm, &library_version)
 }
 
 fn package(package: rpm::Package) -> Package {
