@@ -1,17 +1,18 @@
-"""The cases of tests/real/run.sh: environments of real wheels in which two cuDNN meet.
+"""Environments of real wheels in which two cuDNN meet: tests/real/cases.py PATH-TO-cudarun
 
 Each case runs without cudarun first, where it must go wrong, and then with it. Prints a line a case.
 """
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-CUDARUN, CACHE = sys.argv[1], Path(sys.argv[2])
+from wheels import environment, unpacked
+
+CUDARUN = os.path.abspath(sys.argv[1])
 
 JAX_OLD, JAX_NEW = "jax-cuda12-plugin==0.4.38", "jax-cuda12-plugin==0.8.3"
 CUDNN_OLD, CUDNN_NEW = "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==9.10.2.21"
@@ -21,7 +22,8 @@ CTRANSLATE = ["ctranslate2==4.5.0", "numpy==2.2.6", "pyyaml==6.0.2"]
 # What is mapped at the end is what counts: cuDNN 9 answers with the version of its graph library, whatever the
 # top library is.
 MAPPED = """
-print("\\n".join(sorted({line.split(maxsplit=5)[-1].strip() for line in open("/proc/self/maps") if "libcudnn" in line})))
+paths = {line.split(maxsplit=5)[-1].strip() for line in open("/proc/self/maps") if "libcudnn" in line}
+print("\\n".join(sorted(paths)))
 """
 # The version checks open the sublibraries, and need no GPU.
 CTYPES = """
@@ -44,23 +46,6 @@ print(ctypes.CDLL(shim).cudnnGetVersion())
 failures = 0
 
 
-def environment(name, *wheels):
-    """A virtual environment with these wheels, their files linked and not copied."""
-    root = CACHE / "environments" / name
-    shutil.rmtree(root, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
-    site = next((root / "lib").glob("python3.*")) / "site-packages"
-    for wheel in wheels:
-        shutil.copytree(CACHE / "unpacked" / wheel, site, copy_function=link, dirs_exist_ok=True)
-    return root / "bin" / "python", site
-
-
-def link(source, destination):
-    """Several wheels bring the same empty `__init__.py`."""
-    if not os.path.exists(destination):
-        os.link(source, destination)
-
-
 class Got:
     """What a run of Python printed: the version it was told, and the cuDNN files that were mapped."""
 
@@ -72,7 +57,8 @@ class Got:
         self.directories = sorted({str(file.parent) for file in self.files})
 
     def __repr__(self):
-        return f"status {self.status}, cuDNN {self.version}, {len(self.files)} files from {self.directories}\n{self.error}"
+        files = f"{len(self.files)} files from {self.directories}"
+        return f"status {self.status}, cuDNN {self.version}, {files}\n{self.error}"
 
 
 def start(python, code, path, *through, home=None):
@@ -84,7 +70,8 @@ def start(python, code, path, *through, home=None):
 
 def explain(python, code, path):
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LD_LIBRARY_PATH": ":".join(map(str, path))}
-    run = subprocess.run([CUDARUN, "explain", "--json", str(python), "-c", code], env=env, capture_output=True, text=True)
+    command = [CUDARUN, "explain", "--json", str(python), "-c", code]
+    run = subprocess.run(command, env=env, capture_output=True, text=True)
     assert run.returncode in (0, 1), run.stderr
     return json.loads(run.stdout)
 
@@ -106,7 +93,7 @@ def case(name, *checks):
 
 
 def main():
-    second = CACHE / "unpacked" / CUDNN_NEW / "nvidia" / "cudnn" / "lib"
+    second = unpacked(CUDNN_NEW) / "nvidia" / "cudnn" / "lib"
 
     # (a) The environment's own 9.1.0 serves a plugin compiled for 9.1; 9.10.2 stands first on the path.
     python, site = environment("jax-0.4.38", JAX_OLD, CUDNN_OLD, *OTHERS)
@@ -152,7 +139,7 @@ def main():
     # What the hint says to type mends it.
     python, site = environment("jax-0.8.3-mended", JAX_NEW, CUDNN_NEW, *OTHERS)
     own = site / "nvidia" / "cudnn" / "lib"
-    old = CACHE / "unpacked" / CUDNN_OLD / "nvidia" / "cudnn" / "lib"
+    old = unpacked(CUDNN_OLD) / "nvidia" / "cudnn" / "lib"
     control = start(python, PLUGIN, [old])
     cured = start(python, PLUGIN, [old], CUDARUN)
     case(

@@ -1,0 +1,137 @@
+"""What the scripts of tests/real share: wheels from the Python package index, and environments made of them.
+
+A wheel is downloaded once, into a name that says it is not finished; only what is whole gets its own name. One
+process at a time downloads, so that two runs side by side do not tread on each other.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudarun-tests"
+# What pip must be told where the wheel is not for this machine. Each tag stands for the older ones of its kind too.
+AARCH64 = ["manylinux2014_aarch64", "manylinux_2_24_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64"]
+
+
+def rows(name):
+    """The lines of a table beside this file, split into words."""
+    lines = (HERE / name).read_text().splitlines()
+    return [line.split() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def download(wheel, use, *options, machine="x86_64"):
+    """Hands the wheel's archive to `use`; it is gone afterwards. Returns its size."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        partial = CACHE / "partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
+        command += ["--no-deps", "--only-binary=:all:", "--dest", partial]
+        for tag in AARCH64 if machine == "aarch64" else []:
+            command += ["--platform", tag]
+        subprocess.run([*command, *options, wheel], check=True, stdin=subprocess.DEVNULL)
+        (archive,) = partial.glob("*.whl")
+        size = archive.stat().st_size
+        with zipfile.ZipFile(archive) as opened:
+            use(opened, partial)
+        shutil.rmtree(partial)
+        return size
+
+
+def unpacked(wheel, machine="x86_64"):
+    """The directory of the wheel's files, as it is laid out in site-packages."""
+    final = CACHE / "unpacked" / (wheel if machine == "x86_64" else f"{wheel}-{machine}")
+    if not final.is_dir():
+        final.parent.mkdir(parents=True, exist_ok=True)
+        print(f"downloading {wheel}", flush=True)
+
+        def unpack(archive, partial):
+            archive.extractall(partial / "files")
+            # Another run may have been first while this one waited for the lock.
+            if not final.is_dir():
+                os.rename(partial / "files", final)
+
+        download(wheel, unpack, machine=machine)
+    return final
+
+
+def part(wheel, name):
+    """One file of a wheel of which nothing else is wanted, which can be run."""
+    final = CACHE / "parts" / wheel / os.path.basename(name)
+    if not final.is_file():
+        final.parent.mkdir(parents=True, exist_ok=True)
+        print(f"downloading {wheel} for its {final.name}", flush=True)
+
+        def take(archive, partial):
+            taken = archive.extract(name, partial)
+            os.chmod(taken, 0o755)
+            os.rename(taken, final)
+
+        # It is not for the Python that runs this, and not every release has a wheel for that.
+        download(wheel, take, "--python-version", "3.11")
+    return final
+
+
+def libraries(directory):
+    """Every file that is named like a shared library."""
+    return sorted(path for path in directory.rglob("*.so*") if path.is_file() and is_library(path.name))
+
+
+def is_library(name):
+    return name.endswith(".so") or ".so." in name
+
+
+def environment(name, *wheels):
+    """A virtual environment with these wheels, their files linked and not copied: its Python, its site-packages."""
+    root = CACHE / "environments" / name
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    for wheel in wheels:
+        shutil.copytree(unpacked(wheel), site_packages(root), copy_function=link, dirs_exist_ok=True)
+    return root / "bin" / "python", site_packages(root)
+
+
+def kept_environment(name, wheels):
+    """The same, built once for these wheels and under its own name only when it is whole."""
+    digest = hashlib.sha256(json.dumps([sys.version, *wheels]).encode()).hexdigest()[:12]
+    final = CACHE / "environments" / f"{name}-{digest}"
+    if not final.is_dir():
+        for old in final.parent.glob(f"{name}-*"):
+            shutil.rmtree(old)
+        environment(f"{name}-partial", *wheels)
+        os.rename(final.parent / f"{name}-partial", final)
+    return final / "bin" / "python"
+
+
+def site_packages(root):
+    return next((root / "lib").glob("python3.*")) / "site-packages"
+
+
+def link(source, destination):
+    """Several wheels bring the same empty `__init__.py`."""
+    if not os.path.exists(destination):
+        os.link(source, destination)
+
+
+def listed(cudarun, *options):
+    """What `cudarun list --json` says, whatever stands in the environment of this process."""
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
+    command = [cudarun, *map(str, options), "--json"]
+    run = subprocess.run(command, env=env, capture_output=True, text=True)
+    if run.returncode not in (0, 1):
+        sys.exit(f"{' '.join(command)}: status {run.returncode}: {run.stderr}")
+    return json.loads(run.stdout)
+
+
+if __name__ == "__main__":
+    for row in rows("wheels.txt"):
+        unpacked(row[0])
