@@ -93,6 +93,8 @@ pub enum Evidence {
     },
     /// An exported object of four bytes: major << 16 | minor << 8 | patch.
     Object { file: String, name: String },
+    /// A function that does nothing but return the address of three such numbers, each of four bytes.
+    Pointer { file: String, name: String },
     /// The CUDA major that has this SONAME.
     Suffix,
     /// The number in a DT_NEEDED of this stem.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, ForwardCompatibility, GpuCode, Scope, system};
 use crate::catalog::{self, Evidence, Family};
-use crate::formats::elf::{Elf, X86_64};
+use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
 use crate::formats::names;
 use crate::symbols::{self, Exports, Symbol};
@@ -98,7 +98,7 @@ pub(super) fn read(
         Evidence::Function { .. } => {
             version_by(rule, &elf, release).map(|version| CudaVersion::from_number(version.major()).major)
         }
-        Evidence::Text { .. } | Evidence::Object { .. } => {
+        Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. } => {
             version_by(rule, &elf, release).map(|version| version.major())
         }
     });
@@ -169,6 +169,7 @@ fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Opt
         Evidence::Text { file, .. }
         | Evidence::Function { file, .. }
         | Evidence::Object { file, .. }
+        | Evidence::Pointer { file, .. }
         | Evidence::Needed { file, .. } => file == stem,
         Evidence::Suffix | Evidence::Embedded => true,
     };
@@ -187,26 +188,41 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
             elf.constants().iter().find_map(|range| in_windows(range, release, text))
         }
         Evidence::Function { name, major, minor, from, to, .. } => {
-            let symbols = elf.symbols();
-            let function = symbols.iter().find(|s| s.defined && s.name == name.as_bytes())?;
-            let number = only_constant(elf.bytes_of(function)?, elf.machine(), *from, *to)?;
+            let function = exported(elf, name)?;
+            let number = only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
             match major {
                 1 => Some(Version::new(&[number])),
                 _ => Some(Version::from_scaled(number, *major, *minor)),
             }
         }
         Evidence::Object { name, .. } => {
-            let symbols = elf.symbols();
-            let object = symbols.iter().find(|s| s.defined && s.name == name.as_bytes())?;
-            let bytes = elf.bytes_of(object)?.get(..4)?.try_into().ok()?;
+            let bytes = elf.bytes_of(&exported(elf, name)?)?.get(..4)?.try_into().ok()?;
             let value = u32::from_le_bytes(bytes);
             Some(Version::new(&[value >> 16, value >> 8 & 0xff, value & 0xff]))
         }
-        Evidence::Embedded => {
-            embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor]))
+        Evidence::Pointer { name, .. } if elf.machine() == X86_64 => {
+            let function = exported(elf, name)?;
+            let target = returned_address(elf.bytes_of(&function)?, function.address)?;
+            let numbers = elf.data_at(target)?.get(..12)?.chunks_exact(4);
+            let numbers: Vec<u32> =
+                numbers.map(|four| u32::from_le_bytes(four.try_into().expect("four bytes"))).collect();
+            // What is no version is something else that stands there.
+            numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
         }
-        Evidence::Suffix | Evidence::Needed { .. } => None,
+        Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor])),
+        Evidence::Pointer { .. } | Evidence::Suffix | Evidence::Needed { .. } => None,
     }
+}
+
+fn exported<'d>(elf: &Elf<'d>, name: &str) -> Option<elf::Symbol<'d>> {
+    elf.symbols().into_iter().find(|symbol| symbol.defined && symbol.name == name.as_bytes())
+}
+
+/// Where `lea offset(%rip),%rax; ret` points to, when the function that stands at `address` is that.
+fn returned_address(code: &[u8], address: u64) -> Option<u64> {
+    let offset = code.strip_prefix(&[0x48, 0x8d, 0x05])?.first_chunk::<4>()?;
+    let is_all = code.get(7) == Some(&0xc3);
+    is_all.then(|| address.wrapping_add(7).wrapping_add_signed(i32::from_le_bytes(*offset).into()))
 }
 
 fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<char>) -> Option<Version> {
@@ -388,6 +404,15 @@ mod tests {
         // movz w0,#0x637a; movk w0,#1,lsl #16; ret
         let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0].map(u32::to_le_bytes).concat();
         assert_eq!(only_constant(&arm, 183, 90000, 119_999), Some(91002));
+    }
+
+    #[test]
+    fn returned_addresses_count_from_the_next_instruction() {
+        let lea = b"\x48\x8d\x05\xf9\x4d\x37\x00\xc3";
+        assert_eq!(returned_address(lea, 0x1c940), Some(0x0039_1740));
+        assert_eq!(returned_address(b"\x48\x8d\x05\xf9\xff\xff\xff\xc3", 0x1000), Some(0x1000));
+        assert_eq!(returned_address(&lea[..7], 0x1c940), None);
+        assert_eq!(returned_address(b"\x48\x8d\x05\xf9", 0), None);
     }
 
     #[test]

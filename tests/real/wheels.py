@@ -130,8 +130,3 @@ def listed(cudarun, *options):
     if run.returncode not in (0, 1):
         sys.exit(f"{' '.join(command)}: status {run.returncode}: {run.stderr}")
     return json.loads(run.stdout)
-
-
-if __name__ == "__main__":
-    for row in rows("wheels.txt"):
-        unpacked(row[0])
