@@ -6,7 +6,7 @@ wheel's own, and must not name another CUDA major than the wheel's. Where the ta
 nothing, and no answer is right; a wrong one is not.
 
 By itself it checks the small ones and those that wheels.txt has brought anyway. With --all it downloads the others
-one at a time, 23 GB in all, and keeps nothing but what it learnt: a wheel that held is not downloaded again until the
+one at a time, 19 GB in all, and keeps nothing but what it learnt: a wheel that held is not downloaded again until the
 rules change by which its version is read.
 """
 
