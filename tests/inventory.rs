@@ -396,7 +396,7 @@ fn the_systems_own_directory_is_no_toolkit() {
     ];
     let env = [("CUDA_HOME", "/usr"), ("_LMFILES_", "/apps/cuda/12")];
     let listed = list(&machine(&files), &env, &[]);
-    assert_eq!(copy(&listed, system).unwrap().0, "debian");
+    assert_eq!(copy(&listed, system).unwrap().0, "loose");
 }
 
 #[test]

@@ -5,6 +5,7 @@ pub mod conda;
 pub mod dpkg;
 pub mod elf;
 pub mod fatbin;
+pub mod instructions;
 pub mod ldcache;
 pub mod manifest;
 pub mod metadata;

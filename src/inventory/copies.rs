@@ -65,7 +65,15 @@ fn copies_in(host: &Host, tokens: &Tokens, place: &Place, contents: Contents) ->
         groups.entry((&family.name, soname, candidate.file.renamed)).or_default().push(candidate);
     }
     let assemble = |((_, soname, renamed), candidates): ((_, _, bool), Vec<Candidate>)| {
-        let origin = if renamed { Origin::Bundled } else { origin_of(place.origin, &directory, &candidates) };
+        let is_owned =
+            candidates.iter().any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
+        let origin = match place.origin {
+            _ if renamed => Origin::Bundled,
+            // What no package brought stands beside what one did.
+            Origin::Debian | Origin::Rpm if !is_owned => Origin::Loose,
+            origin => origin,
+        };
+        let origin = origin_of(origin, &directory, &candidates);
         let mut copy = assemble(host, tokens, &directory, origin, soname, candidates, &place.packaged);
         if stat.is_world_writable() {
             copy.problems.push(Problem::WorldWritable { path: directory.clone() });
@@ -213,6 +221,7 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
         |names: &[&str]| components.any(|component| names.iter().any(|name| component.as_os_str() == *name));
     let is_driver = family.name == "driver";
     match origin {
+        Origin::Bundled => Origin::Bundled,
         _ if stands_in(&["stubs"]) => Origin::Stub,
         Origin::Compat if is_driver => Origin::Compat,
         // What a compat directory holds besides a driver is a part of the toolkit.

@@ -9,6 +9,7 @@ use super::{Fault, ForwardCompatibility, GpuCode, Scope, system};
 use crate::catalog::{self, Evidence, Family};
 use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
+use crate::formats::instructions;
 use crate::formats::names;
 use crate::symbols::{self, Exports, Symbol};
 use crate::version::{CudaVersion, Version};
@@ -189,7 +190,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
         }
         Evidence::Function { name, major, minor, from, to, .. } => {
             let function = exported(elf, name)?;
-            let number = only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
+            let number = instructions::only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
             match major {
                 1 => Some(Version::new(&[number])),
                 _ => Some(Version::from_scaled(number, *major, *minor)),
@@ -202,27 +203,22 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
         }
         Evidence::Pointer { name, .. } if elf.machine() == X86_64 => {
             let function = exported(elf, name)?;
-            let target = returned_address(elf.bytes_of(&function)?, function.address)?;
+            let target = instructions::returned_address(elf.bytes_of(&function)?, function.address)?;
             let numbers = elf.data_at(target)?.get(..12)?.chunks_exact(4);
             let numbers: Vec<u32> =
                 numbers.map(|four| u32::from_le_bytes(four.try_into().expect("four bytes"))).collect();
             // What is no version is something else that stands there.
             numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
         }
-        Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor])),
+        Evidence::Embedded => {
+            embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor]))
+        }
         Evidence::Pointer { .. } | Evidence::Suffix | Evidence::Needed { .. } => None,
     }
 }
 
 fn exported<'d>(elf: &Elf<'d>, name: &str) -> Option<elf::Symbol<'d>> {
     elf.symbols().into_iter().find(|symbol| symbol.defined && symbol.name == name.as_bytes())
-}
-
-/// Where `lea offset(%rip),%rax; ret` points to, when the function that stands at `address` is that.
-fn returned_address(code: &[u8], address: u64) -> Option<u64> {
-    let offset = code.strip_prefix(&[0x48, 0x8d, 0x05])?.first_chunk::<4>()?;
-    let is_all = code.get(7) == Some(&0xc3);
-    is_all.then(|| address.wrapping_add(7).wrapping_add_signed(i32::from_le_bytes(*offset).into()))
 }
 
 fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<char>) -> Option<Version> {
@@ -244,59 +240,9 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
     })
 }
 
-/// The one constant in a plausible range that a short function loads. Two different ones are no answer.
-fn only_constant(code: &[u8], machine: u16, from: u32, to: u32) -> Option<u32> {
-    let constants = if machine == X86_64 { x86_constants(code) } else { aarch64_constants(code) };
-    let mut plausible = constants.into_iter().filter(|value| (from..=to).contains(value));
-    let first = plausible.next()?;
-    plausible.all(|other| other == first).then_some(first)
-}
-
-/// `mov $imm32, %reg` (b8+r) and `movl $imm32, (mem)` (c7 /0), wherever their bytes stand.
-pub(crate) fn x86_constants(code: &[u8]) -> Vec<u32> {
-    let immediate = |at: usize| Some(u32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
-    let mut found = Vec::new();
-    for (at, byte) in code.iter().enumerate() {
-        match byte {
-            0xb8..=0xbf => found.extend(immediate(at + 1)),
-            0xc7 => {
-                let Some(modrm) = code.get(at + 1).filter(|modrm| **modrm & 0x38 == 0) else { continue };
-                let sib = usize::from(modrm & 7 == 4 && modrm >> 6 != 3);
-                let displacement = match modrm >> 6 {
-                    1 => 1,
-                    2 => 4,
-                    0 if modrm & 7 == 5 => 4,
-                    _ => 0,
-                };
-                found.extend(immediate(at + 2 + sib + displacement));
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// `movz`, with the `movk` for the upper half that may follow it.
-fn aarch64_constants(code: &[u8]) -> Vec<u32> {
-    let words: Vec<u32> =
-        code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
-    let mut found = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        if word & 0x7fe0_0000 != 0x5280_0000 {
-            continue;
-        }
-        let low = word >> 5 & 0xffff;
-        let register = word & 0x1f;
-        let upper =
-            words[index + 1..].iter().take(3).find(|next| *next & 0x7fe0_001f == 0x72a0_0000 | register);
-        found.push(upper.map_or(low, |next| low | (next >> 5 & 0xffff) << 16));
-    }
-    found
-}
-
 /// The version of the CUDA runtime that is linked into a library.
 fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
-    let runtime = if elf.machine() == X86_64 { x86_runtime } else { aarch64_runtime };
+    let runtime = |window: &[u8]| instructions::runtime_version(window, elf.machine());
     let number = elf.code().iter().find_map(|range| in_windows(range, release, runtime));
     number.map(CudaVersion::from_number)
 }
@@ -313,31 +259,6 @@ fn in_windows<T>(range: &[u8], release: &dyn Fn(), search: impl Fn(&[u8]) -> Opt
         }
         found
     })
-}
-
-/// Its `cudaRuntimeGetVersion` is `test %rdi,%rdi; je; movl $version,(%rdi); xor %eax,%eax; ret`.
-fn x86_runtime(code: &[u8]) -> Option<u32> {
-    const START: &[u8] = &[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07];
-    const END: &[u8] = &[0x31, 0xc0, 0xc3];
-    memchr::memmem::find_iter(code, START).find_map(|at| {
-        let rest = code.get(at + START.len()..at + START.len() + 7)?;
-        let number = u32::from_le_bytes(rest[..4].try_into().ok()?);
-        (rest[4..] == *END && is_runtime(number)).then_some(number)
-    })
-}
-
-/// And `mov w2,#version; mov w0,#0; str w2,[x1]; ret`.
-fn aarch64_runtime(code: &[u8]) -> Option<u32> {
-    const END: &[u8] = &[0, 0, 0x80, 0x52, 0x22, 0, 0, 0xb9, 0xc0, 0x03, 0x5f, 0xd6];
-    memchr::memmem::find_iter(code, END).find_map(|at| {
-        let before = u32::from_le_bytes(code.get(at.checked_sub(4)?..at)?.try_into().ok()?);
-        let number = before >> 5 & 0xffff;
-        (before & 0xffe0_001f == 0x5280_0002 && is_runtime(number)).then_some(number)
-    })
-}
-
-fn is_runtime(number: u32) -> bool {
-    (9000..15000).contains(&number) && number.is_multiple_of(10) && number % 1000 <= 90
 }
 
 /// `{"format":1,"CUDA version":"13.0","driver":[535,…],"device":[…]}`
@@ -390,42 +311,6 @@ mod tests {
             "580.95.05"
         );
         assert_eq!(version("cudnn_version_", "cudnn_version_", None, Some('_')), None);
-    }
-
-    #[test]
-    fn constants_are_found_in_both_forms() {
-        // mov $91002,%eax; ret        movl $12040,(%rdi)      movl $12040,8(%rsp)
-        assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xc3", X86_64, 90000, 119_999), Some(91002));
-        assert_eq!(only_constant(b"\xc7\x07\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
-        assert_eq!(only_constant(b"\xc7\x44\x24\x08\x08\x2f\x00\x00", X86_64, 9000, 14990), Some(12040));
-        // Two different plausible constants are no answer.
-        assert_eq!(only_constant(b"\xb8\x7a\x63\x01\x00\xb8\x7b\x63\x01\x00", X86_64, 90000, 119_999), None);
-        assert_eq!(only_constant(b"\xb8\x7a", X86_64, 0, u32::MAX), None);
-        // movz w0,#0x637a; movk w0,#1,lsl #16; ret
-        let arm = [0x528c_6f40_u32, 0x72a0_0020, 0xd65f_03c0].map(u32::to_le_bytes).concat();
-        assert_eq!(only_constant(&arm, 183, 90000, 119_999), Some(91002));
-    }
-
-    #[test]
-    fn returned_addresses_count_from_the_next_instruction() {
-        let lea = b"\x48\x8d\x05\xf9\x4d\x37\x00\xc3";
-        assert_eq!(returned_address(lea, 0x1c940), Some(0x0039_1740));
-        assert_eq!(returned_address(b"\x48\x8d\x05\xf9\xff\xff\xff\xc3", 0x1000), Some(0x1000));
-        assert_eq!(returned_address(&lea[..7], 0x1c940), None);
-        assert_eq!(returned_address(b"\x48\x8d\x05\xf9", 0), None);
-    }
-
-    #[test]
-    fn the_embedded_runtime_is_found_on_both_machines() {
-        let x86 = b"\x90\x48\x85\xff\x74\x0b\xc7\x07\x08\x2f\x00\x00\x31\xc0\xc3";
-        assert_eq!(x86_runtime(x86), Some(12040));
-        assert_eq!(x86_runtime(&x86[..14]), None);
-        let arm = |first: u32| [first, 0x5280_0000, 0xb900_0022, 0xd65f_03c0].map(u32::to_le_bytes).concat();
-        assert_eq!(aarch64_runtime(&arm(0x5285_e102)), Some(12040));
-        // Into another register, another number, nothing before it.
-        assert_eq!(aarch64_runtime(&arm(0x5285_e101)), None);
-        assert_eq!(aarch64_runtime(&arm(0x5280_0c22)), None);
-        assert_eq!(aarch64_runtime(&arm(0)[4..]), None);
     }
 
     #[test]

@@ -19,11 +19,6 @@ pub(super) const CACHE: &str = "/etc/ld.so.cache";
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let (host, scope) = (look.host, look.scope);
     look.watch(CACHE);
-    let debian = has_dpkg(host);
-    let origin = |directory: &Path| {
-        let system = directory.starts_with("/usr/lib") || directory.starts_with("/lib");
-        if debian && system { Origin::Debian } else { Origin::Loose }
-    };
     let mut directories = search::default_directories(host, scope.machine);
     match read_cache(host, scope.machine) {
         Ok(cache) => {
@@ -32,11 +27,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         }
         Err(why) => look.warnings.extend(why),
     }
-    directories
-        .into_iter()
-        .map(|directory| (origin(&directory), directory))
-        .map(|(o, d)| Place::new(d, o))
-        .collect()
+    directories.into_iter().map(|directory| Place::new(directory, Origin::Loose)).collect()
 }
 
 /// Whether one of the sources of Debian's package manager is NVIDIA's.
