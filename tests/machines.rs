@@ -57,7 +57,6 @@ gpu            NVIDIA H200  compute capability 9.0
   FAMILY        VERSION     CUDA  ORIGIN   DIRECTORY
 * driver        580.159.04        driver   /usr/local/nvidia/lib64
   driver        580.95.05         compat   /usr/local/cuda-13.0/compat                              older than the kernel's driver 580.159.04
-  driver        ?                 stub     /usr/local/cuda-13.0/targets/x86_64-linux/lib/stubs
   CUDA runtime  13.0.96     13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib
   CUDA runtime  13.0.96     13    toolkit  /usr/local/cuda-13.0/targets/x86_64-linux/lib
   cuBLAS        13.1.0.3    13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib
@@ -66,6 +65,8 @@ gpu            NVIDIA H200  compute capability 9.0
 * cuDNN         9.14.0.64   13    debian   /usr/lib/x86_64-linux-gnu
 
 * what the loader gives to a program that has no search path of its own
+
+1 stub to link against stands where no loader looks: `cudarun list --all` shows them
 ",
         )
         .check();

@@ -35,6 +35,9 @@ pub struct Family {
     pub version: Vec<Evidence>,
     #[serde(default)]
     pub cuda: Vec<Evidence>,
+    /// The numbers in its file names are not its version.
+    #[serde(default)]
+    pub numbered_otherwise: bool,
     /// The C header that defines its version.
     pub header: Option<Header>,
     #[serde(default)]

@@ -145,18 +145,23 @@ fn assemble(
     copy
 }
 
-/// Of two files with one SONAME the first stays: it has the name that the loader asks for.
+/// Of two files with one SONAME the first stays: it has the name that the loader asks for. Wheels have no links, and
+/// the same build twice instead: that is no problem.
 fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut seen: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
     candidates.retain(|candidate| {
-        let soname = &candidate.file.soname;
-        let is_first = seen.insert(soname.clone());
-        if !is_first {
+        let File { soname, build_id, .. } = &*candidate.file;
+        let build = (candidate.stat.size, build_id.clone());
+        let Some(first) = seen.get(soname) else {
+            seen.insert(soname.clone(), build);
+            return true;
+        };
+        if *first != build || build_id.is_none() {
             let file = candidate.names[0].clone();
             problems.push(Problem::SecondOfOneSoname { soname: soname.clone(), file });
         }
-        is_first
+        false
     });
     problems
 }

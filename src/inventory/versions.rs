@@ -39,6 +39,8 @@ pub(super) fn of(
     };
     let mut written: Vec<(usize, Version, &String)> = candidates.iter().flat_map(by_file).collect();
     written.sort_by_key(|(rule, ..)| *rule);
+    // Two rules may read the same of one file.
+    written.dedup_by(|(_, a, file), (_, b, other)| (&*a, &*file) == (&*b, &*other));
     for (_, version, file) in written {
         say(VersionSource::Contents, version, file);
         if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
@@ -87,7 +89,7 @@ fn iter_max(versions: impl Iterator<Item = Version>) -> Option<Version> {
 /// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two
 /// numbers, `libcuda.so.375.74`, and never a small one.
 fn version_of_name(family: &Family, name: &str) -> Option<Version> {
-    let (_, suffix) = names::split(name)?;
+    let (_, suffix) = names::split(name).filter(|_| !family.numbered_otherwise)?;
     let is_driver = family.name == "driver";
     suffix.parse::<Version>().ok().filter(|version| {
         version.numbers().len() >= 3 || is_driver && version.numbers().len() == 2 && version.major() >= 100

@@ -3,7 +3,7 @@
 use super::Style;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Code, Copy, Inventory, Member, Origin};
+use crate::inventory::{Code, Copy, Inventory, Member, Origin, Problem};
 use crate::text::show;
 
 /// More of what was passed over than this is only counted.
@@ -17,7 +17,9 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
     if wanted("driver") {
         text.push_str(&machine(inventory, style));
     }
-    let copies: Vec<&Copy> = inventory.copies.iter().filter(|copy| wanted(&copy.family)).collect();
+    let copies = inventory.copies.iter().filter(|copy| wanted(&copy.family));
+    let (copies, left_out): (Vec<&Copy>, Vec<&Copy>) =
+        copies.partition(|copy| all || verbosity > 0 || !is_out_of_reach(copy));
     let mut rows = Vec::new();
     for copy in &copies {
         rows.push(row(copy, style));
@@ -32,6 +34,8 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
         let titles = ["  FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
         rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
         text.push_str(&columns("", &rows));
+    } else if !left_out.is_empty() {
+        // What is there is said below.
     } else if families.is_empty() {
         text.push_str("no NVIDIA library is installed here\n");
     } else {
@@ -44,8 +48,20 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
         let mark = "* what the loader gives to a program that has no search path of its own\n";
         text.push_str(&format!("\n{}", style.dim(mark)));
     }
+    if !left_out.is_empty() {
+        let count = left_out.len();
+        let what = if count == 1 { "stub to link against stands" } else { "stubs to link against stand" };
+        let line = format!("{count} {what} where no loader looks: `cudarun list --all` shows them\n");
+        text.push_str(&format!("\n{}", style.dim(&line)));
+    }
     text.push_str(&passed_over(inventory, verbosity, style));
-    text
+    text.trim_start_matches('\n').to_owned()
+}
+
+/// Every toolkit has stubs to link against; they matter where they are on a search path.
+fn is_out_of_reach(copy: &Copy) -> bool {
+    copy.origin == Origin::Stub
+        && copy.problems.iter().all(|problem| matches!(problem, Problem::Missing { .. }))
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
