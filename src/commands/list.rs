@@ -18,7 +18,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(common)? };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families = families(&options.families)?;
-    match target::read(&host, &Command { program: python, arguments: Vec::new() }, &[]) {
+    match target::environment(&host, &Command { program: python, arguments: Vec::new() }) {
         Ok(target) => {
             if options.python.is_some() && target.pip.is_none() {
                 return Err(Error::NotPython { program: target.program });

@@ -28,6 +28,8 @@ mod python;
 mod recorded;
 mod shim;
 
+use executable::Image;
+use program::Running;
 pub use program::{locate, significant_arguments};
 
 /// What was typed: a program and its arguments, as bytes.
@@ -277,13 +279,8 @@ impl Note {
 /// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
 /// instead of those that the program's source shows.
 pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, Error> {
-    let program = program::locate(host, &command.program)?;
-    let mut target = Target::new(program.clone());
-    let Some(running) = program::follow(host, &program, &command.arguments, &mut target)? else {
-        return Ok(target);
-    };
-    let Some(image) = executable::inspect(host, &running.executable, &mut target)? else { return Ok(target) };
-    target.machine = image.machine;
+    let (mut target, started) = start(host, command)?;
+    let Some((running, image)) = started else { return Ok(target) };
     let searcher = Searcher::new(host, image.machine);
     match python::recognise(host, &running) {
         Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
@@ -294,6 +291,31 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
     }
     target.settle(host);
     Ok(target)
+}
+
+/// As `read`, without a look at what the program uses: which Python it is, and where its packages stand.
+pub fn environment(host: &Host, command: &Command) -> Result<Target, Error> {
+    let (mut target, started) = start(host, command)?;
+    if let Some((running, image)) = started
+        && let Some(python) = python::recognise(host, &running)
+    {
+        package::environment(host, &image, &python, &mut target);
+    }
+    Ok(target)
+}
+
+/// What really runs, if it can be looked into.
+fn start(host: &Host, command: &Command) -> Result<(Target, Option<(Running, Image)>), Error> {
+    let program = program::locate(host, &command.program)?;
+    let mut target = Target::new(program.clone());
+    let Some(running) = program::follow(host, &program, &command.arguments, &mut target)? else {
+        return Ok((target, None));
+    };
+    let Some(image) = executable::inspect(host, &running.executable, &mut target)? else {
+        return Ok((target, None));
+    };
+    target.machine = image.machine;
+    Ok((target, Some((running, image))))
 }
 
 impl Target {

@@ -32,19 +32,11 @@ pub(super) fn read(
     uses: &[String],
     target: &mut Target,
 ) -> Result<(), Error> {
-    let sites = python.sites(host);
-    target.watched.extend(python.read_from.iter().cloned());
-    target.located.extend(python.located.iter().cloned());
-    target.site_packages.clone_from(&sites);
-    if python.command_line.run == Run::Nothing {
-        return Ok(());
-    }
+    let Some(installed) = environment(host, image, python, target) else { return Ok(()) };
+    let sites = target.site_packages.clone();
     if sites.is_empty() {
         target.notes.push(Note::NoSitePackages);
     }
-    let installed = Installed::list(host, &sites);
-    target.pip =
-        Some(Pip { python: image.path.clone(), is_own: installed.distributions.contains_key("pip") });
     let imports = imports::trace(host, python, &installed, target);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
@@ -60,6 +52,25 @@ pub(super) fn read(
     reader.written_out(&imports, target);
     target.forget_what_was_found();
     Ok(())
+}
+
+/// Where a Python's packages stand and what is installed there; none where it runs no program.
+pub(super) fn environment<'h>(
+    host: &'h Host,
+    image: &Image,
+    python: &Python,
+    target: &mut Target,
+) -> Option<Installed<'h>> {
+    target.site_packages = python.sites(host);
+    target.watched.extend(python.read_from.iter().cloned());
+    target.located.extend(python.located.iter().cloned());
+    if python.command_line.run == Run::Nothing {
+        return None;
+    }
+    let installed = Installed::list(host, &target.site_packages);
+    target.pip =
+        Some(Pip { python: image.path.clone(), is_own: installed.distributions.contains_key("pip") });
+    Some(installed)
 }
 
 struct PackageReader<'a> {
