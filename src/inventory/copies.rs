@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::evidence::{File, Symbols};
 use super::place::{self, Look, Packaged, Place};
+use super::real::RealPaths;
 use super::survey::{Candidate, Contents, Survey};
 use super::{Copy, Member, Origin, Problem, Searched, versions};
 use crate::catalog::{self, Family, Group, catalog};
@@ -21,13 +23,20 @@ pub(super) struct Found {
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
 }
 
+/// Where paths lead.
+struct Paths<'h> {
+    host: &'h Host,
+    tokens: Tokens,
+    real: RealPaths<'h>,
+}
+
 /// Looks into every place, and then where the libraries' own search paths lead: what stands there comes before
 /// anything else.
 pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
-    let tokens = Tokens::new(look.host, look.scope.machine);
+    let mut paths = Paths::new(look.host, look.scope.machine);
     let mut survey = Survey::default();
     let mut found = Found::default();
-    let mut places = place::merge(look.host, places);
+    let mut places = place::merge(&mut paths.real, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in survey.look_into(look, directories) {
@@ -37,21 +46,23 @@ pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
                 .flat_map(|candidate| candidate.names.iter().map(|name| (name.clone(), candidate.stat.id)));
             found.directories.insert(contents.directory.clone(), names.collect());
             let place = &places[&contents.directory];
-            found.copies.extend(copies_in(look.host, &tokens, place, contents));
+            found.copies.extend(copies_in(look.host, &mut paths, place, contents));
         }
         let searched = found.copies.iter().flat_map(|copy| &copy.files).flat_map(|member| &member.searched);
         let new: BTreeSet<&PathBuf> =
             searched.map(|it| &it.directory).filter(|directory| !survey.has_seen(directory)).collect();
         let loose = new.into_iter().map(|directory| Place::new(directory, Origin::Loose)).collect();
-        places = place::merge(look.host, loose);
+        places = place::merge(&mut paths.real, loose);
         places.retain(|directory, _| !survey.has_seen(directory));
     }
-    found.copies = one_each(found.copies, &look.scope.site_packages);
+    let directories: HashMap<&OsStr, usize> =
+        found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
+    found.copies = one_each(found.copies, &look.scope.site_packages, &directories);
     found
 }
 
 /// The copies of one directory: what is of one family and, where that tells copies apart, of one SONAME.
-fn copies_in(host: &Host, tokens: &Tokens, place: &Place, contents: Contents) -> Vec<Copy> {
+fn copies_in(host: &Host, paths: &mut Paths<'_>, place: &Place, contents: Contents) -> Vec<Copy> {
     let Contents { directory, stat, candidates } = contents;
     let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
@@ -74,7 +85,7 @@ fn copies_in(host: &Host, tokens: &Tokens, place: &Place, contents: Contents) ->
             origin => origin,
         };
         let origin = origin_of(origin, &directory, &candidates);
-        let mut copy = assemble(host, tokens, &directory, origin, soname, candidates, &place.packaged);
+        let mut copy = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
         if stat.is_world_writable() {
             copy.problems.push(Problem::WorldWritable { path: directory.clone() });
         }
@@ -85,7 +96,7 @@ fn copies_in(host: &Host, tokens: &Tokens, place: &Place, contents: Contents) ->
 
 fn assemble(
     host: &Host,
-    tokens: &Tokens,
+    paths: &mut Paths<'_>,
     directory: &Path,
     origin: Origin,
     soname: Option<u32>,
@@ -135,7 +146,7 @@ fn assemble(
         package: record.map(|record| record.package.clone()),
         loader_gives: false,
         forward_compatibility: main.file.forward_compatibility.clone(),
-        files: candidates.into_iter().map(|candidate| member(host, tokens, directory, candidate)).collect(),
+        files: candidates.into_iter().map(|candidate| member(paths, directory, candidate)).collect(),
         serves: BTreeMap::new(),
         problems,
     };
@@ -166,8 +177,8 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
     problems
 }
 
-fn member(host: &Host, tokens: &Tokens, directory: &Path, candidate: Candidate) -> Member {
-    let searched = searched(host, tokens, directory, &candidate.file);
+fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Member {
+    let searched = paths.searched(directory, &candidate.file);
     let Candidate { file, symbols, names, stat, path } = candidate;
     let (file, symbols) = (own(file), own(symbols));
     let File { stem, soname, build_id, needed, needs, rpath, runpath, code, .. } = file;
@@ -203,15 +214,21 @@ fn own<T: Clone>(shared: Arc<T>) -> T {
     Arc::try_unwrap(shared).unwrap_or_else(|shared| T::clone(&shared))
 }
 
-/// The directories that its DT_RPATH leads to, when it is opened in its own directory.
-fn searched(host: &Host, tokens: &Tokens, directory: &Path, file: &File) -> Vec<Searched> {
-    let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
-    let searched = elements.filter_map(|element| {
-        let path = host.absolute(&tokens.expand(element, Some(directory))?);
-        let directory = host.canonical(&path).ok()?;
-        Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
-    });
-    searched.collect()
+impl<'h> Paths<'h> {
+    fn new(host: &'h Host, machine: u16) -> Paths<'h> {
+        Paths { host, tokens: Tokens::new(host, machine), real: RealPaths::new(host) }
+    }
+
+    /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
+    fn searched(&mut self, directory: &Path, file: &File) -> Vec<Searched> {
+        let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
+        let searched = elements.filter_map(|element| {
+            let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
+            let directory = self.real.of(&path)?;
+            Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
+        });
+        searched.collect()
+    }
 }
 
 /// The place's own word, unless the path or the files say otherwise: a link in `/usr/lib` to a stub is
@@ -246,14 +263,16 @@ fn is_compat(directory: &Path, main: &Candidate) -> bool {
 
 /// One copy for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
 /// hard links. It stands where its files are, in the target's own environment first.
-fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf]) -> Vec<Copy> {
+/// `ranks` has the directories in their order: to compare paths as often as sorting does takes long.
+fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf], ranks: &HashMap<&OsStr, usize>) -> Vec<Copy> {
+    let rank = |copy: &Copy| ranks.get(copy.directory.as_os_str()).copied();
     copies.sort_by_cached_key(|copy| {
         let is_in_site = site_packages.iter().any(|site| copy.directory.starts_with(site));
         let is_at_home = copy.files.iter().all(|member| member.path.parent() == Some(&copy.directory));
-        (!is_in_site, !is_at_home, Reverse(copy.files.len()), copy.directory.clone())
+        (!is_in_site, !is_at_home, Reverse(copy.files.len()), rank(copy))
     });
     let mut kept: Vec<Copy> = Vec::with_capacity(copies.len());
-    let mut by_file: HashMap<FileId, Vec<usize>> = HashMap::new();
+    let mut by_file: BTreeMap<FileId, Vec<usize>> = BTreeMap::new();
     for copy in copies {
         let same = |index: &&usize| {
             let known = &kept[**index];
@@ -275,7 +294,7 @@ fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf]) -> Vec<Copy> {
     let order: HashMap<&str, usize> =
         catalog().families.iter().enumerate().map(|(index, family)| (family.name.as_str(), index)).collect();
     kept.sort_by_cached_key(|copy| {
-        let place = (copy.origin, copy.directory.clone());
+        let place = (copy.origin, rank(copy));
         (order.get(copy.family.as_str()).copied(), Reverse((copy.soname, copy.version)), place)
     });
     kept

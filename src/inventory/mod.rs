@@ -30,6 +30,7 @@ mod parts;
 mod place;
 mod problems;
 mod python;
+mod real;
 mod rpm;
 mod spack;
 mod survey;

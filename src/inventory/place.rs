@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::known::Known;
+use super::real::RealPaths;
 use super::{Fault, Origin, Scope, Warning};
 use crate::host::Host;
 use crate::version::Version;
@@ -97,13 +98,10 @@ fn tells_owners(origin: Origin) -> (bool, Origin) {
 
 /// The places by their real directories: of two origins the first counts in the order that `Origin` has, and
 /// every package record is kept.
-pub(super) fn merge(host: &Host, places: Vec<Place>) -> BTreeMap<PathBuf, Place> {
+pub(super) fn merge(real: &mut RealPaths<'_>, places: Vec<Place>) -> BTreeMap<PathBuf, Place> {
     let mut merged: BTreeMap<PathBuf, Place> = BTreeMap::new();
-    let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
     for place in places {
-        let resolved =
-            real.entry(place.directory.clone()).or_insert_with(|| host.canonical(&place.directory).ok());
-        let Some(directory) = resolved.clone() else { continue };
+        let Some(directory) = real.of(&place.directory) else { continue };
         match merged.entry(directory) {
             Entry::Vacant(entry) => {
                 let directory = entry.key().clone();

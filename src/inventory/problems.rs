@@ -1,13 +1,17 @@
 //! What is wrong with copies as they stand on this machine: with its kernel's driver, and in its search paths.
 
+use std::collections::BTreeMap;
+
 use super::{Copy, Finder, Inventory, Origin, Problem};
 use crate::host::FileId;
 
 /// Adds to each copy what only the whole inventory tells.
 pub(super) fn tell(inventory: &mut Inventory) {
     let mut copies = std::mem::take(&mut inventory.copies);
+    // Many copies have the same few names.
+    let mut given = BTreeMap::new();
     for copy in &mut copies {
-        copy.loader_gives = is_given(inventory, copy);
+        copy.loader_gives = is_given(inventory, copy, &mut given);
         let problems = [stub_on_search_path(inventory, copy), other_than_the_kernels(inventory, copy)];
         copy.problems.extend(problems.into_iter().flatten());
     }
@@ -15,24 +19,21 @@ pub(super) fn tell(inventory: &mut Inventory) {
 }
 
 /// Whether the loader gives it to a program that asks for its main file and has no search path of its own.
-fn is_given(inventory: &Inventory, copy: &Copy) -> bool {
+fn is_given(inventory: &Inventory, copy: &Copy, given: &mut BTreeMap<String, Option<FileId>>) -> bool {
     let main = crate::catalog::catalog().family(&copy.family).map(|family| family.main.as_str());
     let member = main.and_then(|main| copy.member(main)).or_else(|| copy.files.first());
-    member.is_some_and(|member| given(inventory, &member.soname).is_some_and(|(id, _)| id == member.id))
+    let Some(member) = member else { return false };
+    if !given.contains_key(&member.soname) {
+        given.insert(member.soname.clone(), self::given(inventory, &member.soname));
+    }
+    given[&member.soname] == Some(member.id)
 }
 
-/// The file that the loader takes for a name, and by which rule.
-fn given(inventory: &Inventory, name: &str) -> Option<(FileId, Finder)> {
-    let mut elements =
-        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+/// The file that the loader takes for a name.
+fn given(inventory: &Inventory, name: &str) -> Option<FileId> {
+    let mut elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
     let by_path = elements.find_map(|directory| inventory.file_in(directory, name));
-    let by_cache = || inventory.search.cache.get(name).copied();
-    let by_default =
-        || inventory.search.defaults.iter().find_map(|directory| inventory.file_in(directory, name));
-    by_path
-        .map(|id| (id, Finder::LibraryPath))
-        .or_else(|| by_cache().map(|id| (id, Finder::Cache)))
-        .or_else(|| by_default().map(|id| (id, Finder::DefaultDirectory)))
+    by_path.or_else(|| inventory.file_by_default(name))
 }
 
 /// A stub does harm where the loader may look for the real one, whether or not it comes first today.

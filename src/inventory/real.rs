@@ -1,0 +1,86 @@
+//! The real paths of directories. Those of one machine share most of their components, so each is looked at once.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::{Host, Kind};
+
+pub(super) struct RealPaths<'h> {
+    host: &'h Host,
+    /// By their bytes: to tell two paths from each other component by component takes far longer.
+    known: HashMap<OsString, Option<PathBuf>>,
+}
+
+impl<'h> RealPaths<'h> {
+    pub(super) fn new(host: &'h Host) -> RealPaths<'h> {
+        RealPaths { host, known: HashMap::new() }
+    }
+
+    /// Where a directory really stands; none where there is no directory.
+    pub(super) fn of(&mut self, directory: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.known.get(directory.as_os_str()) {
+            return known.clone();
+        }
+        let real = self.find(directory);
+        self.known.insert(directory.as_os_str().to_owned(), real.clone());
+        real
+    }
+
+    fn find(&mut self, directory: &Path) -> Option<PathBuf> {
+        let whole = || self.host.canonical(directory).ok().filter(|real| self.host.is_directory(real));
+        let Some(parent) = directory.parent().filter(|_| directory.is_absolute()) else { return whole() };
+        match directory.components().next_back()? {
+            Component::Normal(name) => {
+                let real = self.of(parent)?.join(name);
+                match self.host.lstat(&real).ok()?.kind {
+                    Kind::Directory => Some(real),
+                    Kind::Link => self.host.canonical(&real).ok().filter(|real| self.host.is_directory(real)),
+                    Kind::File | Kind::Other => None,
+                }
+            }
+            Component::ParentDir => {
+                let real = self.of(parent)?;
+                Some(real.parent().map_or_else(|| real.clone(), Path::to_owned))
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => whole(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn it_is_what_the_kernel_says() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        fs::create_dir(root.join("d")).unwrap();
+        fs::write(root.join("a/file"), "").unwrap();
+        symlink("../a/b", root.join("d/to_b")).unwrap();
+        symlink(root.join("d/to_b"), root.join("d/to_link")).unwrap();
+        symlink("round", root.join("round")).unwrap();
+        symlink("a/file", root.join("to_file")).unwrap();
+        let host = Host::here();
+        let mut paths = RealPaths::new(&host);
+        for path in
+            ["", "a", "a/b/c", "a/../a/./b//c/", "d/to_b", "d/to_b/c", "d/to_link/..", "d/to_link/../../d"]
+        {
+            let path = root.join(path);
+            for _ in 0..2 {
+                assert_eq!(paths.of(&path), Some(path.canonicalize().unwrap()), "{}", path.display());
+            }
+        }
+        for path in ["a/file", "a/file/..", "a/none", "a/none/..", "round", "to_file", "round/a"] {
+            assert_eq!(paths.of(&root.join(path)), None, "{path}");
+        }
+        assert_eq!(paths.of(Path::new("/..")), Some(PathBuf::from("/")));
+        assert_eq!(paths.of(Path::new("src")), Path::new("src").canonicalize().ok());
+    }
+}
