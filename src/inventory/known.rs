@@ -1,10 +1,12 @@
 //! What was read of files and directories before, and holds as long as they look the same: a second look at a
 //! machine only asks how things look. Where it is kept between runs is no concern of this file.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::File;
@@ -20,8 +22,8 @@ const LIMIT: usize = 100_000;
 #[derive(Default, Serialize, Deserialize)]
 pub struct Known {
     pub(super) files: Table<(String, File)>,
-    /// Of a directory, the names that are of interest, and whether each is a link.
-    pub(super) directories: Table<Vec<(String, bool)>>,
+    /// Of a directory, the names that are of interest, in order.
+    pub(super) directories: Table<Vec<Name>>,
     /// Of a package's list of files, those that are libraries, with their sizes.
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
     /// Of a package manager's database, the packages with libraries.
@@ -31,19 +33,68 @@ pub struct Known {
     began: i64,
 }
 
+/// A name in a directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Name {
+    pub name: String,
+    pub link: Link,
+}
+
+/// Whether a name is one of a link: what a link says cannot change without its directory changing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Link {
+    No,
+    /// To another name in its directory.
+    Beside(String),
+    Elsewhere,
+}
+
+/// Facts as bytes, which are understood when they are asked for: most looks ask for some of them, once.
 #[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
 pub(super) struct Table<T> {
-    entries: HashMap<FileId, Remembered<T>>,
+    entries: BTreeMap<FileId, Remembered>,
     #[serde(skip)]
     has_changed: bool,
+    #[serde(skip)]
+    of: PhantomData<fn() -> T>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Remembered<T> {
+struct Remembered {
     stamp: Stamp,
-    value: T,
+    #[serde(with = "bytes")]
+    value: Vec<u8>,
     #[serde(skip)]
     is_used: AtomicBool,
+}
+
+/// Bytes as one value: without this, serde takes each of them for an element of a list.
+mod bytes {
+    use std::fmt;
+
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_owned())
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
 }
 
 /// How a file looks: nothing can be written to it without one of these showing it.
@@ -82,19 +133,21 @@ impl Known {
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
-        Table { entries: HashMap::new(), has_changed: false }
+        Table { entries: BTreeMap::new(), has_changed: false, of: PhantomData }
     }
 }
 
-impl<T> Table<T> {
+impl<T: Serialize + DeserializeOwned> Table<T> {
     /// What is known of a file that looks like this.
-    pub(super) fn get(&self, stat: &Stat) -> Option<&T> {
+    pub(super) fn get(&self, stat: &Stat) -> Option<T> {
         let remembered = self.entries.get(&stat.id)?;
         remembered.is_used.store(true, Ordering::Relaxed);
-        (remembered.stamp == Stamp::of(stat)).then_some(&remembered.value)
+        let is_same = remembered.stamp == Stamp::of(stat);
+        is_same.then(|| postcard::from_bytes(&remembered.value).ok()).flatten()
     }
 
-    pub(super) fn insert(&mut self, stat: &Stat, value: T) {
+    pub(super) fn insert(&mut self, stat: &Stat, value: &T) {
+        let Ok(value) = postcard::to_stdvec(value) else { return };
         let is_used = AtomicBool::new(true);
         self.entries.insert(stat.id, Remembered { stamp: Stamp::of(stat), value, is_used });
         self.has_changed = true;
@@ -127,8 +180,8 @@ mod tests {
     #[test]
     fn what_looks_otherwise_is_not_known() {
         let mut table = Table::default();
-        table.insert(&stat(5, 100), "facts");
-        assert_eq!(table.get(&stat(5, 100)), Some(&"facts"));
+        table.insert(&stat(5, 100), &"facts".to_owned());
+        assert_eq!(table.get(&stat(5, 100)), Some("facts".to_owned()));
         assert_eq!(table.get(&stat(6, 100)), None);
         assert_eq!(table.get(&stat(5, 101)), None);
     }

@@ -1,18 +1,22 @@
 //! Looks into directories: which library files stand in each, and what each says of itself. Every directory
 //! and every file is read once, and not at all when it is known how it looks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::evidence::{self, File, Symbols};
-use super::known::Known;
+use super::known::{Known, Link, Name};
 use super::place::Look;
 use super::{Fault, Scope};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};
 use crate::parallel;
+
+/// A chain of links in one directory is no longer than this: `libcudnn.so`, `libcudnn.so.9`, the file.
+const LINKS: usize = 4;
 
 /// A file of a directory, with all names that lead to it there.
 #[derive(Clone)]
@@ -34,7 +38,7 @@ pub(super) struct Contents {
 
 #[derive(Default)]
 pub(super) struct Survey {
-    read: HashMap<FileId, Answer>,
+    read: BTreeMap<FileId, Answer>,
     seen: HashSet<PathBuf>,
 }
 
@@ -43,7 +47,8 @@ struct Listed {
     directory: PathBuf,
     stat: Stat,
     entries: Vec<Entry>,
-    is_new: bool,
+    /// Its names, where they were not known before.
+    new: Option<Vec<Name>>,
 }
 
 struct Entry {
@@ -69,17 +74,15 @@ impl Survey {
         let mut directories = Vec::new();
         for (listed, directory) in listed.into_iter().zip(new) {
             match listed {
-                Ok(listed) => directories.push(listed),
+                Ok(mut listed) => {
+                    if let Some(names) = listed.new.take().filter(|_| look.known.is_settled(&listed.stat)) {
+                        look.known.directories.insert(&listed.stat, &names);
+                    }
+                    directories.push(listed);
+                }
                 Err(Some(fault)) => look.warn(directory, fault),
                 Err(None) => {}
             }
-        }
-        for listed in directories.iter().filter(|listed| listed.is_new) {
-            if !look.known.is_settled(&listed.stat) {
-                continue;
-            }
-            let entries = listed.entries.iter().map(|entry| (entry.name.clone(), entry.is_link));
-            look.known.directories.insert(&listed.stat, entries.collect());
         }
         self.read(look, &directories);
         directories.into_iter().map(|listed| self.contents(look, listed)).collect()
@@ -91,23 +94,32 @@ impl Survey {
 
     /// Reads each file that nobody has read, once, whatever names it has.
     fn read(&mut self, look: &mut Look<'_>, directories: &[Listed]) {
-        let mut files: Vec<(PathBuf, &str, Stat)> = Vec::new();
-        let mut queued: HashSet<FileId> = HashSet::new();
+        let mut unknown: Vec<(PathBuf, &str, Stat)> = Vec::new();
+        let mut queued: BTreeSet<FileId> = BTreeSet::new();
         for listed in directories {
             for entry in &listed.entries {
                 let Ok(stat) = &entry.stat else { continue };
-                if !self.read.contains_key(&stat.id) && queued.insert(stat.id) {
-                    files.push((listed.directory.join(&entry.name), &entry.name, *stat));
+                if self.read.contains_key(&stat.id) || queued.contains(&stat.id) {
+                    continue;
+                }
+                match remembered(look.scope, look.known, &entry.name, stat) {
+                    Some(file) if !look.scope.reads_symbols() => {
+                        self.read.insert(stat.id, Ok(Some((Arc::new(file), Arc::default()))));
+                    }
+                    _ => {
+                        queued.insert(stat.id);
+                        unknown.push((listed.directory.join(&entry.name), &entry.name, *stat));
+                    }
                 }
             }
         }
         let (host, scope) = (look.host, look.scope);
         let known = &*look.known;
         let answers =
-            parallel::map(&files, |(path, name, stat)| answer(host, scope, known, path, name, stat));
-        for ((_, name, stat), (answer, is_new)) in files.into_iter().zip(answers) {
+            parallel::map(&unknown, |(path, name, stat)| answer(host, scope, known, path, name, stat));
+        for ((_, name, stat), (answer, is_new)) in unknown.into_iter().zip(answers) {
             if let (Ok(Some((file, _))), true) = (&answer, is_new && look.known.is_settled(&stat)) {
-                look.known.files.insert(&stat, (name.to_owned(), File::clone(file)));
+                look.known.files.insert(&stat, &(name.to_owned(), File::clone(file)));
             }
             self.read.insert(stat.id, answer);
         }
@@ -148,8 +160,9 @@ impl Survey {
             look.warn(path, fault);
         }
         // A file under its SONAME comes before a second one of the same SONAME, which the loader never takes.
-        candidates.sort_by_cached_key(|c| {
-            (c.file.soname.clone(), !c.names.contains(&c.file.soname), c.names.clone())
+        let is_other = |candidate: &Candidate| !candidate.names.contains(&candidate.file.soname);
+        candidates.sort_by(|a, b| {
+            (&a.file.soname, is_other(a), &a.names).cmp(&(&b.file.soname, is_other(b), &b.names))
         });
         Contents { directory, stat, candidates }
     }
@@ -161,28 +174,67 @@ fn list(host: &Host, known: &Known, directory: &Path) -> Result<Listed, Option<F
     if !stat.is_directory() {
         return Err(None);
     }
-    let remembered = known.directories.get(&stat).cloned();
-    let is_new = remembered.is_none();
-    let names = match remembered {
-        Some(names) => names,
-        None => {
-            let entries = host.list(directory).map_err(|error| Some(Fault::unreadable(&error)))?;
-            let names = entries.into_iter().filter_map(|entry| {
-                let name = entry.name.into_string().ok().filter(|name| is_of_interest(name))?;
-                Some((name, entry.kind == Kind::Link))
-            });
-            names.collect()
+    let (names, is_new) = match known.directories.get(&stat) {
+        Some(names) => (names, false),
+        None => (names_in(host, directory).map_err(|error| Some(Fault::unreadable(&error)))?, true),
+    };
+    let new = is_new.then(|| names.clone());
+    Ok(Listed { directory: directory.to_owned(), stat, entries: entries(host, directory, names), new })
+}
+
+fn names_in(host: &Host, directory: &Path) -> std::io::Result<Vec<Name>> {
+    let names = host.list(directory)?.into_iter().filter_map(|entry| {
+        let name = entry.name.into_string().ok().filter(|name| is_of_interest(name))?;
+        let target = || host.read_link(&directory.join(&name)).ok()?.into_os_string().into_string().ok();
+        let link = match entry.kind {
+            Kind::Link => {
+                target().filter(|target| !target.contains('/')).map_or(Link::Elsewhere, Link::Beside)
+            }
+            _ => Link::No,
+        };
+        Some(Name { name, link })
+    });
+    Ok(names.collect())
+}
+
+/// How everything looks that is called so. Links within the directory need not be asked where they lead.
+fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
+    let look_at = |name: &Name| {
+        host.stat(&directory.join(&name.name)).map_err(|error| match name.link {
+            Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
+                Fault::DanglingLink
+            }
+            _ => Fault::unreadable(&error),
+        })
+    };
+    let mut stats: Vec<Option<Result<Stat, Fault>>> =
+        names.iter().map(|name| (name.link == Link::No).then(|| look_at(name))).collect();
+    let find = |target: &str| names.binary_search_by(|name| name.name.as_str().cmp(target)).ok();
+    for index in 0..names.len() {
+        let mut end = index;
+        for _ in 0..LINKS {
+            let Link::Beside(target) = &names[end].link else { break };
+            let Some(next) = find(target) else { break };
+            end = next;
         }
+        let known = if names[end].link == Link::No { stats[end].clone() } else { None };
+        let known = known.filter(|stat| end == index || stat.is_ok());
+        stats[index] = Some(known.unwrap_or_else(|| look_at(&names[index])));
+    }
+    let entry = |(name, stat): (Name, Option<Result<Stat, Fault>>)| {
+        let stat = stat.unwrap_or(Err(Fault::DanglingLink));
+        Entry { name: name.name, is_link: name.link != Link::No, stat }
     };
-    let look_at = |(name, is_link): (String, bool)| {
-        let stat = host.stat(&directory.join(&name)).map_err(|error| {
-            let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-            if is_link && !is_denied { Fault::DanglingLink } else { Fault::unreadable(&error) }
-        });
-        Entry { name, is_link, stat }
-    };
-    let entries = names.into_iter().map(look_at).collect();
-    Ok(Listed { directory: directory.to_owned(), stat, entries, is_new })
+    names.into_iter().zip(stats).map(entry).collect()
+}
+
+/// What is known of a file that looks like this, if it is all that is asked for.
+fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<File> {
+    let (under, file) = stat.is_file().then(|| known.files.get(stat)).flatten()?;
+    let holds = (under == name || !file.is_known_by_name)
+        && file.machine == scope.machine
+        && (file.code.is_some() || !scope.code);
+    holds.then_some(file)
 }
 
 /// What a file says of itself, and whether that was not known before.
@@ -192,21 +244,14 @@ fn answer(host: &Host, scope: &Scope, known: &Known, path: &Path, name: &str, st
         Kind::Directory => return (Ok(None), false),
         Kind::Link | Kind::Other => return (Err(Fault::NotRegular), false),
     }
-    let remembered = known.files.get(stat).filter(|(under, file)| {
-        (under == name || !file.is_known_by_name)
-            && file.machine == scope.machine
-            && (file.code.is_some() || !scope.code)
-    });
-    if let (Some((_, file)), false) = (remembered, scope.reads_symbols()) {
-        return (Ok(Some((Arc::new(file.clone()), Arc::default()))), false);
-    }
+    let remembered = remembered(scope, known, name, stat);
     let data = match host.map(path) {
         Ok(data) => data,
         Err(error) => return (Err(Fault::unreadable(&error)), false),
     };
     let is_new = remembered.is_none();
     let file = match remembered {
-        Some((_, file)) => Ok(Some(file.clone())),
+        Some(file) => Ok(Some(file)),
         None => evidence::read(&data, name, scope, &|| data.release()),
     };
     let answer = file.and_then(|file| {

@@ -2,14 +2,13 @@
 //! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles copies of its own.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Origin;
-use super::known::Known;
 use super::place::{Look, Packaged, Place};
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
-use crate::host::{Entry, Host, Kind, Stat};
+use crate::host::{Entry, Kind, Stat};
 use crate::parallel;
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
@@ -35,17 +34,14 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
         .iter()
         .filter_map(|entry| entry.name.to_str().filter(|name| name.ends_with(".dist-info")))
         .collect();
-    let (host, known) = (look.host, &*look.known);
-    let records = parallel::map(&distributions, |directory| {
-        libraries_of(host, known, &site.join(directory).join("RECORD"))
-    });
+    let records = records(look, distributions.iter().map(|directory| site.join(directory).join("RECORD")));
     let mut places: BTreeMap<_, Place> = BTreeMap::new();
     for (directory, record) in distributions.into_iter().zip(records) {
-        let (Some((name, version)), Some(record)) = (distribution(directory), record) else { continue };
+        let Some((name, version)) = distribution(directory) else { continue };
         let brings = |family: &Family| family.is_wheel(&name);
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
-        for (path, size) in &record.libraries {
+        for (path, size) in record {
             let path = site.join(path);
             let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
             else {
@@ -56,31 +52,43 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
             let package = format!("{name} {version}");
             // The version of torch says nothing about the cuDNN that it bundles.
             let version = version.parse().ok().filter(|_| is_nvidias);
-            place.packaged.insert(file.to_owned(), Packaged { package, version, size: *size });
-        }
-        if let Some(stat) = record.is_new.filter(|stat| look.known.is_settled(stat)) {
-            look.known.records.insert(&stat, record.libraries);
+            place.packaged.insert(file.to_owned(), Packaged { package, version, size });
         }
     }
     places.into_values().collect()
 }
 
-/// The libraries that one `RECORD` lists.
-struct Record {
-    libraries: Vec<(String, Option<u64>)>,
-    /// How it looks, where that was not known before.
-    is_new: Option<Stat>,
+/// The libraries that a `RECORD` lists, with their sizes.
+type Libraries = Vec<(String, Option<u64>)>;
+
+/// What each `RECORD` lists; nothing where there is none. Only those that nobody has read are read.
+fn records(look: &mut Look<'_>, files: impl Iterator<Item = PathBuf>) -> Vec<Libraries> {
+    let mut records: Vec<Libraries> = Vec::new();
+    let mut unknown: Vec<(usize, PathBuf, Stat)> = Vec::new();
+    for file in files {
+        let stat = look.host.stat(&file).ok();
+        let known = stat.and_then(|stat| look.known.records.get(&stat));
+        if let (Some(stat), None) = (stat, &known) {
+            unknown.push((records.len(), file, stat));
+        }
+        records.push(known.unwrap_or_default());
+    }
+    let host = look.host;
+    let read = parallel::map(&unknown, |(_, file, _)| host.read(file).ok().map(|bytes| libraries_in(&bytes)));
+    for ((index, _, stat), libraries) in unknown.into_iter().zip(read) {
+        let Some(libraries) = libraries else { continue };
+        if look.known.is_settled(&stat) {
+            look.known.records.insert(&stat, &libraries);
+        }
+        records[index] = libraries;
+    }
+    records
 }
 
-fn libraries_of(host: &Host, known: &Known, record: &Path) -> Option<Record> {
-    let stat = host.stat(record).ok()?;
-    if let Some(libraries) = known.records.get(&stat) {
-        return Some(Record { libraries: libraries.clone(), is_new: None });
-    }
-    let bytes = host.read(record).ok()?;
-    let is_library = |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
-    let libraries = metadata::record(&bytes, &is_library);
-    Some(Record { libraries, is_new: Some(stat) })
+fn libraries_in(record: &[u8]) -> Libraries {
+    let is_library =
+        |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
+    metadata::record(record, &is_library)
 }
 
 /// The directories where such libraries stand by convention, recorded or not.
