@@ -34,13 +34,15 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     scope.symbol_names = options.symbols;
     let inventory = look(&host, &scope);
     let style = style(&host, common.color, host.stdout_is_terminal());
-    print(&if options.json {
-        report::json::inventory(&inventory, &families)
-    } else {
-        report::listed(&inventory, &families, options.all, common.verbose, style)
-    })?;
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.copies.iter().any(|copy| is_wanted(&copy.family));
+    if options.json {
+        print(&report::json::inventory(inventory, &families))?;
+    } else {
+        print(&report::listed(&inventory, &families, options.all, common.verbose, style))?;
+        // The process ends here, and all of it with it.
+        std::mem::forget(inventory);
+    }
     Ok(if found { Exit::Yes } else { Exit::No })
 }
 

@@ -1,12 +1,13 @@
 //! The same for programs: one object, `"schema": 1`, keys sorted, guest paths. Documented in `docs/json.md`.
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
-use crate::inventory::{Inventory, Warning};
+use crate::inventory::{Copy, Inventory, Warning};
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::target::Target;
 use crate::text::show;
@@ -15,15 +16,43 @@ use crate::verify::Verdict;
 const SCHEMA: u32 = 1;
 
 /// `list`
-pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
-    let mut object = value(inventory);
-    object["warnings"] = warnings(&inventory.warnings);
-    if let (Some(copies), false) =
-        (object.get_mut("copies").and_then(Value::as_array_mut), families.is_empty())
-    {
-        copies.retain(|copy| families.iter().any(|family| copy["family"] == *family));
+pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
+    let mut copies = std::mem::take(&mut inventory.copies);
+    copies.retain(|copy| families.is_empty() || families.contains(&copy.family));
+    let mut rest = value(&inventory);
+    rest["warnings"] = warnings(&inventory.warnings);
+    rest["schema"] = SCHEMA.into();
+    match serde_json::to_string_pretty(&Listing { rest, copies: Copies(copies) }) {
+        Ok(text) => format!("{text}\n"),
+        Err(error) => finish(json!({ "error": error.to_string() })),
     }
-    finish(object)
+}
+
+/// An inventory of which only one copy at a time is made into JSON: there may be ten thousand.
+struct Listing {
+    rest: Value,
+    copies: Copies,
+}
+
+struct Copies(Vec<Copy>);
+
+impl Serialize for Listing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.rest.as_object().into_iter().flatten() {
+            match key.as_str() {
+                "copies" => map.serialize_entry(key, &self.copies)?,
+                _ => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Copies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(value))
+    }
 }
 
 /// `explain`

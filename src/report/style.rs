@@ -79,6 +79,9 @@ pub(super) fn columns(prefix: &str, rows: &[Vec<String>]) -> String {
 
 /// Characters that take room: escape sequences do not.
 fn visible_width(text: &str) -> usize {
+    if text.is_ascii() && !text.contains('\x1b') {
+        return text.len();
+    }
     let mut width = 0;
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
