@@ -1,12 +1,18 @@
 /* Times how long a command takes from posix_spawn to its end: spawn ROUNDS COMMAND [-- COMMAND]...
    Each word list between `--` is one command. The commands take turns, so that all of them meet the same
-   noise, and every round starts with another one. Prints a line each: median and quartiles in microseconds. */
+   noise, and every round starts with another one; before each round, the shell runs what BEFORE says. What the
+   commands print goes nowhere. Prints a line each: median and quartiles in microseconds, and the most memory
+   that a run had, in kilobytes. */
+#define _DEFAULT_SOURCE
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COMMANDS = 16 };
 
@@ -40,28 +46,45 @@ int main(int argc, char **argv)
         if (i < argc)
             argv[i] = NULL;
     }
+    const char *before = getenv("BEFORE");
+    FILE *results = fdopen(fcntl(1, F_DUPFD_CLOEXEC, 3), "w");
+    if (!results || dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 1) != 1) {
+        perror("/dev/null");
+        return 1;
+    }
     double *times = calloc((size_t)count * rounds, sizeof *times);
-    for (int round = -3; round < rounds; round++)
+    long memory[COMMANDS] = {0};
+    for (int round = rounds < 100 ? -1 : -3; round < rounds; round++) {
+        if (before && system(before)) {
+            fprintf(stderr, "BEFORE failed: %s\n", before);
+            return 1;
+        }
         for (int turn = 0; turn < count; turn++) {
             int which = (turn + round + 3) % count, status;
             pid_t child;
+            struct rusage usage;
             double start = now();
             if (posix_spawnp(&child, commands[which][0], NULL, NULL, commands[which], environ)) {
                 perror(commands[which][0]);
                 return 1;
             }
-            waitpid(child, &status, 0);
+            wait4(child, &status, 0, &usage);
+            double took = now() - start;
             if (status) {
                 fprintf(stderr, "%s ended with %#x\n", commands[which][0], status);
                 return 1;
             }
+            if (usage.ru_maxrss > memory[which])
+                memory[which] = usage.ru_maxrss;
             if (round >= 0)
-                times[which * rounds + round] = now() - start;
+                times[which * rounds + round] = took;
         }
+    }
     for (int which = 0; which < count; which++) {
         double *sorted = times + which * rounds;
         qsort(sorted, rounds, sizeof *sorted, ascending);
-        printf("%.1f\t%.1f\t%.1f\n", sorted[rounds / 2], sorted[rounds / 4], sorted[rounds * 3 / 4]);
+        fprintf(results, "%.1f\t%.1f\t%.1f\t%ld\n", sorted[rounds / 2], sorted[rounds / 4], sorted[rounds * 3 / 4],
+                memory[which]);
     }
     return 0;
 }

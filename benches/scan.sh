@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# How long it takes to look at a machine with many copies, and how much memory: benches/scan.sh [cudarun]
+#
+# Makes machines from the text files in machines/ in a temporary directory (a gigabyte, of which files of eleven
+# gigabytes are mostly holes) and prints medians of ROUNDS (9) in which the commands take turns, with a warm page cache:
+#   - `find` over 20 virtual environments, conda environments, toolkits and directories with 2,000 copies, against a
+#     first `cudarun list` of them and a second one, which knows what the first one has kept;
+#   - what one copy takes in a first look at 500 to 10,000 copies;
+#   - the most memory while ten gigabytes of libraries are looked at, in each form of `list`;
+#   - what the GPU code of one library of 570 MB takes, against reading it: from the wheel in WHEELS, where it is.
+# Fails when a ratio is over its budget. Needs cc and cargo.
+set -eu
+here=$(dirname "$(realpath "$0")")
+cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
+rounds=${ROUNDS:-9}
+wheels=${WHEELS:-${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/unpacked}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+cc -O1 -o "$work/spawn" "$here/spawn.c"
+machine() {
+    cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --example machine -- "$here/machines/$1.toml" "${@:2}"
+}
+# over VALUE BUDGET: says whether it holds, and keeps it in mind.
+budget() {
+    awk -v value="$2" -v budget="$3" -v what="$1" 'BEGIN {
+        over = value > budget
+        printf "%-44s %8.2f   (budget %s)%s\n", what, value, budget, over ? "   TOO MUCH" : ""
+        exit over
+    }' || failed=1
+}
+# Nothing of the person who runs this is to be looked at; only the machine's own directories are, beside what was made.
+at() {
+    env -i HOME="$work/home" PATH=/usr/bin:/bin XDG_CACHE_HOME="$1" "${@:2}"
+}
+ratio() {
+    awk -v a="$1" -v b="$2" 'BEGIN { print a / b }'
+}
+median() {
+    cut -f1 "$work/times" | sed -n "$1p"
+}
+mkdir -p "$work/home" "$work/kept" "$work/forgotten"
+
+machine many "$work/many" 100 20 >"$work/roots"
+for copies in 500 1000 2000 4000 10000; do
+    roots=() also=()
+    while IFS=$'\t' read -r unit root; do
+        ((unit > copies / 100)) || { roots+=("$root") also+=(--also "$root"); }
+    done <"$work/roots"
+    first=(env XDG_CACHE_HOME="$work/forgotten" "$cudarun" list "${also[@]}")
+    second=(env XDG_CACHE_HOME="$work/kept" "$cudarun" list "${also[@]}")
+    # What changed less than two seconds before a look is not kept.
+    ((copies > 500)) || sleep 3
+    export BEFORE="rm -rf '$work/forgotten/cudarun'"
+    if ((copies == 2000)); then
+        at "$work/kept" "${second[@]}" >"$work/list"
+        printf '%d copies in 20 virtual environments and besides; %d files and directories in all\n' \
+            "$(($(grep -c ' \(wheel\|conda\|toolkit\|stub\|loose\) ' "$work/list")))" "$(find "${roots[@]}" | wc -l)"
+        at "$work/kept" BEFORE="$BEFORE" "$work/spawn" "$rounds" env find "${roots[@]}" -- "${first[@]}" -- "${second[@]}" >"$work/times"
+        awk '{ split("find first second", name, " "); printf "%-8s %7.1f ms   (quartiles %.1f and %.1f), %.1f MB\n", name[NR], $1 / 1e3, $2 / 1e3, $3 / 1e3, $4 / 1024 }' "$work/times"
+        budget "first look / find" "$(ratio "$(median 2)" "$(median 1)")" 1.5
+        budget "second look / first look" "$(ratio "$(median 3)" "$(median 2)")" 0.2
+        at2000=$(ratio "$(median 2)" 2000)
+        took=$at2000
+    else
+        at "$work/kept" BEFORE="$BEFORE" "$work/spawn" 3 "${first[@]}" >"$work/times"
+        took=$(ratio "$(median 1)" "$copies")
+    fi
+    printf '%5d copies: %6.1f us a copy\n' "$copies" "$took"
+done
+budget "a copy of 10,000 / a copy of 2,000" "$(ratio "$took" "$at2000")" 1.5
+rm -rf "$work/many"
+
+also=()
+while IFS=$'\t' read -r _ root; do also+=(--also "$root"); done < <(machine large "$work/large" 4)
+for wheel in "$wheels"/*/; do
+    for directory in "$wheel"nvidia/*/lib; do [ ! -d "$directory" ] || also+=(--also "$directory"); done
+done
+find "${also[@]/--also/"$work/large"}" -name '*.so*' -type f -size +0 -printf '%s %i\n' | sort -u |
+    awk '{ sum += $1 } END { printf "%.1f GB of libraries\n", sum / 1e9 }'
+first=(env XDG_CACHE_HOME="$work/forgotten" "$cudarun" list)
+for form in "" -v --json; do
+    at "$work/kept" BEFORE="$BEFORE" "$work/spawn" 1 "${first[@]}" ${form:+"$form"} "${also[@]}" >"$work/times"
+    budget "megabytes for list $form" "$(ratio "$(cut -f4 "$work/times")" 1024)" 40
+done
+
+library=$(find "$wheels" -path '*cudnn-cu12==9.1.0.70*' -name libcudnn_engines_precompiled.so.9 2>/dev/null | head -n 1) || library=
+if [ -n "$library" ]; then
+    mkdir "$work/one" "$work/small"
+    ln -s "$library" "$work/one/"
+    ln -s "$work"/large/home/projects/p001/.venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/* "$work/small/"
+    for form in list "list -v"; do
+        read -ra words <<<"$form"
+        one=(env XDG_CACHE_HOME="$work/forgotten" "$cudarun" "${words[@]}" --also "$work/one")
+        small=(env XDG_CACHE_HOME="$work/forgotten" "$cudarun" "${words[@]}" --also "$work/small")
+        at "$work/kept" BEFORE="$BEFORE" "$work/spawn" "$rounds" "${one[@]}" -- "${small[@]}" -- cat "$library" >"$work/times"
+        awk -v form="$form" '{ took[NR] = $1 / 1e3 } END {
+            printf "%s: a library of 570 MB takes %.1f ms more than a small one, %.2f x reading it (%.1f ms)\n", \
+                form, took[1] - took[2], (took[1] - took[2]) / took[3], took[3]
+        }' "$work/times"
+    done
+    budget "milliseconds for its GPU code" "$(awk '{ took[NR] = $1 / 1e3 } END { print took[1] - took[2] }' "$work/times")" 50
+else
+    echo "no cuDNN 9.1.0.70 in $wheels: the library of 570 MB is not looked at"
+fi
+exit $failed
