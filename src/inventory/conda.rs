@@ -117,7 +117,7 @@ pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
                 .extend(parts::family_of_file(file).and_then(&says).map(|said| (file.to_owned(), said)));
         }
         if let Some(stat) = record.is_new.filter(|stat| look.known.is_settled(stat)) {
-            look.known.records.insert(&stat, libraries);
+            look.known.records.insert(&stat, &libraries);
         }
     }
     places.into_values().collect()

@@ -33,7 +33,7 @@ pub(super) fn installed(
     look.watch(database);
     let Ok(stat) = look.host.stat(database) else { return Vec::new() };
     if let Some(packages) = look.known.packages.get(&stat) {
-        return packages.clone();
+        return packages;
     }
     let found = match look.host.map(database) {
         _ if !stat.is_file() => Err(Fault::NotRegular),
@@ -44,7 +44,7 @@ pub(super) fn installed(
         Ok(mut packages) => {
             packages.retain(|package| !package.libraries.is_empty());
             if look.known.is_settled(&stat) {
-                look.known.packages.insert(&stat, packages.clone());
+                look.known.packages.insert(&stat, &packages);
             }
             packages
         }

@@ -71,7 +71,7 @@ pub(super) fn says(package: String, name: &str, version: &str) -> impl Fn(&Famil
 fn libraries(look: &Look<'_>, directory: &Path) -> Vec<String> {
     let known = look.host.stat(directory).ok().and_then(|stat| look.known.directories.get(&stat));
     if let Some(known) = known {
-        return known.iter().map(|(name, _)| name.clone()).collect();
+        return known.into_iter().map(|known| known.name).collect();
     }
     let entries = look.host.list(directory).unwrap_or_default();
     let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());

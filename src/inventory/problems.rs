@@ -31,7 +31,8 @@ fn is_given(inventory: &Inventory, copy: &Copy, given: &mut BTreeMap<String, Opt
 
 /// The file that the loader takes for a name.
 fn given(inventory: &Inventory, name: &str) -> Option<FileId> {
-    let mut elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+    let mut elements =
+        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
     let by_path = elements.find_map(|directory| inventory.file_in(directory, name));
     by_path.or_else(|| inventory.file_by_default(name))
 }

@@ -86,8 +86,7 @@ fn records(look: &mut Look<'_>, files: impl Iterator<Item = PathBuf>) -> Vec<Lib
 }
 
 fn libraries_in(record: &[u8]) -> Libraries {
-    let is_library =
-        |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
+    let is_library = |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
     metadata::record(record, &is_library)
 }
 
