@@ -36,6 +36,10 @@ pub enum Error {
         name: String,
         sources: Vec<&'static str>,
     },
+    /// `--also` names a directory that is not there.
+    NoSuchDirectory {
+        path: PathBuf,
+    },
     /// `list --python` was given another program.
     NotPython {
         program: PathBuf,
@@ -87,6 +91,7 @@ impl Error {
             Error::NoSuchPackage { .. }
             | Error::NoSuchFamily { .. }
             | Error::NoSuchSource { .. }
+            | Error::NoSuchDirectory { .. }
             | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }

@@ -164,6 +164,14 @@ fn a_source_can_be_switched_off_and_a_place_added() {
         .status(2)
         .stderr("cudarun: --without tolkit: there is no such source of libraries\n\nhint: did you mean toolkit?\n")
         .check();
+    Run::on(&machine, &["--also", "/opt/gone", "app"])
+        .status(125)
+        .stderr("cudarun: `run` starts a program, and nothing is started under --root\n")
+        .check();
+    Run::new(["--also", "/opt/gone", "true"])
+        .status(125)
+        .stderr("cudarun: --also `/opt/gone`: there is no such directory\n")
+        .check();
     // The same for a program: what was added can be picked.
     let program = machine.real("/usr/bin/app");
     let app = crate::support::elf::Elf {

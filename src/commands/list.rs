@@ -15,7 +15,7 @@ use crate::target::{self, Command};
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
-    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(common)? };
+    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(&host, common)? };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families = families(&options.families)?;
     match target::environment(&host, &Command { program: python, arguments: Vec::new() }) {

@@ -68,7 +68,7 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
         executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
-        ..asked(common)?
+        ..asked(host, common)?
     };
     let policy = Policy { views };
     let mut inventory = look(host, &scope);
@@ -83,10 +83,13 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
 }
 
 /// What the command line says about where to look.
-fn asked(common: &Common) -> Result<Scope, Error> {
+fn asked(host: &Host, common: &Common) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
+    }
+    if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
+        return Err(Error::NoSuchDirectory { path: path.clone() });
     }
     Ok(Scope { also: common.also.clone(), without: common.without.clone(), ..Scope::default() })
 }

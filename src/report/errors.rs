@@ -26,6 +26,7 @@ pub fn error(error: &Error) -> String {
         Error::NoSuchSource { name, .. } => {
             format!("--without {}: there is no such source of libraries", escape(name.as_bytes()))
         }
+        Error::NoSuchDirectory { path } => format!("--also `{}`: there is no such directory", show(path)),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { verb } => {
             format!("`{verb}` starts a program, and nothing is started under --root")
