@@ -2,7 +2,7 @@
 # How long it takes to look at a machine with many copies, and how much memory: benches/scan.sh [cudarun]
 #
 # Makes machines from the text files in machines/ in a temporary directory (a gigabyte, of which files of eleven
-# gigabytes are mostly holes) and prints medians of ROUNDS (9) in which the commands take turns, with a warm page cache:
+# gigabytes are mostly holes) and prints medians of ROUNDS (7) in which the commands take turns, with a warm page cache:
 #   - `find` over 20 virtual environments, conda environments, toolkits and directories with 2,000 copies, against a
 #     first `cudarun list` of them and a second one, which knows what the first one has kept;
 #   - what one copy takes in a first look at 500 to 10,000 copies;
@@ -12,7 +12,7 @@
 set -eu
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
-rounds=${ROUNDS:-9}
+rounds=${ROUNDS:-7}
 wheels=${WHEELS:-${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/unpacked}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -54,7 +54,7 @@ for copies in 500 1000 2000 4000 10000; do
     ((copies > 500)) || sleep 3
     export BEFORE="rm -rf '$work/forgotten/cudarun'"
     if ((copies == 2000)); then
-        at "$work/kept" "${second[@]}" >"$work/list"
+        at "$work/kept" "${second[@]}" --all >"$work/list"
         printf '%d copies in 20 virtual environments and besides; %d files and directories in all\n' \
             "$(($(grep -c ' \(wheel\|conda\|toolkit\|stub\|loose\) ' "$work/list")))" "$(find "${roots[@]}" | wc -l)"
         at "$work/kept" BEFORE="$BEFORE" "$work/spawn" "$rounds" env find "${roots[@]}" -- "${first[@]}" -- "${second[@]}" >"$work/times"
@@ -64,7 +64,7 @@ for copies in 500 1000 2000 4000 10000; do
         at2000=$(ratio "$(median 2)" 2000)
         took=$at2000
     else
-        at "$work/kept" BEFORE="$BEFORE" "$work/spawn" 3 "${first[@]}" >"$work/times"
+        at "$work/kept" BEFORE="$BEFORE" "$work/spawn" 2 "${first[@]}" >"$work/times"
         took=$(ratio "$(median 1)" "$copies")
     fi
     printf '%5d copies: %6.1f us a copy\n' "$copies" "$took"
@@ -74,7 +74,7 @@ rm -rf "$work/many"
 
 also=()
 while IFS=$'\t' read -r _ root; do also+=(--also "$root"); done < <(machine large "$work/large" 4)
-for wheel in "$wheels"/*/; do
+for wheel in "$wheels"/nvidia-cu{blas,dnn}*/; do
     for directory in "$wheel"nvidia/*/lib; do [ ! -d "$directory" ] || also+=(--also "$directory"); done
 done
 find "${also[@]/--also/"$work/large"}" -name '*.so*' -type f -size +0 -printf '%s %i\n' | sort -u |

@@ -2,7 +2,7 @@
 //! and every file is read once, and not at all when it is known how it looks.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ fn list(host: &Host, known: &Known, directory: &Path) -> Result<Listed, Option<F
     Ok(Listed { directory: directory.to_owned(), stat, entries: entries(host, directory, names), new })
 }
 
-fn names_in(host: &Host, directory: &Path) -> std::io::Result<Vec<Name>> {
+fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
     let names = host.list(directory)?.into_iter().filter_map(|entry| {
         let name = entry.name.into_string().ok().filter(|name| is_of_interest(name))?;
         let target = || host.read_link(&directory.join(&name)).ok()?.into_os_string().into_string().ok();
@@ -199,16 +199,23 @@ fn names_in(host: &Host, directory: &Path) -> std::io::Result<Vec<Name>> {
 
 /// How everything looks that is called so. Links within the directory need not be asked where they lead.
 fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
-    let look_at = |name: &Name| {
-        host.stat(&directory.join(&name.name)).map_err(|error| match name.link {
-            Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
-                Fault::DanglingLink
-            }
-            _ => Fault::unreadable(&error),
-        })
+    let fault = |name: &Name, error: &io::Error| match name.link {
+        Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
+            Fault::DanglingLink
+        }
+        _ => Fault::unreadable(error),
     };
-    let mut stats: Vec<Option<Result<Stat, Fault>>> =
-        names.iter().map(|name| (name.link == Link::No).then(|| look_at(name))).collect();
+    let look_at = |name: &Name| host.stat(&directory.join(&name.name)).map_err(|error| fault(name, &error));
+    let files: Vec<&str> =
+        names.iter().filter(|name| name.link == Link::No).map(|name| name.name.as_str()).collect();
+    let mut found = host.stat_in(directory, &files).into_iter();
+    let mut stats: Vec<Option<Result<Stat, Fault>>> = names
+        .iter()
+        .map(|name| match name.link {
+            Link::No => found.next().map(|stat| stat.map_err(|error| fault(name, &error))),
+            Link::Beside(_) | Link::Elsewhere => None,
+        })
+        .collect();
     let find = |target: &str| names.binary_search_by(|name| name.name.as_str().cmp(target)).ok();
     for index in 0..names.len() {
         let mut end = index;
