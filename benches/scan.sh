@@ -100,7 +100,8 @@ if [ -n "$library" ]; then
                 form, took[1] - took[2], (took[1] - took[2]) / took[3], took[3]
         }' "$work/times"
     done
-    budget "milliseconds for its GPU code" "$(awk '{ took[NR] = $1 / 1e3 } END { print took[1] - took[2] }' "$work/times")" 50
+    # Fifty milliseconds where these figures were first taken.
+    budget "its GPU code / reading the file" "$(awk '{ took[NR] = $1 } END { print (took[1] - took[2]) / took[3] }' "$work/times")" 0.67
 else
     echo "no cuDNN 9.1.0.70 in $wheels: the library of 570 MB is not looked at"
 fi
