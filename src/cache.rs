@@ -19,9 +19,9 @@ use crate::private;
 use crate::target::{Command, significant_arguments};
 
 /// Changes when the meaning of an entry changes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
-/// a start that needed one is not kept.
+/// a start does not look there.
 const VARIABLES: &[&str] = &[
     "CONDA_PREFIX",
     "CUDARUN_VIEW",
@@ -98,6 +98,8 @@ const GRACE: Duration = Duration::from_millis(20);
 
 /// The file of what is known about others.
 const FACTS: &str = "facts";
+/// More would take longer to read than it saves.
+const FACTS_LIMIT: usize = 32 << 20;
 
 /// Device, inode and time of a binary.
 type Identity = (u64, u64, (i64, i64));
@@ -265,16 +267,28 @@ pub fn keep_proof(host: &Host, directory: &Path, name: &str) {
 pub fn known(host: &Host, directories: &[PathBuf]) -> Known {
     let read = |directory: &PathBuf| private::read(host, directory, FACTS);
     let known = directories.iter().find_map(read).and_then(|bytes| {
-        let (by, known): (Identity, Known) = postcard::from_bytes(&bytes).ok()?;
+        let (sum, facts) = bytes.split_first_chunk()?;
+        if u64::from_le_bytes(*sum) != checksum(facts) {
+            return None;
+        }
+        let (by, known): (Identity, Known) = postcard::from_bytes(facts).ok()?;
         (Some(by) == own_identity(host)).then_some(known)
     });
     known.unwrap_or_default()
 }
 
+/// Tells a damaged file from a whole one. Who could forge it could write to the directory, which is ours alone.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 pub fn keep_known(host: &Host, directory: &Path, known: &mut Known) {
     known.tidy();
-    if let Some(bytes) = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok()) {
-        private::write(host, directory, FACTS, &bytes);
+    let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
+    if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {
+        private::write(host, directory, FACTS, &[&checksum(&facts).to_le_bytes(), facts.as_slice()].concat());
     }
 }
 

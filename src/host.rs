@@ -309,7 +309,7 @@ impl Host {
         if size == 0 {
             return Ok(Mapped(None));
         }
-        // SAFETY: the mapping is private and read only; its bytes are read as plain data, in which any
+        // SAFETY: the mapping is read only; its bytes are read as plain data, in which any
         // value is valid. A file that another process cuts short while it is mapped would end this
         // process with SIGBUS: package managers replace libraries by rename, and no tool that reads
         // libraries of gigabytes can do without this.

@@ -26,7 +26,9 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         done
     };
     let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_turns)).collect();
+        // Where no more threads can be had, those that there are do all of it.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take_turns).ok();
+        let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let own = take_turns();
         let others = others.into_iter().flat_map(|thread| thread.join().expect("no work panics"));
         own.into_iter().chain(others).collect()

@@ -195,6 +195,11 @@ fn files_that_lie_are_passed_over_with_a_warning() {
     assert_eq!(warned("libcufft.so.11"), "a link that leads nowhere");
     assert_eq!(warned("libcusolver.so.11"), "made for ARM machines");
     assert_eq!(warned("libnvrtc.so.12"), "not an ELF file");
+    let json = Run::on(&machine, &["list", "--json"]).any_stdout().check();
+    assert!(
+        !json.contains(['\u{9b}', '\u{202e}', '\u{1b}'])
+            && json.contains("libcudnn_\\u009b31m\\u202eder.so.9")
+    );
     assert_eq!(warned("ld.so.cache"), "not a cache of ld.so (entries)");
     let problems = |family: &str| {
         let copies = listed["copies"].as_array().unwrap();

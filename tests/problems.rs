@@ -14,7 +14,7 @@ use cudarun::inventory::{self, Inventory, Known, Scope};
 use serde_json::Value;
 
 use crate::support::machine::Machine;
-use crate::support::parts::{SYSTEM, cudnn, elf, library, link, machine, text};
+use crate::support::parts::{SITE, SYSTEM, cudnn, elf, library, link, machine, python, text};
 use crate::support::{CUDARUN, Run};
 
 fn listed(machine: &Machine) -> Value {
@@ -126,11 +126,14 @@ fn links_and_hard_links_to_one_file_are_one_copy() {
         ["list", "--json"].into_iter().chain(also.iter().flat_map(|d| ["--also", d])).collect();
     let found = Run::on(&machine, &arguments).json();
     let copies = found["copies"].as_array().unwrap();
-    assert_eq!(copies.len(), 2, "{copies:#?}");
-    let shared = copies.iter().find(|copy| copy["directory"] != "/opt/other").unwrap();
+    let at = |directory: &str| copies.iter().find(|copy| copy["directory"] == directory).unwrap();
+    assert_eq!(copies.len(), 3, "{copies:#?}");
+    // One link to what works only as a whole: opened through it, it finds none of the others.
+    assert_eq!(at("/opt/links")["problems"][0]["problem"], "missing");
+    let shared = at("/opt/hard");
     let also: Vec<&str> =
         shared["also"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
-    assert_eq!((shared["directory"].as_str().unwrap(), also), ("/opt/hard", vec!["/opt/real", "/opt/links"]));
+    assert_eq!((shared["directory"].as_str().unwrap(), also), ("/opt/hard", vec!["/opt/real"]));
 }
 
 #[test]
@@ -280,4 +283,52 @@ fn what_is_kept_of_files_is_ours_alone_and_no_harm_when_it_is_damaged() {
     fs::write(&facts, lies).unwrap();
     fs::set_permissions(&facts, fs::Permissions::from_mode(0o666)).unwrap();
     list();
+}
+
+/// Paths of twenty thousand parts, a package that stands in a database two thousand times, sections that all lie over
+/// each other: each took all memory, the whole stack or an hour before it was bounded.
+#[test]
+fn records_that_multiply_themselves_cost_next_to_nothing() {
+    let deep = "a/".repeat(20_000);
+    let paragraph = "Package: libcudnn9-cuda-12\nStatus: install ok installed\nArchitecture: amd64\nVersion: 9.1.0.70-1\n\n";
+    let list = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9\n".repeat(20_000);
+    let machine = python(&[
+        text(
+            &format!("{SITE}/nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD"),
+            &format!("{deep}libcudnn.so.9,,1\n"),
+        ),
+        text("/var/lib/dpkg/status", &paragraph.repeat(2000)),
+        text("/var/lib/dpkg/info/libcudnn9-cuda-12.list", &list),
+        text(
+            "/opt/conda/conda-meta/cudnn-9.1.1.17-cuda12_2.json",
+            &format!("{{\"files\":[\"{deep}libcudnn.so.9\"]}}"),
+        ),
+        text(
+            "/opt/conda/conda-meta/nccl-2.21.5-0.json",
+            &format!("{{\"x\":\".so\",\"files\":\"{}\"}}", "A".repeat(1 << 20)),
+        ),
+        cudnn(SYSTEM, "9.1.0.70", ""),
+    ]);
+    let arguments = ["list", "--json", "--python", "/opt/venv/bin/python3", "--also", "/opt/conda"];
+    let found = Run::on(&machine, &arguments).json();
+    assert_eq!(found["copies"][0]["package"], "libcudnn9-cuda-12 9.1.0.70-1");
+    let why: Vec<String> = values(&found["warnings"], "why").collect();
+    assert_eq!(why.len(), 1, "{why:?}");
+    assert!(why[0].starts_with("holds something else than it should, line 1 column"), "{why:?}");
+}
+
+/// A kept start is good until something that it was read from has changed: all of that is watched, there or not.
+#[test]
+fn what_was_asked_and_is_not_there_is_watched() {
+    let machine = machine(&[
+        library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
+        elf("/opt/cuda/libnvjpeg.so.12", "soname = 'libnvjpeg.so.12'"),
+    ]);
+    let mut known = Known::default();
+    let (inventory, _) = look(&machine, &mut known);
+    let watched: Vec<&str> = inventory.watched.iter().filter_map(|path| path.to_str()).collect();
+    for path in ["/usr/local/cuda-12.4/version.json", "/opt/include/nvjpeg.h", "/usr/local/cuda-12.4"] {
+        assert!(watched.contains(&path), "{path}: {watched:#?}");
+    }
+    assert!(!watched.contains(&"/run") && !watched.contains(&"/"), "those change all the time");
 }

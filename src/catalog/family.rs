@@ -162,6 +162,11 @@ impl Family {
         )
     }
 
+    /// Whether there is a distribution of its own on the Python package index.
+    pub fn has_wheel(&self) -> bool {
+        self.wheel.is_some()
+    }
+
     /// Whether a distribution of this (normalised) name brings it.
     pub fn is_wheel(&self, distribution: &str) -> bool {
         self.wheel.as_ref().is_some_and(|base| {

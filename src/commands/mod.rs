@@ -52,8 +52,6 @@ struct Considered {
     target: Target,
     inventory: Inventory,
     outcome: Outcome,
-    /// Nothing fitted but what is found in other people's environments.
-    is_from_elsewhere: bool,
 }
 
 fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) -> Result<Considered, Error> {
@@ -61,7 +59,7 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
     let views = own_views(host);
     let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
     let executable = target.steps.iter().rfind(|step| !is_source(step.how));
-    let mut scope = Scope {
+    let scope = Scope {
         site_packages: target.site_packages.clone(),
         own_directories: target.own_directories.iter().cloned().collect(),
         machine: target.machine,
@@ -71,15 +69,9 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
         ..asked(host, common)?
     };
     let policy = Policy { views };
-    let mut inventory = look(host, &scope);
-    let mut outcome = solve::solve(&inventory, &target, &policy);
-    if let Outcome::Conflict(_) = outcome {
-        // What belongs to other projects is for those whom nothing else helps.
-        scope.elsewhere = true;
-        inventory = look(host, &scope);
-        outcome = solve::solve(&inventory, &target, &policy);
-    }
-    Ok(Considered { target, inventory, outcome, is_from_elsewhere: scope.elsewhere })
+    let inventory = look(host, &scope);
+    let outcome = solve::solve(&inventory, &target, &policy);
+    Ok(Considered { target, inventory, outcome })
 }
 
 /// What the command line says about where to look.

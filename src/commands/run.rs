@@ -60,8 +60,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
             (exec, view)
         }
     };
-    // What must be said is said at every start, and what stands elsewhere depends on more than a key knows.
-    if is_plain && !considered.is_from_elsewhere && must_be_said(&considered).next().is_none() {
+    // What must be said is said at every start.
+    if is_plain && must_be_said(&considered).next().is_none() {
         keep(host, &considered, command, &exec, view.as_deref());
     }
     launch::exec(&exec).map(|never| match never {})

@@ -33,6 +33,8 @@ pub const AARCH64: u16 = 183;
 const CODE_LIMIT: usize = 4096;
 /// No name is longer: without a bound, a table of many symbols that share one long name costs a square.
 const NAME_LIMIT: usize = 4096;
+/// No library has more bytes.
+const SCAN_LIMIT: usize = 4 << 30;
 /// Symbols name their version with 15 bits.
 const NODE_LIMIT: usize = 0x8000;
 
@@ -204,47 +206,51 @@ impl<'d> Elf<'d> {
     /// The ranges that hold constants and initial values: where names and version texts stand.
     /// Code, symbol tables and fat binaries are left out.
     pub fn constants(&self) -> Vec<&'d [u8]> {
-        let mut ranges: Vec<&'d [u8]> = self
-            .sections()
-            .filter(|(name, section)| {
-                let prefixes: [&[u8]; 4] = [b".rodata", b".lrodata", b".data", b".ldata"];
-                has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
-            })
-            .filter_map(|(_, section)| section.data(LE, self.data).ok())
-            .collect();
-        if ranges.is_empty() {
-            ranges = self.data_segments().collect();
-        }
-        ranges
+        let prefixes: [&[u8]; 4] = [b".rodata", b".lrodata", b".data", b".ldata"];
+        let is_one = |name: &[u8], section: &SectionHeader| {
+            has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let ranges = self.ranges(&is_one);
+        let ranges = if ranges.is_empty() { self.data_segments() } else { ranges };
+        ranges.into_iter().map(|(_, data)| data).collect()
     }
 
     /// All data that is loaded, by section; by segment, without a name, where there are no sections.
     pub fn loaded_data(&self) -> Vec<(&'d [u8], &'d [u8])> {
         let is_data =
             |section: &SectionHeader| has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR);
-        let mut ranges: Vec<(&'d [u8], &'d [u8])> = self
-            .sections()
-            .filter(|(_, section)| is_data(section))
-            .filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?)))
-            .collect();
-        if ranges.is_empty() {
-            ranges = self.data_segments().map(|data| (&b""[..], data)).collect();
-        }
-        ranges
+        let ranges = self.ranges(&|_, section| is_data(section));
+        if ranges.is_empty() { self.data_segments() } else { ranges }
     }
 
-    fn data_segments(&self) -> impl Iterator<Item = &'d [u8]> {
+    fn data_segments(&self) -> Vec<(&'d [u8], &'d [u8])> {
         let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
         let data = loads.filter(|segment| !segment.p_flags(LE).contains(PF_X));
-        data.filter_map(|segment| segment.data(LE, self.data).ok())
+        self.once(data.filter_map(|segment| Some((&b""[..], segment.data(LE, self.data).ok()?))))
     }
 
     /// The ranges that hold code.
     pub fn code(&self) -> Vec<&'d [u8]> {
-        self.sections()
-            .filter(|(_, section)| has_flag(section, SHF_EXECINSTR))
-            .filter_map(|(_, section)| section.data(LE, self.data).ok())
-            .collect()
+        let ranges = self.ranges(&|_, section| has_flag(section, SHF_EXECINSTR));
+        ranges.into_iter().map(|(_, data)| data).collect()
+    }
+
+    /// The sections of a kind, with their names.
+    fn ranges(&self, is_wanted: &dyn Fn(&[u8], &SectionHeader) -> bool) -> Vec<(&'d [u8], &'d [u8])> {
+        let wanted = self.sections().filter(|(name, section)| is_wanted(name, section));
+        self.once(wanted.filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?))))
+    }
+
+    /// No two ranges share bytes in a sound file: together they are no more than there are. A file that says otherwise
+    /// is read as far as that, and one that is mostly a hole as far as any library goes.
+    fn once(&self, ranges: impl Iterator<Item = (&'d [u8], &'d [u8])>) -> Vec<(&'d [u8], &'d [u8])> {
+        let mut left = self.data.len().min(SCAN_LIMIT);
+        let fits = |(_, data): &(&[u8], &[u8])| {
+            let rest = left.checked_sub(data.len());
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        };
+        ranges.filter(fits).collect()
     }
 
     /// The payload of the note in a section of this name.

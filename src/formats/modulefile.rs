@@ -23,6 +23,9 @@ const DEPTH: usize = 16;
 /// No path is longer; values that double themselves line by line end here.
 const LENGTH: usize = 4096;
 
+/// No module adds more directories, or sets more variables.
+const COUNT: usize = 1000;
+
 /// The values of variables; none for one whose value depends on which branch is taken.
 #[derive(Default)]
 struct Values(HashMap<String, Option<String>>);
@@ -46,8 +49,15 @@ impl Values {
 }
 
 impl Modulefile {
+    fn set(&mut self, variable: String, value: String) {
+        if self.set.len() < COUNT {
+            self.set.push((variable, value));
+        }
+    }
+
     fn add(&mut self, variable: &str, directories: &str) {
-        for directory in directories.split(':').filter(|directory| directory.starts_with('/')) {
+        let room = COUNT.saturating_sub(self.added.len());
+        for directory in directories.split(':').filter(|directory| directory.starts_with('/')).take(room) {
             self.added.push((variable.to_owned(), directory.to_owned()));
         }
     }

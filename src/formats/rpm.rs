@@ -21,6 +21,10 @@ const INT32: u32 = 4;
 const STRING: u32 = 6;
 const STRING_ARRAY: u32 = 8;
 
+/// No path is longer, and no package has more libraries: one long directory may be shared by all of its files.
+const PATH_LIMIT: usize = 4096;
+const FILE_LIMIT: usize = 4096;
+
 /// What the header of an installed package says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Package {
@@ -54,9 +58,11 @@ pub fn installed(
     // No two rows share bytes: together they are not more than there are.
     let mut left = data.len();
     database.each_row(packages, &mut |row| {
-        let is_wanted = left > 0 && wanted.contains(&row.number);
-        let Some(row) = is_wanted.then(|| database.whole(row)).flatten() else { return };
-        left = left.saturating_sub(row.len());
+        if !wanted.contains(&row.number) || row.size > left {
+            return;
+        }
+        left -= row.size;
+        let Some(row) = database.whole(row) else { return };
         if let [_, Value::Bytes(header), ..] = values(&row)[..] {
             found.extend(package(header, is_wanted_file));
         }
@@ -118,9 +124,11 @@ impl<'h> Header<'h> {
             // Another state than this: replaced by another package's, or never written.
             states.get(at).is_none_or(|state| *state == 0).then_some(())?;
             let directory = u32_at(indices, at.checked_mul(4)?)? as usize;
-            Some(format!("{}{name}", (*directories.get(directory)?)?))
+            let directory =
+                (*directories.get(directory)?).filter(|directory| directory.len() <= PATH_LIMIT)?;
+            Some(format!("{directory}{name}"))
         });
-        Some(wanted.collect())
+        Some(wanted.take(FILE_LIMIT).collect())
     }
 }
 

@@ -12,6 +12,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The header of the database stands in its first page, before that page's own.
 const HEADER: usize = 100;
 const INTERIOR: u8 = 0x05;
+/// Nobody here asks for more columns than the schema has.
+const COLUMNS: usize = 5;
 const LEAF: u8 = 0x0d;
 const SCHEMA: u32 = 1;
 
@@ -50,7 +52,8 @@ pub struct Row<'d> {
     pub number: i64,
     /// As much of it as stands in the leaf, which is all of a short one.
     pub start: &'d [u8],
-    size: usize,
+    /// How long all of it is.
+    pub size: usize,
     /// The page where it goes on.
     next: u32,
 }
@@ -187,7 +190,9 @@ pub fn values(row: &[u8]) -> Vec<Value<'_>> {
         return found;
     };
     header = varint(header).map_or(&[], |(_, rest)| rest);
-    while let Some((kind, rest)) = varint(header) {
+    while found.len() < COLUMNS
+        && let Some((kind, rest)) = varint(header)
+    {
         header = rest;
         let size = match kind {
             0 | 8 | 9 => 0,

@@ -96,8 +96,8 @@ pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
         let Some(record) = record else { continue };
         let libraries = match record.libraries {
             Ok(libraries) => libraries,
-            Err(what) => {
-                look.warn(records.join(name), Fault::BadRecord { what });
+            Err(fault) => {
+                look.warn(records.join(name), fault);
                 continue;
             }
         };
@@ -123,9 +123,12 @@ pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
     places.into_values().collect()
 }
 
+/// The records of the packages with the most files have a few megabytes.
+const RECORD_LIMIT: u64 = 16 << 20;
+
 /// The libraries that one record lists.
 struct Record {
-    libraries: Result<Vec<(String, Option<u64>)>, String>,
+    libraries: Result<Vec<(String, Option<u64>)>, Fault>,
     /// How it looks, where that was not known before.
     is_new: Option<Stat>,
 }
@@ -136,9 +139,13 @@ fn libraries_of(host: &Host, known: &Known, record: &Path, name: &str) -> Option
     if let Some(libraries) = known.records.get(&stat) {
         return Some(Record { libraries: Ok(libraries.clone()), is_new: None });
     }
+    if stat.size > RECORD_LIMIT {
+        let what = format!("{} bytes are too many", stat.size);
+        return Some(Record { libraries: Err(Fault::BadRecord { what }), is_new: None });
+    }
     let bytes = host.read(record).ok()?;
     let is_library = |path: &str| path.rsplit('/').next().is_some_and(survey::is_of_interest);
     let files = conda::files(&bytes, &is_library);
     let libraries = files.map(|files| files.into_iter().map(|path| (path, None)).collect());
-    Some(Record { libraries: libraries.map_err(|error| error.to_string()), is_new: Some(stat) })
+    Some(Record { libraries: libraries.map_err(|error| Fault::bad_json(&error)), is_new: Some(stat) })
 }

@@ -28,6 +28,8 @@ struct Paths<'h> {
     host: &'h Host,
     tokens: Tokens,
     real: RealPaths<'h>,
+    /// Files that were asked, there or not.
+    asked: BTreeSet<PathBuf>,
 }
 
 /// Looks into every place, and then where the libraries' own search paths lead: what stands there comes before
@@ -36,7 +38,7 @@ pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
     let mut paths = Paths::new(look.host, look.scope.machine);
     let mut survey = Survey::default();
     let mut found = Found::default();
-    let mut places = place::merge(&mut paths.real, places);
+    let mut places = place::merge(&mut paths.real, &mut look.watched, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in survey.look_into(look, directories) {
@@ -52,9 +54,10 @@ pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
         let new: BTreeSet<&PathBuf> =
             searched.map(|it| &it.directory).filter(|directory| !survey.has_seen(directory)).collect();
         let loose = new.into_iter().map(|directory| Place::new(directory, Origin::Loose)).collect();
-        places = place::merge(&mut paths.real, loose);
+        places = place::merge(&mut paths.real, &mut look.watched, loose);
         places.retain(|directory, _| !survey.has_seen(directory));
     }
+    look.watched.extend(paths.asked);
     let directories: HashMap<&OsStr, usize> =
         found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
     found.copies = one_each(found.copies, &look.scope.site_packages, &directories);
@@ -108,6 +111,7 @@ fn assemble(
     let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));
     let versions = versions::of(host, directory, main, &candidates, record);
+    paths.asked.extend(versions.header);
     problems.extend(versions.problems);
     let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
     let missing = missing_stems(family, soname, versions.version, &candidates);
@@ -216,7 +220,7 @@ fn own<T: Clone>(shared: Arc<T>) -> T {
 
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        Paths { host, tokens: Tokens::new(host, machine), real: RealPaths::new(host) }
+        Paths { host, tokens: Tokens::new(host, machine), real: RealPaths::new(host), asked: BTreeSet::new() }
     }
 
     /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
@@ -237,28 +241,24 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
     let first = &candidates[0];
     let family = first.file.family();
     let main = candidates.iter().find(|candidate| candidate.file.stem == family.main).unwrap_or(first);
-    let mut components =
-        directory.components().chain(main.path.parent().into_iter().flat_map(Path::components));
-    let mut stands_in =
-        |names: &[&str]| components.any(|component| names.iter().any(|name| component.as_os_str() == *name));
     let is_driver = family.name == "driver";
     match origin {
         Origin::Bundled => Origin::Bundled,
-        _ if stands_in(&["stubs"]) => Origin::Stub,
+        _ if stands_in(directory, main, &["stubs"]) => Origin::Stub,
         Origin::Compat if is_driver => Origin::Compat,
         // What a compat directory holds besides a driver is a part of the toolkit.
         Origin::Compat => Origin::Toolkit,
-        _ if is_driver && is_compat(directory, main) => Origin::Compat,
+        _ if is_driver && stands_in(directory, main, &["compat", "cuda-compat"]) => Origin::Compat,
         Origin::Store | Origin::Debian | Origin::Rpm | Origin::Loose if is_driver => Origin::Driver,
         other => other,
     }
 }
 
-/// Whether it is a driver's library for forward compatibility by the directory it stands in, wherever that is.
-fn is_compat(directory: &Path, main: &Candidate) -> bool {
-    let mut components =
-        directory.components().chain(main.path.parent().into_iter().flat_map(Path::components));
-    components.any(|component| component.as_os_str() == "compat" || component.as_os_str() == "cuda-compat")
+/// Whether its directory, or the one in which the file really stands, is called so, or is the `lib` of one that is.
+fn stands_in(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
+    let directories = [Some(directory), main.path.parent()].into_iter().flatten();
+    let mut last = directories.flat_map(|directory| directory.components().rev().take(2));
+    last.any(|component| names.iter().any(|name| component.as_os_str() == *name))
 }
 
 /// One copy for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
@@ -279,10 +279,12 @@ fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf], ranks: &HashMap<&O
             known.family == copy.family
                 && known.soname == copy.soname
                 && copy.files.iter().all(|member| known.has_file(member.id))
+                // Some links to what works only as a whole are another thing than the whole.
+                && copy.is_incomplete() == known.is_incomplete()
         };
         let first = copy.files[0].id;
         match by_file.get(&first).and_then(|indices| indices.iter().find(same)).copied() {
-            Some(index) => kept[index].also.push(copy.directory),
+            Some(index) => kept[index].is_also(copy),
             None => {
                 for member in &copy.files {
                     by_file.entry(member.id).or_default().push(kept.len());

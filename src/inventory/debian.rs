@@ -15,7 +15,10 @@ const LISTS: &str = "/var/lib/dpkg/info";
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let mut packages = packages::installed(look, Path::new(STATUS), |host, status| {
-        let installed = dpkg::installed(status, &packages::is_wanted);
+        let mut installed = dpkg::installed(status, &packages::is_wanted);
+        // A package stands there once; its list is not read twice whatever is written.
+        installed.sort_by(|a, b| (&a.name, &a.architecture).cmp(&(&b.name, &b.architecture)));
+        installed.dedup_by(|a, b| (&a.name, &a.architecture) == (&b.name, &b.architecture));
         Ok(installed.into_iter().map(|package| with_libraries(host, package)).collect())
     });
     let architecture = match look.scope.machine {

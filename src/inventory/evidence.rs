@@ -61,6 +61,15 @@ impl File {
         let families = &catalog::catalog().families;
         families.get(self.family).unwrap_or(&families[0])
     }
+
+    /// Whether it would be known for the same under this name.
+    pub(super) fn is_called_so_too(&self, name: &str) -> bool {
+        let known = || identify(&self.soname, name);
+        let is_same = |(family, stem, renamed): (&Family, String, bool)| {
+            family.name == self.family().name && stem == self.stem && renamed == self.renamed
+        };
+        !self.is_known_by_name && known().is_some_and(is_same)
+    }
 }
 
 /// Reads a file that stands under `name`; none when it is of no known family. `release` is called now and then:

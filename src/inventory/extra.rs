@@ -30,7 +30,9 @@ fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
     let mut places = vec![Place::new(root, Origin::Loose)];
     places.extend(toolkit::places_in(look, root));
     places.extend(conda::environment(look, root));
-    for site in python::site_packages(look, root) {
+    // The environment of a Python, or what `pip install --target` fills.
+    let sites = python::site_packages(look, root);
+    for site in sites.into_iter().chain([root.to_owned()]) {
         places.extend(wheel::in_site_packages(look, &site));
     }
     places

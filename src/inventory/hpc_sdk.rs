@@ -58,11 +58,9 @@ pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
     places
 }
 
-/// The children that are called by a number. Nobody adds one to a version that is installed: its own directory is
-/// enough to watch.
-fn numbered(look: &Look<'_>, directory: &Path) -> Vec<PathBuf> {
-    let entries = look.host.list(directory).unwrap_or_default();
-    let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
+/// The children that are called by a number.
+fn numbered(look: &mut Look<'_>, directory: &Path) -> Vec<PathBuf> {
+    let names = look.children_if_there(directory).into_iter();
     names
         .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
         .map(|name| directory.join(name))

@@ -112,8 +112,11 @@ impl Known {
         self.began = before.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
     }
 
+    /// Whether a later change of what looks like this would show. It would not where it has just changed, nor on the
+    /// file systems of images: those give all of their files one time, and another image may have the same numbers.
     pub(super) fn is_settled(&self, stat: &Stat) -> bool {
-        stat.modified.0.max(stat.changed.0) < self.began
+        let is_of_image = stat.changed == stat.modified && stat.changed.1 == 0;
+        stat.modified.0.max(stat.changed.0) < self.began && !is_of_image
     }
 
     /// Whether there is something in it that it was not read with.
@@ -173,7 +176,7 @@ mod tests {
 
     fn stat(size: u64, seconds: i64) -> Stat {
         let id = FileId { device: 1, inode: 2 };
-        let (modified, changed) = ((seconds, 0), (seconds, 0));
+        let (modified, changed) = ((seconds, 0), (seconds, 5));
         Stat { kind: Kind::File, id, size, mode: 0o644, uid: 0, gid: 0, modified, changed }
     }
 
@@ -192,5 +195,7 @@ mod tests {
         known.begin(UNIX_EPOCH + Duration::from_secs(1000));
         assert!(known.is_settled(&stat(5, 990)) && !known.is_settled(&stat(5, 999)));
         assert!(!known.is_settled(&stat(5, 2000)), "a clock that was set back");
+        let of_image = Stat { changed: (990, 0), ..stat(5, 990) };
+        assert!(!known.is_settled(&of_image));
     }
 }

@@ -81,8 +81,7 @@ impl Scope {
 }
 
 /// A new source is a file and a row here; what is one to a person has one name, whichever row finds it. The order
-/// decides the order of warnings, and nothing else: which origin counts where two sources name one directory is said
-/// by `Origin`.
+/// decides nothing: which origin counts where two sources name one directory is said by `Origin`.
 const SOURCES: &[Source] = &[
     Source { name: "driver", reach: Reach::Here, find: driver::places },
     Source { name: "compat", reach: Reach::Here, find: compat::places },
@@ -205,6 +204,9 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
         places.extend((source.find)(&mut look));
     }
     let found = copies::find(&mut look, places);
+    // Two sources may have come upon the same.
+    look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
+    look.warnings.dedup();
     let search = library_path::search(host, scope);
     look.watched.extend(found.directories.keys().cloned());
     let mut inventory = Inventory {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::error::Category;
 
 use crate::catalog::first_number;
 use crate::formats::elf::ElfError;
@@ -260,6 +261,16 @@ impl Fault {
         Fault::Unreadable { error }
     }
 
+    /// Where JSON is not what it should be; what stands there instead may be megabytes.
+    pub(super) fn bad_json(error: &serde_json::Error) -> Fault {
+        let what = match error.classify() {
+            Category::Eof => "ends too early",
+            Category::Data => "holds something else than it should",
+            Category::Syntax | Category::Io => "not JSON",
+        };
+        Fault::BadRecord { what: format!("{what}, line {} column {}", error.line(), error.column()) }
+    }
+
     /// Whether it is a sound library for other programs than ours.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Fault::WrongClass | Fault::WrongMachine { .. })
@@ -282,6 +293,25 @@ impl Copy {
         match self.version {
             Some(version) => format!("{} {version}", self.family),
             None => self.family.clone(),
+        }
+    }
+
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
+    }
+
+    /// Takes up the same files as they are found in another directory, with what is known only there.
+    pub(super) fn is_also(&mut self, other: Copy) {
+        self.also.push(other.directory);
+        let is_of_place = |problem: &Problem| matches!(problem, Problem::WorldWritable { .. });
+        let problems = other.problems.into_iter().filter(is_of_place);
+        let new: Vec<Problem> = problems.filter(|problem| !self.problems.contains(problem)).collect();
+        self.problems.extend(new);
+        if self.package.is_none() && other.package.is_some() {
+            self.package = other.package;
+            self.version = other.version;
+            self.version_from = other.version_from;
+            self.evidence = other.evidence;
         }
     }
 

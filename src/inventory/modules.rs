@@ -82,10 +82,14 @@ fn list(look: &Look<'_>, variable: &str) -> Vec<PathBuf> {
 }
 
 /// Where nothing says which files were loaded: those that the names lead to.
-fn by_name(look: &Look<'_>) -> Vec<PathBuf> {
+fn by_name(look: &mut Look<'_>) -> Vec<PathBuf> {
     let names = look.host.env.non_empty("LOADEDMODULES").and_then(OsStr::to_str).unwrap_or_default();
     let names: Vec<&str> = names.split(':').filter(|name| is_of_interest(Path::new(name))).collect();
     let tops = list(look, "MODULEPATH");
+    // Where there is anything to look for, the first to have it counts.
+    if !names.is_empty() {
+        look.watched.extend(tops.iter().cloned());
+    }
     let find = |name: &&str| {
         let files = tops.iter().flat_map(|top| ["", ".lua"].map(|end| top.join(format!("{name}{end}"))));
         files.into_iter().find(|file| look.host.is_file(file))

@@ -23,7 +23,7 @@ pub(super) struct Source {
 pub(super) enum Reach {
     /// Always.
     Here,
-    /// When the whole machine is looked at, other people's environments and all.
+    /// When the whole machine is looked at, other people's environments and all: by `list`, never by a start.
     Elsewhere,
 }
 
@@ -90,6 +90,11 @@ impl Look<'_> {
     }
 }
 
+/// Directories in which something changes all the time: to watch them would be to keep nothing.
+fn is_busy(directory: &Path) -> bool {
+    ["/", "/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp"].iter().any(|busy| directory == Path::new(busy))
+}
+
 /// Whose records count before another's: the manifest of a toolkit knows versions, and a package manager knows too
 /// which package owns a file.
 fn tells_owners(origin: Origin) -> (bool, Origin) {
@@ -98,10 +103,19 @@ fn tells_owners(origin: Origin) -> (bool, Origin) {
 
 /// The places by their real directories: of two origins the first counts in the order that `Origin` has, and
 /// every package record is kept.
-pub(super) fn merge(real: &mut RealPaths<'_>, places: Vec<Place>) -> BTreeMap<PathBuf, Place> {
+pub(super) fn merge(
+    real: &mut RealPaths<'_>,
+    watched: &mut BTreeSet<PathBuf>,
+    places: Vec<Place>,
+) -> BTreeMap<PathBuf, Place> {
     let mut merged: BTreeMap<PathBuf, Place> = BTreeMap::new();
     for place in places {
-        let Some(directory) = real.of(&place.directory) else { continue };
+        let Some(directory) = real.of(&place.directory) else {
+            // What is not there may come.
+            let nearest = real.nearest(&place.directory).filter(|nearest| !is_busy(nearest));
+            watched.extend(nearest.map(Path::to_owned));
+            continue;
+        };
         match merged.entry(directory) {
             Entry::Vacant(entry) => {
                 let directory = entry.key().clone();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Copy, Finder, Inventory, Origin, Problem};
+use super::{Copy, Fault, Finder, Inventory, Origin, Problem, Warning};
 use crate::host::FileId;
 
 /// Adds to each copy what only the whole inventory tells.
@@ -29,12 +29,22 @@ fn is_given(inventory: &Inventory, copy: &Copy, given: &mut BTreeMap<String, Opt
     given[&member.soname] == Some(member.id)
 }
 
-/// The file that the loader takes for a name.
+/// The file that the loader takes for a name; none where it ends with an error at one that is no library.
 fn given(inventory: &Inventory, name: &str) -> Option<FileId> {
-    let mut elements =
-        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    let by_path = elements.find_map(|directory| inventory.file_in(directory, name));
-    by_path.or_else(|| inventory.file_by_default(name))
+    let elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+    for directory in elements {
+        let path = directory.join(name);
+        let ends_the_search = |warning: &Warning| {
+            warning.path == path && matches!(warning.fault, Fault::NotElf | Fault::Malformed { .. })
+        };
+        if inventory.warnings.iter().any(ends_the_search) {
+            return None;
+        }
+        if let Some(id) = inventory.file_in(directory, name) {
+            return Some(id);
+        }
+    }
+    inventory.file_by_default(name)
 }
 
 /// A stub does harm where the loader may look for the real one, whether or not it comes first today.

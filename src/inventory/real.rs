@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Host, Kind};
+
+/// No path is longer, and none that somebody uses is deeper.
+const LENGTH: usize = 4096;
+const DEPTH: usize = 128;
 
 pub(super) struct RealPaths<'h> {
     host: &'h Host,
@@ -19,11 +24,28 @@ impl<'h> RealPaths<'h> {
 
     /// Where a directory really stands; none where there is no directory.
     pub(super) fn of(&mut self, directory: &Path) -> Option<PathBuf> {
+        let bytes = directory.as_os_str().as_bytes();
+        if bytes.len() > LENGTH || memchr::memchr_iter(b'/', bytes).count() > DEPTH {
+            return None;
+        }
+        self.look_up(directory)
+    }
+
+    /// The nearest directory above one that is not there, where its first part would begin.
+    pub(super) fn nearest<'p>(&mut self, directory: &'p Path) -> Option<&'p Path> {
+        directory.ancestors().skip(1).find(|above| self.of(above).is_some())
+    }
+
+    fn look_up(&mut self, directory: &Path) -> Option<PathBuf> {
         if let Some(known) = self.known.get(directory.as_os_str()) {
             return known.clone();
         }
         let real = self.find(directory);
-        self.known.insert(directory.as_os_str().to_owned(), real.clone());
+        // Below what is not there, nothing is: the first that is missing tells of all.
+        let is_missing = |above: &Path| matches!(self.known.get(above.as_os_str()), Some(None));
+        if real.is_some() || !directory.ancestors().skip(1).any(is_missing) {
+            self.known.insert(directory.as_os_str().to_owned(), real.clone());
+        }
         real
     }
 
@@ -32,7 +54,7 @@ impl<'h> RealPaths<'h> {
         let Some(parent) = directory.parent().filter(|_| directory.is_absolute()) else { return whole() };
         match directory.components().next_back()? {
             Component::Normal(name) => {
-                let real = self.of(parent)?.join(name);
+                let real = self.look_up(parent)?.join(name);
                 match self.host.lstat(&real).ok()?.kind {
                     Kind::Directory => Some(real),
                     Kind::Link => self.host.canonical(&real).ok().filter(|real| self.host.is_directory(real)),
@@ -40,7 +62,7 @@ impl<'h> RealPaths<'h> {
                 }
             }
             Component::ParentDir => {
-                let real = self.of(parent)?;
+                let real = self.look_up(parent)?;
                 Some(real.parent().map_or_else(|| real.clone(), Path::to_owned))
             }
             Component::RootDir | Component::CurDir | Component::Prefix(_) => whole(),
@@ -80,6 +102,8 @@ mod tests {
         for path in ["a/file", "a/file/..", "a/none", "a/none/..", "round", "to_file", "round/a"] {
             assert_eq!(paths.of(&root.join(path)), None, "{path}");
         }
+        assert_eq!(paths.nearest(&root.join("a/none/other")), Some(root.join("a").as_path()));
+        assert_eq!(paths.of(&root.join("a/".repeat(20_000))), None);
         assert_eq!(paths.of(Path::new("/..")), Some(PathBuf::from("/")));
         assert_eq!(paths.of(Path::new("src")), Path::new("src").canonicalize().ok());
     }

@@ -33,10 +33,16 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
 }
 
 fn installs(look: &mut Look<'_>, index: &Path) -> Vec<Install> {
-    let Ok(bytes) = look.host.read(index) else { return Vec::new() };
+    let bytes = match look.host.read(index) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            look.warn(index, Fault::unreadable(&error));
+            return Vec::new();
+        }
+    };
     let is_wanted = |name: &str| TOOLKITS.contains(&name) || parts::family(name).is_some();
     spack::installs(&bytes, &is_wanted).unwrap_or_else(|error| {
-        look.warn(index, Fault::BadRecord { what: error.to_string() });
+        look.warn(index, Fault::bad_json(&error));
         Vec::new()
     })
 }

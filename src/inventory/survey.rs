@@ -238,7 +238,7 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
 /// What is known of a file that looks like this, if it is all that is asked for.
 fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<File> {
     let (under, file) = stat.is_file().then(|| known.files.get(stat)).flatten()?;
-    let holds = (under == name || !file.is_known_by_name)
+    let holds = (under == name || file.is_called_so_too(name))
         && file.machine == scope.machine
         && (file.code.is_some() || !scope.code);
     holds.then_some(file)

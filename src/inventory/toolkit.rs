@@ -24,7 +24,7 @@ const OF_LIBRARIES: &[&str] = &[
     "NCCL_ROOT_DIR",
 ];
 /// Named by those who have no toolkit of their own; everybody's libraries stand there.
-const EVERYBODYS: [&str; 2] = ["/", "/usr"];
+const EVERYBODYS: [&str; 4] = ["/", "/opt", "/usr", "/usr/local"];
 /// A manifest has a few thousand bytes.
 const MANIFEST_LIMIT: u64 = 1 << 20;
 
@@ -99,11 +99,12 @@ pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
 
 fn manifest(look: &mut Look<'_>, root: &Path) -> Option<manifest::Manifest> {
     let path = root.join("version.json");
+    look.watch(&path);
     let bytes = look.host.read_start(&path, MANIFEST_LIMIT).ok()?;
     match manifest::manifest(&bytes) {
         Ok(manifest) => manifest,
         Err(error) => {
-            look.warn(path, Fault::BadRecord { what: error.to_string() });
+            look.warn(path, Fault::bad_json(&error));
             None
         }
     }

@@ -1,6 +1,6 @@
 //! The version of a copy, from all that says something about it, and who says otherwise.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::copies::strongest;
 use super::place::Packaged;
@@ -16,6 +16,8 @@ pub(super) struct Versions {
     pub from: Option<VersionSource>,
     pub evidence: Vec<Said>,
     pub problems: Vec<Problem>,
+    /// The header that was asked, there or not.
+    pub header: Option<PathBuf>,
 }
 
 /// The strongest evidence in the contents, then the package's record, then the file's own name, then a header. What
@@ -64,18 +66,19 @@ pub(super) fn of(
             problems.push(Problem::NameSaysOtherwise { file: name.clone(), version });
         }
     }
-    if evidence.is_empty()
-        && let Some((version, header)) = version_of_header(host, directory, family)
-    {
-        evidence.push(Said { source: VersionSource::Header, version, by: header });
+    let mut header = None;
+    if evidence.is_empty() {
+        header = header_beside(directory, family);
+        let found = header.as_deref().and_then(|path| version_of_header(host, path, family));
+        evidence.extend(found.map(|(version, by)| Said { source: VersionSource::Header, version, by }));
     }
     let Some(first) = evidence.first() else {
-        return Versions { version: None, from: None, evidence, problems };
+        return Versions { version: None, from: None, evidence, problems, header };
     };
     let (base, from) = (contents.unwrap_or(first.version), first.source);
     let fullest = evidence.iter().map(|said| said.version).filter(|version| version.agrees_with(&base));
     let version = iter_max(fullest).unwrap_or(base);
-    Versions { version: Some(version), from: Some(from), evidence, problems }
+    Versions { version: Some(version), from: Some(from), evidence, problems, header }
 }
 
 /// The one with the most numbers, of several the first.
@@ -96,10 +99,15 @@ fn version_of_name(family: &Family, name: &str) -> Option<Version> {
     })
 }
 
-/// What a C header in the `include` beside its directory defines.
-fn version_of_header(host: &Host, directory: &Path, family: &Family) -> Option<(Version, String)> {
+/// The C header in the `include` beside its directory.
+fn header_beside(directory: &Path, family: &Family) -> Option<PathBuf> {
+    Some(directory.parent()?.join("include").join(&family.header.as_ref()?.file))
+}
+
+/// What such a header defines.
+fn version_of_header(host: &Host, path: &Path, family: &Family) -> Option<(Version, String)> {
     let header = family.header.as_ref()?;
-    let text = host.read_text(&directory.parent()?.join("include").join(&header.file)).ok()?;
+    let text = host.read_text(path).ok()?;
     let number = |name: &String| -> Option<u32> {
         text.lines().find_map(|line| {
             let mut words = line.split_whitespace();

@@ -42,6 +42,10 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
         for (path, size) in record {
+            // What a package that is not NVIDIA's puts elsewhere is no reason to call that place its own.
+            if !is_nvidias && path.starts_with("..") {
+                continue;
+            }
             let path = site.join(path);
             let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
             else {
@@ -50,8 +54,10 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
             let place = places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin));
             place.origin = place.origin.min(origin);
             let package = format!("{name} {version}");
-            // The version of torch says nothing about the cuDNN that it bundles.
-            let version = version.parse().ok().filter(|_| is_nvidias);
+            // The version of torch says nothing about the cuDNN that it bundles, nor that of cuFFTMp about a cuFFT.
+            let is_its =
+                |(family, _): (&Family, _)| family.is_wheel(&name) || !family.has_wheel() && is_nvidias;
+            let version = version.parse().ok().filter(|_| catalog().family_of(file).is_some_and(is_its));
             place.packaged.insert(file.to_owned(), Packaged { package, version, size });
         }
     }

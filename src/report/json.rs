@@ -23,7 +23,7 @@ pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
     rest["warnings"] = warnings(&inventory.warnings);
     rest["schema"] = SCHEMA.into();
     match serde_json::to_string_pretty(&Listing { rest, copies: Copies(copies) }) {
-        Ok(text) => format!("{text}\n"),
+        Ok(text) => printable(text),
         Err(error) => finish(json!({ "error": error.to_string() })),
     }
 }
@@ -210,5 +210,19 @@ fn merge(object: &mut Value, more: Value) {
 
 fn finish(mut object: Value) -> String {
     object["schema"] = SCHEMA.into();
-    format!("{object:#}\n")
+    printable(format!("{object:#}"))
+}
+
+/// A line end, and no control codes: JSON lets those beyond ASCII stand as they are, and terminals obey them.
+fn printable(text: String) -> String {
+    let is_code =
+        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut text = if text.contains(is_code) {
+        let escaped = |c: char| if is_code(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+        text.chars().map(escaped).collect()
+    } else {
+        text
+    };
+    text.push('\n');
+    text
 }

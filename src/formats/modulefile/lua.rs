@@ -33,7 +33,7 @@ pub fn read(text: &str) -> Modulefile {
                 let value = |index: usize| arguments.get(index).and_then(|tokens| whole(tokens, &values, 0));
                 match (value(0), value(1)) {
                     (Some(variable), Some(value)) if name.ends_with("env") => {
-                        found.set.push((variable, value));
+                        found.set(variable, value);
                     }
                     (Some(variable), Some(value)) => found.add(&variable, &value),
                     _ => {}

@@ -50,7 +50,7 @@ fn command(words: &[Word], values: &mut Values, found: &mut Modulefile, depth: u
         ("setenv" | "pushenv", [Some(variable), value]) => {
             values.assign(&format!("env({variable})"), value.clone());
             if let Some(value) = value {
-                found.set.push((variable.clone(), value.clone()));
+                found.set(variable.clone(), value.clone());
             }
         }
         ("prepend-path" | "append-path", _) => added(arguments, found),
