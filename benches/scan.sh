@@ -41,6 +41,8 @@ median() {
     cut -f1 "$work/times" | sed -n "$1p"
 }
 mkdir -p "$work/home" "$work/kept" "$work/forgotten"
+# The project of who runs this is not to be looked at either.
+cd "$work/home"
 
 machine many "$work/many" 100 20 >"$work/roots"
 for copies in 500 1000 2000 4000 10000; do

@@ -25,14 +25,22 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
 }
 
 /// What may stand below a directory of which nothing is said but that it is worth a look: libraries, a toolkit, an
-/// environment of Python or conda.
+/// environment of Python or conda, what `pip install --target` fills.
 fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+    let names = look.children(root);
+    let has = |name: &str| names.iter().any(|child| child == name);
     let mut places = vec![Place::new(root, Origin::Loose)];
-    places.extend(toolkit::places_in(look, root));
-    places.extend(conda::environment(look, root));
-    // The environment of a Python, or what `pip install --target` fills.
-    let sites = python::site_packages(look, root);
-    for site in sites.into_iter().chain([root.to_owned()]) {
+    if ["lib", "lib64", "targets", "extras", "nvvm"].into_iter().any(has) {
+        places.extend(toolkit::places_in(look, root));
+    }
+    if has("conda-meta") {
+        places.extend(conda::environment(look, root));
+    }
+    let mut sites = if has("lib") || has("lib64") { python::site_packages(look, root) } else { Vec::new() };
+    if has("nvidia") || names.iter().any(|name| name.ends_with(".dist-info") || name.ends_with(".libs")) {
+        sites.push(root.to_owned());
+    }
+    for site in sites {
         places.extend(wheel::in_site_packages(look, &site));
     }
     places
