@@ -156,7 +156,7 @@ fn assemble(
     };
     let required = family.required(soname.unwrap_or(0));
     let gpus = catalog::architectures().iter().map(|architecture| architecture.capability);
-    copy.serves = gpus.filter_map(|gpu| Some((gpu, copy.code_for(gpu, &required)?))).collect();
+    copy.serves = copy.code_for(gpus, &required);
     copy
 }
 

@@ -58,6 +58,18 @@ pub enum Code {
     Sass,
 }
 
+impl Code {
+    /// The best that a GPU finds among these.
+    fn of(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
+        let serving = made_for.iter().filter(|made_for| made_for.serves(gpu));
+        let code = serving.map(|made_for| match made_for.kind {
+            fatbin::Kind::Sass => Code::Sass,
+            fatbin::Kind::Ptx => Code::Ptx,
+        });
+        code.max()
+    }
+}
+
 /// One file of a copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Member {
@@ -333,27 +345,27 @@ impl Copy {
         self.files.iter().any(|member| member.view_names(self.version).iter().any(|offered| offered == name))
     }
 
-    /// What a GPU finds in it: the least of what it finds in each of the files that must come with it and have code,
+    /// What each GPU finds in it: the least of what it finds in each of the files that must come with it and have code,
     /// since it needs them all. Nothing where one has nothing for it.
-    pub(super) fn code_for(&self, gpu: ComputeCapability, required: &[&str]) -> Option<Code> {
-        let is_needed =
-            |member: &&Member| required.contains(&member.stem.as_str()) && !member.code.is_empty();
-        let needed = self.files.iter().filter(is_needed);
-        let found: Option<Vec<Code>> = needed.map(|member| member.code_for(gpu)).collect();
-        found?.into_iter().min()
+    pub(super) fn code_for(
+        &self,
+        gpus: impl Iterator<Item = ComputeCapability>,
+        required: &[&str],
+    ) -> BTreeMap<ComputeCapability, Code> {
+        let with_code = self.files.iter().filter(|member| !member.code.is_empty());
+        let needed: Vec<BTreeSet<Architecture>> = with_code
+            .filter(|member| required.contains(&member.stem.as_str()))
+            .map(Member::made_for)
+            .collect();
+        let least = |gpu| {
+            let found: Option<Vec<Code>> = needed.iter().map(|made_for| Code::of(made_for, gpu)).collect();
+            Some((gpu, found?.into_iter().min()?))
+        };
+        if needed.is_empty() { BTreeMap::new() } else { gpus.filter_map(least).collect() }
     }
 }
 
 impl Member {
-    fn code_for(&self, gpu: ComputeCapability) -> Option<Code> {
-        let serving = self.made_for().into_iter().filter(|made_for| made_for.serves(gpu));
-        let code = serving.map(|made_for| match made_for.kind {
-            fatbin::Kind::Sass => Code::Sass,
-            fatbin::Kind::Ptx => Code::Ptx,
-        });
-        code.max()
-    }
-
     /// The architectures that it has code for.
     pub fn made_for(&self) -> BTreeSet<Architecture> {
         self.code.values().flat_map(BTreeMap::keys).copied().collect()

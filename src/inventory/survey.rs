@@ -1,7 +1,7 @@
 //! Looks into directories: which library files stand in each, and what each says of itself. Every directory
 //! and every file is read once, and not at all when it is known how it looks.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Contents {
 
 #[derive(Default)]
 pub(super) struct Survey {
-    read: BTreeMap<FileId, Answer>,
+    read: HashMap<FileId, Answer>,
     seen: HashSet<PathBuf>,
 }
 
@@ -94,30 +94,21 @@ impl Survey {
 
     /// Reads each file that nobody has read, once, whatever names it has.
     fn read(&mut self, look: &mut Look<'_>, directories: &[Listed]) {
-        let mut unknown: Vec<(PathBuf, &str, Stat)> = Vec::new();
-        let mut queued: BTreeSet<FileId> = BTreeSet::new();
+        let mut unread: Vec<(&Path, &str, Stat)> = Vec::new();
+        let mut queued: HashSet<FileId> = HashSet::new();
         for listed in directories {
             for entry in &listed.entries {
                 let Ok(stat) = &entry.stat else { continue };
-                if self.read.contains_key(&stat.id) || queued.contains(&stat.id) {
-                    continue;
-                }
-                match remembered(look.scope, look.known, &entry.name, stat) {
-                    Some(file) if !look.scope.reads_symbols() => {
-                        self.read.insert(stat.id, Ok(Some((Arc::new(file), Arc::default()))));
-                    }
-                    _ => {
-                        queued.insert(stat.id);
-                        unknown.push((listed.directory.join(&entry.name), &entry.name, *stat));
-                    }
+                if !self.read.contains_key(&stat.id) && queued.insert(stat.id) {
+                    unread.push((&listed.directory, &entry.name, *stat));
                 }
             }
         }
-        let (host, scope) = (look.host, look.scope);
-        let known = &*look.known;
-        let answers =
-            parallel::map(&unknown, |(path, name, stat)| answer(host, scope, known, path, name, stat));
-        for ((_, name, stat), (answer, is_new)) in unknown.into_iter().zip(answers) {
+        let (host, scope, known) = (look.host, look.scope, &*look.known);
+        let answers = parallel::map(&unread, |(directory, name, stat)| {
+            answer(host, scope, known, directory, name, stat)
+        });
+        for ((_, name, stat), (answer, is_new)) in unread.into_iter().zip(answers) {
             if let (Ok(Some((file, _))), true) = (&answer, is_new && look.known.is_settled(&stat)) {
                 look.known.files.insert(&stat, &(name.to_owned(), File::clone(file)));
             }
@@ -237,7 +228,7 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
 
 /// What is known of a file that looks like this, if it is all that is asked for.
 fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<File> {
-    let (under, file) = stat.is_file().then(|| known.files.get(stat)).flatten()?;
+    let (under, file) = known.files.get(stat)?;
     let holds = (under == name || file.is_called_so_too(name))
         && file.machine == scope.machine
         && (file.code.is_some() || !scope.code);
@@ -245,22 +236,31 @@ fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<F
 }
 
 /// What a file says of itself, and whether that was not known before.
-fn answer(host: &Host, scope: &Scope, known: &Known, path: &Path, name: &str, stat: &Stat) -> (Answer, bool) {
+fn answer(
+    host: &Host,
+    scope: &Scope,
+    known: &Known,
+    directory: &Path,
+    name: &str,
+    stat: &Stat,
+) -> (Answer, bool) {
     match stat.kind {
         Kind::File => {}
         Kind::Directory => return (Ok(None), false),
         Kind::Link | Kind::Other => return (Err(Fault::NotRegular), false),
     }
     let remembered = remembered(scope, known, name, stat);
-    let data = match host.map(path) {
+    let is_new = remembered.is_none();
+    let file = match remembered {
+        Some(file) if !scope.reads_symbols() => return (Ok(Some((Arc::new(file), Arc::default()))), false),
+        remembered => remembered,
+    };
+    let data = match host.map(&directory.join(name)) {
         Ok(data) => data,
         Err(error) => return (Err(Fault::unreadable(&error)), false),
     };
-    let is_new = remembered.is_none();
-    let file = match remembered {
-        Some(file) => Ok(Some(file)),
-        None => evidence::read(&data, name, scope, &|| data.release()),
-    };
+    let file =
+        file.map_or_else(|| evidence::read(&data, name, scope, &|| data.release()), |file| Ok(Some(file)));
     let answer = file.and_then(|file| {
         let Some(file) = file else { return Ok(None) };
         Ok(Some((Arc::new(file), Arc::new(evidence::symbols(&data, scope)?))))

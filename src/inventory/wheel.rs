@@ -34,7 +34,9 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
         .iter()
         .filter_map(|entry| entry.name.to_str().filter(|name| name.ends_with(".dist-info")))
         .collect();
-    let records = records(look, distributions.iter().map(|directory| site.join(directory).join("RECORD")));
+    let files: Vec<PathBuf> =
+        distributions.iter().map(|directory| site.join(directory).join("RECORD")).collect();
+    let records = records(look, &files);
     let mut places: BTreeMap<_, Place> = BTreeMap::new();
     for (directory, record) in distributions.into_iter().zip(records) {
         let Some((name, version)) = distribution(directory) else { continue };
@@ -67,28 +69,23 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
 /// The libraries that a `RECORD` lists, with their sizes.
 type Libraries = Vec<(String, Option<u64>)>;
 
-/// What each `RECORD` lists; nothing where there is none. Only those that nobody has read are read.
-fn records(look: &mut Look<'_>, files: impl Iterator<Item = PathBuf>) -> Vec<Libraries> {
-    let mut records: Vec<Libraries> = Vec::new();
-    let mut unknown: Vec<(usize, PathBuf, Stat)> = Vec::new();
-    for file in files {
-        let stat = look.host.stat(&file).ok();
-        let known = stat.and_then(|stat| look.known.records.get(&stat));
-        if let (Some(stat), None) = (stat, &known) {
-            unknown.push((records.len(), file, stat));
+/// What each `RECORD` lists; nothing where there is none. One that nobody has read before is read.
+fn records(look: &mut Look<'_>, files: &[PathBuf]) -> Vec<Libraries> {
+    let (host, known) = (look.host, &*look.known);
+    let read = parallel::map(files, |file| {
+        let stat = host.stat(file).ok()?;
+        match known.records.get(&stat) {
+            Some(libraries) => Some((libraries, None)),
+            None => Some((libraries_in(&host.read(file).ok()?), Some(stat))),
         }
-        records.push(known.unwrap_or_default());
-    }
-    let host = look.host;
-    let read = parallel::map(&unknown, |(_, file, _)| host.read(file).ok().map(|bytes| libraries_in(&bytes)));
-    for ((index, _, stat), libraries) in unknown.into_iter().zip(read) {
-        let Some(libraries) = libraries else { continue };
-        if look.known.is_settled(&stat) {
+    });
+    let mut keep = |(libraries, new): (Libraries, Option<Stat>)| {
+        if let Some(stat) = new.filter(|stat| look.known.is_settled(stat)) {
             look.known.records.insert(&stat, &libraries);
         }
-        records[index] = libraries;
-    }
-    records
+        libraries
+    };
+    read.into_iter().map(|record| record.map(&mut keep).unwrap_or_default()).collect()
 }
 
 fn libraries_in(record: &[u8]) -> Libraries {
