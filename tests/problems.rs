@@ -332,3 +332,19 @@ fn what_was_asked_and_is_not_there_is_watched() {
     }
     assert!(!watched.contains(&"/run") && !watched.contains(&"/"), "those change all the time");
 }
+
+#[test]
+fn a_file_that_another_family_brings_for_itself_is_of_that_one() {
+    let machine = machine(&[
+        library("/opt/mp", "libcufftMp", "12", "12.1.3", ""),
+        library("/opt/mp", "libcufftw", "12", "12.1.3", "needed = ['libcufftMp.so.12']"),
+        library("/opt/plain", "libcufft", "12", "12.0.0", ""),
+        library("/opt/plain", "libcufftw", "12", "12.0.0", "needed = ['libcufft.so.12']"),
+    ]);
+    let found = Run::on(&machine, &["list", "--json", "--also", "/opt/mp", "--also", "/opt/plain"]).json();
+    let families: Vec<String> = values(&found["copies"], "family").collect();
+    assert_eq!(families, ["cufft", "cufftmp"]);
+    assert!(
+        found["copies"].as_array().unwrap().iter().all(|copy| copy["files"].as_array().unwrap().len() == 2)
+    );
+}

@@ -35,6 +35,9 @@ pub struct Family {
     pub version: Vec<Evidence>,
     #[serde(default)]
     pub cuda: Vec<Evidence>,
+    /// Stems of another family's files that are of this one when they are linked against its main file.
+    #[serde(default)]
+    pub wraps: Vec<String>,
     /// The numbers in its file names are not its version.
     #[serde(default)]
     pub numbered_otherwise: bool,

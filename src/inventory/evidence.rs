@@ -91,11 +91,12 @@ pub(super) fn read(
     let Some((family, stem, renamed)) = identify(soname.as_deref().unwrap_or(name), name) else {
         return Ok(None);
     };
+    let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let family = wrapped_by(&stem, &needed).unwrap_or(family);
     let family_index = catalog::catalog().families.iter().position(|other| other.name == family.name);
     let is_known_by_name =
         by_soname.is_none_or(|known| (&known.0.name, &known.1, known.2) != (&family.name, &stem, renamed));
     let soname = soname.unwrap_or_else(|| name.to_owned());
-    let needed: Vec<String> = elf.needed().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let versions = evaluate(&family.version, &stem, |rule| version_by(rule, &elf, release));
     let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
     let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
@@ -135,6 +136,16 @@ pub(super) fn read(
         versions,
         cuda,
     }))
+}
+
+/// The family that brings a file of this stem of its own, linked against its main file: cuFFTMp has a libcufftw.
+fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
+    let is_main =
+        |family: &Family, name: &String| names::split(name).is_some_and(|(stem, _)| stem == family.main);
+    let families = catalog::catalog().families.iter();
+    families
+        .filter(|family| family.wraps.iter().any(|wrapped| wrapped == stem))
+        .find(|family| needed.iter().any(|name| is_main(family, name)))
 }
 
 /// The symbols that are wanted of a file.
