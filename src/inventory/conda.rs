@@ -1,23 +1,22 @@
 //! Environments of conda, mamba and pixi: what stands in them, and which package brought it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::known::Known;
-use super::place::{Look, Place};
-use super::{Fault, Origin, parts, python, survey};
+use super::place::{Look, Place, Places};
+use super::{Fault, Origin, parts, python, records};
 use crate::formats::conda;
-use crate::host::{Host, Stat};
-use crate::parallel;
 
 /// Where installers put an installation, which is an environment itself.
 const IN_OPT: &[&str] = &["anaconda3", "conda", "mambaforge", "micromamba", "miniconda3", "miniforge3"];
 const IN_HOME: &[&str] =
     &[".local/share/mamba", "anaconda3", "mambaforge", "micromamba", "miniconda3", "miniforge3"];
 
+/// The records of the packages with the most files have a few megabytes.
+const RECORD_LIMIT: u64 = 16 << 20;
+
 /// The environment that is in effect.
 pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
-    let root = look.host.env.non_empty("CONDA_PREFIX").map(|root| look.host.absolute(Path::new(root)));
+    let root = look.named("CONDA_PREFIX");
     in_environments(look, root)
 }
 
@@ -53,9 +52,7 @@ pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
         roots.extend(names.into_iter().map(|name| collection.join(name)));
     }
     // One list names what another holds.
-    let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| look.host.canonical(root).ok()).collect();
-    roots.sort();
-    roots.dedup();
+    let roots = look.real(roots);
     in_environments(look, roots)
 }
 
@@ -73,12 +70,12 @@ fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>
 
 /// What stands in one environment besides the packages of Python; nothing where there is no environment.
 pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
-    let records = root.join("conda-meta");
-    let names = look.children(&records);
-    if !look.host.is_directory(&records) {
+    let meta = root.join("conda-meta");
+    let names = look.children(&meta);
+    if !look.host.is_directory(&meta) {
         return Vec::new();
     }
-    let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    let mut places = Places::default();
     for (below, origin) in [
         ("lib", Origin::Conda),
         ("lib/stubs", Origin::Stub),
@@ -87,65 +84,23 @@ pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
         ("targets/x86_64-linux/lib", Origin::Conda),
         ("targets/x86_64-linux/lib/stubs", Origin::Stub),
     ] {
-        let directory = root.join(below);
-        places.insert(directory.clone(), Place::new(directory, origin));
+        places.insert(Place::new(root.join(below), origin));
     }
-    let (host, known) = (look.host, &*look.known);
-    let found = parallel::map(&names, |name| libraries_of(host, known, &records.join(name), name));
-    for (name, record) in names.iter().zip(found) {
-        let Some(record) = record else { continue };
-        let libraries = match record.libraries {
-            Ok(libraries) => libraries,
-            Err(fault) => {
-                look.warn(records.join(name), fault);
-                continue;
-            }
-        };
-        let Some((package, version, build)) = conda::package(name) else { continue };
+    let packages: Vec<_> = names.iter().filter_map(|name| Some((name, conda::package(name)?))).collect();
+    let files: Vec<PathBuf> = packages.iter().map(|(name, _)| meta.join(name)).collect();
+    let listed = records::libraries(look, &files, RECORD_LIMIT, |bytes| {
+        let files = conda::files(bytes, &records::is_library).map_err(|error| Fault::bad_json(&error))?;
+        Ok(files.into_iter().map(|path| (path, None)).collect())
+    });
+    for ((_, (package, version, build)), libraries) in packages.into_iter().zip(listed) {
         // As `conda list` writes it.
         let says = parts::says(format!("{package} {version} {build}"), package, version);
         for (path, _) in &libraries {
             let path = root.join(path);
-            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
-            else {
-                continue;
-            };
-            let place =
-                places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, Origin::Conda));
-            place
-                .packaged
-                .extend(parts::family_of_file(file).and_then(&says).map(|said| (file.to_owned(), said)));
-        }
-        if let Some(stat) = record.is_new.filter(|stat| look.known.is_settled(stat)) {
-            look.known.records.insert(&stat, &libraries);
+            let Some((place, file)) = places.of_file(&path, Origin::Conda) else { continue };
+            let said = parts::family_of_file(file).and_then(&says);
+            place.packaged.extend(said.map(|said| (file.to_owned(), said)));
         }
     }
-    places.into_values().collect()
-}
-
-/// The records of the packages with the most files have a few megabytes.
-const RECORD_LIMIT: u64 = 16 << 20;
-
-/// The libraries that one record lists.
-struct Record {
-    libraries: Result<Vec<(String, Option<u64>)>, Fault>,
-    /// How it looks, where that was not known before.
-    is_new: Option<Stat>,
-}
-
-fn libraries_of(host: &Host, known: &Known, record: &Path, name: &str) -> Option<Record> {
-    conda::package(name)?;
-    let stat = host.stat(record).ok()?;
-    if let Some(libraries) = known.records.get(&stat) {
-        return Some(Record { libraries: Ok(libraries.clone()), is_new: None });
-    }
-    if stat.size > RECORD_LIMIT {
-        let what = format!("{} bytes are too many", stat.size);
-        return Some(Record { libraries: Err(Fault::BadRecord { what }), is_new: None });
-    }
-    let bytes = host.read(record).ok()?;
-    let is_library = |path: &str| path.rsplit('/').next().is_some_and(survey::is_of_interest);
-    let files = conda::files(&bytes, &is_library);
-    let libraries = files.map(|files| files.into_iter().map(|path| (path, None)).collect());
-    Some(Record { libraries: libraries.map_err(|error| Fault::bad_json(&error)), is_new: Some(stat) })
+    places.all()
 }

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::Origin;
 use super::packages::{self, Package};
 use super::place::{Look, Place};
+use super::{Origin, records};
 use crate::formats::{dpkg, elf};
 use crate::host::Host;
 use crate::version::Version;
@@ -34,7 +34,7 @@ fn with_libraries(host: &Host, package: dpkg::Package) -> Package {
     let qualifier = if is_coinstallable { format!(":{architecture}") } else { String::new() };
     let list = format!("{name}{qualifier}.list");
     let list = host.read(&Path::new(LISTS).join(list)).unwrap_or_default();
-    Package { name, version, architecture, libraries: dpkg::list(&list, &packages::is_library) }
+    Package { name, version, architecture, libraries: dpkg::list(&list, &records::is_library) }
 }
 
 fn library_version(package: &Package) -> Option<Version> {

@@ -18,19 +18,16 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         _ => "Linux_x86_64",
     };
     let mut roots = Vec::new();
-    let named = look.host.env.non_empty(BASE).map(|base| look.host.absolute(Path::new(base)));
+    let named = look.named(BASE);
     for base in named.iter().map(PathBuf::as_path).chain([Path::new(HOME)]) {
         let versions = base.join(platform);
         roots.extend(look.children_if_there(&versions).into_iter().map(|version| versions.join(version)));
     }
-    let one = look.host.env.non_empty(ROOT).map(|root| look.host.absolute(Path::new(root)));
-    for root in named.into_iter().chain(one) {
+    for root in named.into_iter().chain(look.named(ROOT)) {
         look.watch(&root);
         roots.push(root);
     }
-    let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| look.host.canonical(root).ok()).collect();
-    roots.sort();
-    roots.dedup();
+    let roots = look.real(roots);
     look.watched.extend(roots.iter().cloned());
     roots.iter().flat_map(|root| places_in(look, root)).collect()
 }

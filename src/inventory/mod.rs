@@ -31,6 +31,7 @@ mod place;
 mod problems;
 mod python;
 mod real;
+mod records;
 mod rpm;
 mod spack;
 mod survey;

@@ -1,12 +1,11 @@
 //! What the package managers of distributions say alike: which of their packages hold libraries, and where.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::place::{Look, Packaged, Place};
-use super::{Fault, Origin, Scope, survey};
+use super::place::{Look, Packaged, Place, Places};
+use super::{Fault, Origin, Scope};
 use crate::catalog;
 use crate::formats::names;
 use crate::host::Host;
@@ -62,7 +61,7 @@ pub(super) fn places(
     origin: Origin,
     library_version: &dyn Fn(&Package) -> Option<Version>,
 ) -> Vec<Place> {
-    let mut places: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    let mut places = Places::default();
     for package in packages {
         let is_for_own_use = catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
         if is_for_own_use && !scope.elsewhere {
@@ -72,17 +71,14 @@ pub(super) fn places(
         let version = library_version(&package);
         let title = format!("{} {}", package.name, package.version);
         for path in package.libraries.iter().map(Path::new) {
-            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
-            else {
-                continue;
-            };
-            let place = places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin));
+            let Some((place, file)) = places.of_file(path, origin) else { continue };
             let packaged = Packaged { package: title.clone(), version, size: None };
             place.packaged.insert(file.to_owned(), packaged);
         }
     }
-    places.values_mut().for_each(leave_out_links_for_compilers);
-    places.into_values().collect()
+    let mut places = places.all();
+    places.iter_mut().for_each(leave_out_links_for_compilers);
+    places
 }
 
 /// `libcudnn.so` comes with the headers, in another package than the library that it leads to.
@@ -107,9 +103,4 @@ pub(super) fn is_wanted(package: &str) -> bool {
 /// Whether the first part of its version is that of the libraries in it.
 pub(super) fn has_upstream_version(package: &Package) -> bool {
     catalog::packages_of(&package.name).is_some_and(|packages| packages.upstream)
-}
-
-/// Whether a path or a name is that of a library of a known family.
-pub(super) fn is_library(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(survey::is_of_interest)
 }

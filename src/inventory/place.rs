@@ -47,6 +47,10 @@ pub(super) struct Place {
     pub packaged: BTreeMap<String, Packaged>,
 }
 
+/// Places by their directories, as lists of files fill them.
+#[derive(Default)]
+pub(super) struct Places(BTreeMap<PathBuf, Place>);
+
 /// What a package's record says of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packaged {
@@ -63,6 +67,22 @@ impl Place {
     }
 }
 
+impl Places {
+    pub(super) fn insert(&mut self, place: Place) {
+        self.0.insert(place.directory.clone(), place);
+    }
+
+    /// The place of a file, which is of this origin if it is new, and the file's name there.
+    pub(super) fn of_file<'p>(&mut self, path: &'p Path, origin: Origin) -> Option<(&mut Place, &'p str)> {
+        let (directory, file) = (path.parent()?, path.file_name()?.to_str()?);
+        Some((self.0.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin)), file))
+    }
+
+    pub(super) fn all(self) -> Vec<Place> {
+        self.0.into_values().collect()
+    }
+}
+
 impl Look<'_> {
     pub(super) fn warn(&mut self, path: impl Into<PathBuf>, fault: Fault) {
         self.warnings.push(Warning { path: path.into(), fault });
@@ -70,6 +90,17 @@ impl Look<'_> {
 
     pub(super) fn watch(&mut self, path: impl Into<PathBuf>) {
         self.watched.insert(path.into());
+    }
+
+    /// Where a variable leads, if it is set to something.
+    pub(super) fn named(&self, variable: &str) -> Option<PathBuf> {
+        self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
+    }
+
+    /// The paths that lead to something, links resolved, each once and in order.
+    pub(super) fn real(&self, paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+        let real = paths.into_iter().filter_map(|path| self.host.canonical(&path).ok());
+        real.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The names of the entries of a directory, which is watched.

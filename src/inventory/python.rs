@@ -30,7 +30,7 @@ const CHILDREN: usize = 1000;
 
 /// The environment that is in effect, whatever the target is.
 pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
-    let root = look.host.env.non_empty("VIRTUAL_ENV").map(|root| look.host.absolute(Path::new(root)));
+    let root = look.named("VIRTUAL_ENV");
     in_environments(look, root)
 }
 
@@ -38,9 +38,7 @@ pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
 pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
     let mut roots = of_project(look);
     roots.extend(of_people(look));
-    let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| look.host.canonical(root).ok()).collect();
-    roots.sort();
-    roots.dedup();
+    let roots = look.real(roots);
     let mut places = in_environments(look, roots);
     for site in of_system(look) {
         places.extend(wheel::in_site_packages(look, &site));
@@ -136,12 +134,11 @@ fn of_people(look: &mut Look<'_>) -> Vec<PathBuf> {
     };
     let mut collections: Vec<PathBuf> = Vec::new();
     for (variable, below, usual) in COLLECTIONS {
-        collections
-            .extend(host.env.non_empty(variable).map(|named| host.absolute(Path::new(named)).join(below)));
+        collections.extend(look.named(variable).map(|named| named.join(below)));
         collections.extend(usual.iter().filter_map(|usual| moved(usual)));
     }
     // The packages of a user stand as in an environment.
-    let user = host.env.non_empty("PYTHONUSERBASE").map(|base| host.absolute(Path::new(base)));
+    let user = look.named("PYTHONUSERBASE");
     let mut roots: Vec<PathBuf> = user.or_else(|| Some(home.as_ref()?.join(".local"))).into_iter().collect();
     for collection in collections {
         let names = look.children(&collection);
@@ -151,14 +148,6 @@ fn of_people(look: &mut Look<'_>) -> Vec<PathBuf> {
 }
 
 fn of_system(look: &mut Look<'_>) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    for library in SYSTEM.iter().map(Path::new) {
-        let sites =
-            pythons(look, library).into_iter().flat_map(|python| PACKAGES.map(|name| python.join(name)));
-        let sites: Vec<PathBuf> = sites.filter_map(|site| look.host.canonical(&site).ok()).collect();
-        found.extend(sites);
-    }
-    found.sort();
-    found.dedup();
-    found
+    let pythons: Vec<PathBuf> = SYSTEM.iter().flat_map(|library| pythons(look, Path::new(library))).collect();
+    look.real(pythons.iter().flat_map(|python| PACKAGES.map(|name| python.join(name))))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::packages::{self, Package};
 use super::place::{Look, Place};
-use super::{Fault, Origin};
+use super::{Fault, Origin, records};
 use crate::formats::{elf, rpm};
 use crate::version::Version;
 
@@ -22,7 +22,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let Some(database) = database else { return Vec::new() };
     let mut packages = packages::installed(look, database, |_, data| {
         let bad = |error: rpm::DatabaseError| Fault::BadRecord { what: error.to_string() };
-        let installed = rpm::installed(data, &packages::is_wanted, &packages::is_library).map_err(bad)?;
+        let installed = rpm::installed(data, &packages::is_wanted, &records::is_library).map_err(bad)?;
         Ok(installed.into_iter().map(package).collect())
     });
     let architecture = match look.scope.machine {

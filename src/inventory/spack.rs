@@ -13,18 +13,13 @@ const INDEXES: [&str; 2] = ["opt/spack/.spack-db/index.json", ".spack-db/index.j
 const TOOLKITS: [&str; 3] = ["cuda", "nvhpc", "tensorrt"];
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
-    let named = look.host.env.non_empty("SPACK_ROOT").map(|root| look.host.absolute(Path::new(root)));
+    let named = look.named("SPACK_ROOT");
     let in_home = look.host.home().map(|home| home.join("spack"));
     let roots = named.into_iter().chain(in_home).chain(ROOTS.iter().map(PathBuf::from));
-    let mut indexes: Vec<PathBuf> = Vec::new();
-    for index in roots.flat_map(|root| INDEXES.map(|index| root.join(index))) {
-        look.watch(&index);
-        indexes.extend(look.host.canonical(&index).ok());
-    }
-    indexes.sort();
-    indexes.dedup();
+    let indexes: Vec<PathBuf> = roots.flat_map(|root| INDEXES.map(|index| root.join(index))).collect();
+    look.watched.extend(indexes.iter().cloned());
     let mut places = Vec::new();
-    for index in indexes {
+    for index in look.real(indexes) {
         for install in installs(look, &index) {
             places.extend(places_of(look, &install));
         }

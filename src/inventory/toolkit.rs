@@ -59,16 +59,14 @@ pub(super) fn roots(look: &mut Look<'_>) -> Vec<PathBuf> {
     roots.extend(named(look, VARIABLES));
     roots.extend(named(look, OF_LIBRARIES));
     // As they are named, too: a link may lead elsewhere, and what is missing may come.
-    look.watched.extend(roots.iter().map(|root| host.absolute(root)));
-    let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| host.canonical(root).ok()).collect();
-    roots.sort();
-    roots.dedup();
+    look.watched.extend(roots.iter().cloned());
+    let roots = look.real(roots);
     look.watched.extend(roots.iter().cloned());
     roots
 }
 
 fn named(look: &Look<'_>, variables: &[&str]) -> Vec<PathBuf> {
-    variables.iter().filter_map(|name| look.host.env.non_empty(name)).map(PathBuf::from).collect()
+    variables.iter().filter_map(|variable| look.named(variable)).collect()
 }
 
 /// What stands below one toolkit.

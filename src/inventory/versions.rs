@@ -76,17 +76,10 @@ pub(super) fn of(
         return Versions { version: None, from: None, evidence, problems, header };
     };
     let (base, from) = (contents.unwrap_or(first.version), first.source);
-    let fullest = evidence.iter().map(|said| said.version).filter(|version| version.agrees_with(&base));
-    let version = iter_max(fullest).unwrap_or(base);
+    // Of several that are as full the strongest, which comes last here.
+    let agreeing = evidence.iter().rev().map(|said| said.version).filter(|it| it.agrees_with(&base));
+    let version = agreeing.max_by_key(|version| version.numbers().len()).unwrap_or(base);
     Versions { version: Some(version), from: Some(from), evidence, problems, header }
-}
-
-/// The one with the most numbers, of several the first.
-fn iter_max(versions: impl Iterator<Item = Version>) -> Option<Version> {
-    versions.fold(None, |best: Option<Version>, version| match best {
-        Some(best) if best.numbers().len() >= version.numbers().len() => Some(best),
-        _ => Some(version),
-    })
 }
 
 /// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two

@@ -1,15 +1,13 @@
 //! Wheels: every directory of an environment that an installed distribution records a library in, in both layouts
 //! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles copies of its own.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Origin;
-use super::place::{Look, Packaged, Place};
+use super::place::{Look, Packaged, Place, Places};
+use super::{Origin, records};
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
-use crate::host::{Entry, Kind, Stat};
-use crate::parallel;
+use crate::host::{Entry, Kind};
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let mut places = Vec::new();
@@ -36,8 +34,10 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
         .collect();
     let files: Vec<PathBuf> =
         distributions.iter().map(|directory| site.join(directory).join("RECORD")).collect();
-    let records = records(look, &files);
-    let mut places: BTreeMap<_, Place> = BTreeMap::new();
+    let is_library = records::is_library;
+    let records =
+        records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &is_library)));
+    let mut places = Places::default();
     for (directory, record) in distributions.into_iter().zip(records) {
         let Some((name, version)) = distribution(directory) else { continue };
         let brings = |family: &Family| family.is_wheel(&name);
@@ -49,11 +49,7 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
                 continue;
             }
             let path = site.join(path);
-            let (Some(directory), Some(file)) = (path.parent(), path.file_name().and_then(|f| f.to_str()))
-            else {
-                continue;
-            };
-            let place = places.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin));
+            let Some((place, file)) = places.of_file(&path, origin) else { continue };
             place.origin = place.origin.min(origin);
             let package = format!("{name} {version}");
             // The version of torch says nothing about the cuDNN that it bundles, nor that of cuFFTMp about a cuFFT.
@@ -63,34 +59,7 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
             place.packaged.insert(file.to_owned(), Packaged { package, version, size });
         }
     }
-    places.into_values().collect()
-}
-
-/// The libraries that a `RECORD` lists, with their sizes.
-type Libraries = Vec<(String, Option<u64>)>;
-
-/// What each `RECORD` lists; nothing where there is none. One that nobody has read before is read.
-fn records(look: &mut Look<'_>, files: &[PathBuf]) -> Vec<Libraries> {
-    let (host, known) = (look.host, &*look.known);
-    let read = parallel::map(files, |file| {
-        let stat = host.stat(file).ok()?;
-        match known.records.get(&stat) {
-            Some(libraries) => Some((libraries, None)),
-            None => Some((libraries_in(&host.read(file).ok()?), Some(stat))),
-        }
-    });
-    let mut keep = |(libraries, new): (Libraries, Option<Stat>)| {
-        if let Some(stat) = new.filter(|stat| look.known.is_settled(stat)) {
-            look.known.records.insert(&stat, &libraries);
-        }
-        libraries
-    };
-    read.into_iter().map(|record| record.map(&mut keep).unwrap_or_default()).collect()
-}
-
-fn libraries_in(record: &[u8]) -> Libraries {
-    let is_library = |path: &str| path.rsplit('/').next().is_some_and(super::survey::is_of_interest);
-    metadata::record(record, &is_library)
+    places.all()
 }
 
 /// The directories where such libraries stand by convention, recorded or not.

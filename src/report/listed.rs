@@ -125,13 +125,10 @@ fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
     let mut rows =
         vec![detail("file", &format!("{}  {}", show(&member.path), words::size(member.size)), style)];
     if verbosity > 0 {
+        let id = member.build_id.as_ref().map(|id| format!("build-id {id}"));
         let code: Vec<String> = member.made_for().iter().map(ToString::to_string).collect();
-        let id = member.build_id.clone().unwrap_or_default();
-        for (what, text) in [("", format!("build-id {id}")), ("", format!("gpu code {}", code.join(" ")))] {
-            if !text.ends_with(' ') {
-                rows.push(detail(what, &text, style));
-            }
-        }
+        let code = (!code.is_empty()).then(|| format!("gpu code {}", code.join(" ")));
+        rows.extend([id, code].into_iter().flatten().map(|text| detail("", &text, style)));
     }
     rows
 }

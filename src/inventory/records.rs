@@ -1,0 +1,51 @@
+//! Lists of files that packages leave behind, a `RECORD` or a record of conda: each is read once, and not again as long
+//! as it looks the same.
+
+use std::path::PathBuf;
+
+use super::Fault;
+use super::place::Look;
+use super::survey;
+use crate::parallel;
+
+/// The libraries that a list names, with their sizes where it has them.
+pub(super) type Libraries = Vec<(String, Option<u64>)>;
+
+/// What each list names; nothing where there is none. One that is longer than `limit`, or that `parse` does not
+/// understand, is warned of.
+pub(super) fn libraries(
+    look: &mut Look<'_>,
+    files: &[PathBuf],
+    limit: u64,
+    parse: impl Fn(&[u8]) -> Result<Libraries, Fault> + Sync,
+) -> Vec<Libraries> {
+    let (host, known) = (look.host, &*look.known);
+    let read = parallel::map(files, |file| {
+        let stat = host.stat(file).ok()?;
+        if let Some(libraries) = known.records.get(&stat) {
+            return Some((Ok(libraries), None));
+        }
+        if stat.size > limit {
+            let what = format!("{} bytes are too many", stat.size);
+            return Some((Err(Fault::BadRecord { what }), None));
+        }
+        Some((parse(&host.read(file).ok()?), Some(stat)))
+    });
+    let mut all = Vec::with_capacity(files.len());
+    for (file, read) in files.iter().zip(read) {
+        let (libraries, new) = read.unwrap_or_else(|| (Ok(Libraries::new()), None));
+        let new = new.filter(|stat| look.known.is_settled(stat));
+        match (&libraries, new) {
+            (Ok(libraries), Some(stat)) => look.known.records.insert(&stat, libraries),
+            (Ok(_), None) => {}
+            (Err(fault), _) => look.warn(file, fault.clone()),
+        }
+        all.push(libraries.unwrap_or_default());
+    }
+    all
+}
+
+/// Whether a path or a name is that of a library of a known family.
+pub(super) fn is_library(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(survey::is_of_interest)
+}
