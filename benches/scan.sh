@@ -23,12 +23,14 @@ cc -O1 -o "$work/spawn" "$here/spawn.c"
 machine() {
     cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --example machine -- "$here/machines/$1.toml" "${@:2}"
 }
-# over VALUE BUDGET: says whether it holds, and keeps it in mind.
+# budget WHAT VALUE BUDGET: says whether it holds, and keeps it in mind.
 budget() {
     awk -v value="$2" -v budget="$3" -v what="$1" 'BEGIN {
         over = value / budget
-        printf "%-44s %8.2f   (budget %s)%s\n", what, value, budget, over > 1.25 ? "   TOO MUCH" : over > 1 ? "   over" : ""
-        exit over > 1.25
+        # In parentheses: a bare `>` would be a redirection.
+        said = (over > 1.25) ? "   TOO MUCH" : (over > 1) ? "   over" : ""
+        printf "%-44s %8.2f   (budget %s)%s\n", what, value, budget, said
+        exit (over > 1.25)
     }' || failed=1
 }
 # Nothing of the person who runs this is to be looked at; only the machine's own directories are, beside what was made.
