@@ -1,13 +1,24 @@
-//! How the binary is linked: half of a warm start is the loader's work on it.
+//! How the binary is linked: half of a warm start is the loader's work on it. And the module that it carries, which
+//! is compiled here, since it is for another kind of process: one that may have no Rust and no libc.
 #![allow(clippy::disallowed_methods, reason = "a build script has no Host")]
 
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
-    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|found| found == value);
-    if !(is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu")) {
+    println!("cargo:rerun-if-changed=src/audit");
+    let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
+    let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
+    let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
+    let module = PathBuf::from(required("OUT_DIR")).join("audit.so");
+    if has_loader && is_known {
+        compile_module(&module);
+    } else {
+        std::fs::write(&module, []).expect("OUT_DIR can be written to");
+    }
+    if !has_loader {
         return;
     }
     // Position independence costs 8,000 relocations and 40 page faults at every start, a tenth of it.
@@ -21,7 +32,37 @@ fn main() {
 
 /// Asks the linker's driver; where it has no such file, it answers with the bare name.
 fn has_static_unwinder() -> bool {
-    let linker = std::env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned());
-    let answer = Command::new(linker).arg("-print-file-name=libgcc_eh.a").output();
+    let answer = Command::new(linker()).arg("-print-file-name=libgcc_eh.a").output();
     answer.is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
+}
+
+/// The module for the loader: no standard library, no libc, nothing that it needs. Whether that came true is a test.
+fn compile_module(module: &Path) {
+    let mut command = Command::new(required("RUSTC"));
+    command
+        .args(["src/audit/lib.rs", "--crate-name=cudarun_audit", "--crate-type=cdylib", "--edition=2024"])
+        .args(["--target", &required("TARGET")])
+        .args([
+            "-Copt-level=s",
+            "-Clto=fat",
+            "-Ccodegen-units=1",
+            "-Cpanic=abort",
+            "-Cforce-unwind-tables=no",
+        ])
+        .args(["-Cstrip=symbols", "--remap-path-prefix", &format!("{}=", required("CARGO_MANIFEST_DIR"))])
+        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-zdefs", &format!("-Clinker={}", linker())])
+        .arg("-o")
+        .arg(module);
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the module for the dynamic loader: {command:?}:\n{said}");
+    said.lines().for_each(|line| println!("cargo:warning={line}"));
+}
+
+fn linker() -> String {
+    env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned())
+}
+
+fn required(variable: &str) -> String {
+    env::var(variable).unwrap_or_else(|_| panic!("cargo gives {variable} to build scripts"))
 }

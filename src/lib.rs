@@ -21,6 +21,7 @@ pub mod host;
 pub mod inventory;
 pub mod launch;
 pub mod loader;
+pub mod module;
 pub mod parallel;
 pub mod private;
 pub mod report;

@@ -1,0 +1,249 @@
+//! The module that the loader asks where a library is (rtld-audit, `LD_AUDIT`): it answers for the names in a table,
+//! and logs what is mapped, if that is asked for. It must not need anything that is not in it: it stands in every
+//! process of the program, beside whatever libc that has.
+#![no_std]
+#![no_builtins]
+
+mod log;
+mod pins;
+mod system;
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int, c_uint};
+use core::panic::PanicInfo;
+
+use pins::{PATH_LIMIT, Pins};
+
+/// The interface since glibc 2.35. Before, every call between libraries is slow under any auditor.
+const INTERFACE: c_uint = 2;
+
+/// Why the loader asks: a name as it was wanted, or a candidate and where it comes from.
+const ASKED: c_uint = 0x01;
+const RULES: [(c_uint, &[u8]); 5] = [
+    (0x02, b"library-path"),
+    // DT_RPATH as well.
+    (0x04, b"rpath"),
+    (0x08, b"cache"),
+    (0x40, b"default"),
+    (0x80, b"secure"),
+];
+
+/// The public part of what the loader knows of an object: `struct link_map`.
+#[repr(C)]
+pub struct Object {
+    address: usize,
+    path: *const c_char,
+}
+
+/// All that is remembered. The loader calls with its lock held, or before there is a second thread.
+struct Shared(UnsafeCell<State>);
+
+// SAFETY: see above; nothing here calls back into the loader.
+unsafe impl Sync for Shared {}
+
+static STATE: Shared = Shared(UnsafeCell::new(State {
+    environment: core::ptr::null(),
+    pins: None,
+    log: None,
+    answer: [0; PATH_LIMIT],
+    search: Search {
+        rule: None,
+        name: [0; PATH_LIMIT],
+        length: 0,
+        requester: core::ptr::null(),
+        candidate: 0,
+    },
+}));
+
+struct State {
+    environment: *const *const c_char,
+    pins: Option<Pins<'static>>,
+    /// The path of the log, ended by NUL.
+    log: Option<&'static [u8]>,
+    /// What was answered last; the loader has its copy before it asks again.
+    answer: [u8; PATH_LIMIT],
+    search: Search,
+}
+
+/// The search that goes on, for the log.
+struct Search {
+    rule: Option<&'static [u8]>,
+    name: [u8; PATH_LIMIT],
+    length: usize,
+    requester: *const c_char,
+    /// What will be opened next, by its hash.
+    candidate: u64,
+}
+
+/// The loader calls this first, as it calls constructors, with what the program was started with.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = start;
+
+extern "C" fn start(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: one call at a time.
+    unsafe { (*STATE.0.get()).environment = environment };
+}
+
+/// The interface that we speak; 0 sends us away without a word.
+#[unsafe(no_mangle)]
+pub extern "C" fn la_version(offered: c_uint) -> c_uint {
+    if offered < INTERFACE {
+        return 0;
+    }
+    // SAFETY: one call at a time.
+    let state = unsafe { &mut *STATE.0.get() };
+    let pins = variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
+    state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
+    let log = variable(state.environment, log::VARIABLE);
+    state.log = log.filter(|path| path.first() == Some(&b'/') && path.len() < PATH_LIMIT).map(kept);
+    if state.pins.is_none() && state.log.is_none() { 0 } else { INTERFACE }
+}
+
+/// Where to look for a name; for a candidate of the search, the same again.
+///
+/// # Safety
+/// For the loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_objsearch(
+    name: *const c_char,
+    requester: *const *const Object,
+    why: c_uint,
+) -> *const c_char {
+    // SAFETY: one call at a time.
+    let State { pins, log, answer, search, .. } = unsafe { &mut *STATE.0.get() };
+    if why != ASKED && log.is_none() {
+        return name;
+    }
+    // SAFETY: the loader's names end in NUL.
+    let text = unsafe { text(name) };
+    if why != ASKED {
+        if let Some((_, rule)) = RULES.iter().find(|(flag, _)| *flag == why) {
+            search.rule = Some(*rule);
+        }
+        search.candidate = hash(text);
+        return name;
+    }
+    let path = pins.and_then(|pins| pins.answer(text, answer));
+    if log.is_some() {
+        // SAFETY: nobody has changed what the loader has put there.
+        search.requester = unsafe { requester_path(requester) };
+        search.length = search.name.iter_mut().zip(text).map(|(to, from)| *to = *from).count();
+        search.rule = Some(if path.is_some() { b"pinned" } else { b"path" });
+        search.candidate = hash(path.and_then(|path| path.split_last()).map_or(text, |(_, path)| path));
+    }
+    path.map_or(name, |path| path.as_ptr().cast())
+}
+
+/// An object is mapped. 0: its symbols are bound without asking us.
+///
+/// # Safety
+/// For the loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_objopen(object: *const Object, _: isize, _: *mut usize) -> c_uint {
+    // SAFETY: one call at a time.
+    let state = unsafe { &mut *STATE.0.get() };
+    if let Some(log) = state.log {
+        // SAFETY: the loader's object, and its path ends in NUL.
+        let path = unsafe { text((*object).path) };
+        state.search.found(log, path, &mut state.answer);
+        state.search.rule = None;
+    }
+    0
+}
+
+impl Search {
+    fn found(&self, log: &[u8], path: &[u8], buffer: &mut [u8]) {
+        if path.is_empty() {
+            let program = system::read_link(b"/proc/self/exe\0", buffer);
+            return log::append(log, b"program", b"", b"", program);
+        }
+        let name = self.name.get(..self.length).unwrap_or_default();
+        // The loader puts something else in the place of `$ORIGIN`.
+        let is_expected = self.candidate == hash(path) || name.contains(&b'$');
+        match self.rule.filter(|_| is_expected) {
+            // SAFETY: the one who asks stays at least until it is answered.
+            Some(rule) => log::append(log, rule, unsafe { text(self.requester) }, name, path),
+            // The loader itself, or what a program opens by its path into a namespace of its own.
+            None if path.contains(&b'/') => log::append(log, b"unasked", b"", b"", path),
+            // What the kernel maps has no file.
+            None => {}
+        }
+    }
+}
+
+/// The path of the object that asks, which is what its cookie is at first; we leave it so.
+unsafe fn requester_path(requester: *const *const Object) -> *const c_char {
+    // SAFETY: the loader's pointers, to what it knows.
+    unsafe { requester.as_ref().and_then(|object| object.as_ref()) }
+        .map_or(core::ptr::null(), |object| object.path)
+}
+
+/// The first value of a variable, as `getenv` has it, without its NUL.
+fn variable(mut environment: *const *const c_char, name: &str) -> Option<&'static [u8]> {
+    // SAFETY: the list ends in a null pointer, each entry in NUL.
+    unsafe {
+        while let Some(entry) = environment.as_ref().filter(|entry| !entry.is_null()) {
+            if let Some(value) = value(*entry, name) {
+                return Some(text(value));
+            }
+            environment = environment.add(1);
+        }
+    }
+    None
+}
+
+/// What follows `NAME=`.
+unsafe fn value(mut entry: *const c_char, name: &str) -> Option<*const c_char> {
+    for byte in name.bytes().chain([b'=']) {
+        // SAFETY: the entry ends in NUL, which is no byte of a name.
+        unsafe {
+            if *entry as u8 != byte {
+                return None;
+            }
+            entry = entry.add(1);
+        }
+    }
+    Some(entry)
+}
+
+/// A copy, ended by one NUL more: programs write their titles over their environment.
+fn kept(text: &'static [u8]) -> &'static [u8] {
+    // SAFETY: what is copied ends in NUL.
+    let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };
+    let Some(memory) = system::memory(with_end.len()) else { return with_end };
+    memory.iter_mut().zip(with_end).for_each(|(to, from)| *to = *from);
+    memory
+}
+
+/// The bytes before the NUL.
+///
+/// # Safety
+/// There is one, or nothing at all, and it stays as long as it is used.
+unsafe fn text(start: *const c_char) -> &'static [u8] {
+    if start.is_null() {
+        return b"";
+    }
+    let mut length = 0;
+    // SAFETY: ends at the NUL.
+    unsafe {
+        while *start.add(length) != 0 {
+            length += 1;
+        }
+        core::slice::from_raw_parts(start.cast(), length)
+    }
+}
+
+/// FNV-1a.
+fn hash(text: &[u8]) -> u64 {
+    text.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Nothing panics: a test looks for these words in what was linked.
+#[panic_handler]
+fn panic(_: &PanicInfo) -> ! {
+    loop {
+        core::hint::black_box(b"nothing here may panic");
+    }
+}

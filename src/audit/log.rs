@@ -1,0 +1,56 @@
+//! The log of what is mapped: five fields, each ended by NUL, and a line feed: process, rule, who asked, what for, what
+//! was opened. Whatever fails is silent, and nothing is kept open: programs close descriptors that they do not know.
+
+use crate::system::{self, Piece};
+
+/// The variable that names the file.
+pub(crate) const VARIABLE: &str = "CUDARUN_TRACE";
+
+/// No path is longer.
+const FIELD_LIMIT: usize = 4096;
+
+/// Adds one record, by one write, so that those of many processes do not mix. `file` ends in NUL.
+pub(crate) fn append(file: &[u8], rule: &[u8], requester: &[u8], name: &[u8], path: &[u8]) {
+    let Some(descriptor) = open(file) else { return };
+    let mut digits = [0; 20];
+    let process = decimal(system::process_id(), &mut digits);
+    let field = |text: &[u8]| Piece::of(text.get(..FIELD_LIMIT).unwrap_or(text));
+    let pieces = [
+        field(process),
+        Piece::of(b"\0"),
+        field(rule),
+        Piece::of(b"\0"),
+        field(requester),
+        Piece::of(b"\0"),
+        field(name),
+        Piece::of(b"\0"),
+        field(path),
+        Piece::of(b"\0\n"),
+    ];
+    system::write(descriptor, &pieces);
+    system::close(descriptor);
+}
+
+/// Where a standard stream is closed, the file would take its place, and what is printed would go there.
+fn open(file: &[u8]) -> Option<usize> {
+    let descriptor = system::open_to_append(file)?;
+    if descriptor > 2 {
+        return Some(descriptor);
+    }
+    let above = system::above_standard_streams(descriptor);
+    system::close(descriptor);
+    above
+}
+
+fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        used += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(digits.len() - used..).unwrap_or_default()
+}

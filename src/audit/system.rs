@@ -1,0 +1,161 @@
+//! System calls, by hand: the module has no libc. Nothing here knows what it is done for, or touches `errno`.
+
+use core::arch::asm;
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub(super) const CLOSE: usize = 3;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const WRITEV: usize = 20;
+    pub(super) const GETPID: usize = 39;
+    pub(super) const FCNTL: usize = 72;
+    pub(super) const RT_SIGTIMEDWAIT: usize = 128;
+    pub(super) const OPENAT: usize = 257;
+    pub(super) const READLINKAT: usize = 267;
+    pub(super) const O_NOFOLLOW: usize = 0o400_000;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub(super) const FCNTL: usize = 25;
+    pub(super) const OPENAT: usize = 56;
+    pub(super) const CLOSE: usize = 57;
+    pub(super) const WRITEV: usize = 66;
+    pub(super) const READLINKAT: usize = 78;
+    pub(super) const RT_SIGPROCMASK: usize = 135;
+    pub(super) const RT_SIGTIMEDWAIT: usize = 137;
+    pub(super) const GETPID: usize = 172;
+    pub(super) const MMAP: usize = 222;
+    pub(super) const O_NOFOLLOW: usize = 0o100_000;
+}
+
+/// Where paths are absolute, the directory that they start from does not count.
+const AT_FDCWD: usize = -100_isize as usize;
+
+/// A part of what is written: `struct iovec`.
+#[repr(C)]
+pub(crate) struct Piece {
+    start: *const u8,
+    length: usize,
+}
+
+impl Piece {
+    pub(crate) const fn of(bytes: &[u8]) -> Piece {
+        Piece { start: bytes.as_ptr(), length: bytes.len() }
+    }
+}
+
+pub(crate) fn process_id() -> usize {
+    // SAFETY: reads a number.
+    unsafe { call(number::GETPID, [0; 6]) }.unwrap_or(0)
+}
+
+/// Opens a file that is only added to, and makes it where there is none; never through a link, never waiting. `path`
+/// ends in NUL.
+pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
+    const O_WRONLY: usize = 0o1;
+    const O_CREAT: usize = 0o100;
+    const O_NOCTTY: usize = 0o400;
+    const O_APPEND: usize = 0o2000;
+    const O_NONBLOCK: usize = 0o4000;
+    const O_CLOEXEC: usize = 0o2_000_000;
+    let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | number::O_NOFOLLOW;
+    // SAFETY: the path ends in NUL and outlives the call.
+    unsafe { call(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags, 0o600, 0, 0]) }
+}
+
+/// The same file under a descriptor that is no standard stream's.
+pub(crate) fn above_standard_streams(descriptor: usize) -> Option<usize> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: makes a descriptor and touches no memory.
+    unsafe { call(number::FCNTL, [descriptor, F_DUPFD_CLOEXEC, 3, 0, 0, 0]) }
+}
+
+pub(crate) fn close(descriptor: usize) {
+    // SAFETY: callers own what they close.
+    unsafe { call(number::CLOSE, [descriptor, 0, 0, 0, 0, 0]) };
+}
+
+/// Writes all pieces at once. Where that fails, the signal that would end the program (SIGPIPE, SIGXFSZ) is taken
+/// away before anybody sees it.
+pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
+    const SIGNALS: u64 = 1 << (13 - 1) | 1 << (25 - 1);
+    const SIZE: usize = size_of::<u64>();
+    let (block, set): (usize, usize) = (0, 2);
+    let (signals, mut before): (u64, u64) = (SIGNALS, 0);
+    let now: [u64; 2] = [0, 0];
+    let mask = |how: usize, new: *const u64, old: *mut u64| {
+        // SAFETY: two masks of this size, which outlive the call; the second may be missing.
+        unsafe { call(number::RT_SIGPROCMASK, [how, new as usize, old as usize, SIZE, 0, 0]) }
+    };
+    if mask(block, &raw const signals, &raw mut before).is_none() {
+        return;
+    }
+    // SAFETY: the pieces lie in memory that outlives the call, which only reads.
+    let written =
+        unsafe { call(number::WRITEV, [descriptor, pieces.as_ptr() as usize, pieces.len(), 0, 0, 0]) };
+    if written.is_none() {
+        let [signals, now] = [(&raw const signals) as usize, (&raw const now) as usize];
+        // SAFETY: a mask of this size and a time, which outlive the call; it waits for no time at all.
+        unsafe { call(number::RT_SIGTIMEDWAIT, [signals, 0, now, SIZE, 0, 0]) };
+    }
+    mask(set, &raw const before, core::ptr::null_mut());
+}
+
+/// Where a link leads, as far as the buffer reaches. `path` ends in NUL.
+pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
+    let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: the path ends in NUL; no more than the buffer's length is written.
+    let read = unsafe { call(number::READLINKAT, [AT_FDCWD, path.as_ptr() as usize, start, length, 0, 0]) };
+    read.and_then(|length| buffer.get(..length)).unwrap_or_default()
+}
+
+/// Memory of our own, zeroed, that is never given back.
+pub(crate) fn memory(length: usize) -> Option<&'static mut [u8]> {
+    const PROT_READ_WRITE: usize = 3;
+    const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+    // SAFETY: asks for new memory and replaces none.
+    let start =
+        unsafe { call(number::MMAP, [0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
+    // SAFETY: that much was mapped, nobody else knows of it, and it stays.
+    Some(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, length) })
+}
+
+/// # Safety
+/// Whatever the system call does with its arguments must be sound.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
+    let [a, b, c, d, e, f] = arguments;
+    let result: isize;
+    // SAFETY: the kernel's convention: these two registers are lost, and no others.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    usize::try_from(result).ok()
+}
+
+/// # Safety
+/// Whatever the system call does with its arguments must be sound.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
+    let [a, b, c, d, e, f] = arguments;
+    let result: isize;
+    // SAFETY: the kernel's convention: all other registers are kept.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a as isize => result,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack)
+        );
+    }
+    usize::try_from(result).ok()
+}
