@@ -11,8 +11,15 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
-/// Directories of `glibc-hwcaps` are named in an extension; an entry of one has this in its hwcap.
-const HWCAP_EXTENSION: u64 = 1 << 62;
+/// Directories of `glibc-hwcaps` are named in an extension; an entry of one has this in the upper half of its
+/// hwcap, beside the level of its instructions, and in the lower half which of the names is its.
+const HWCAP_EXTENSION: u64 = 1 << 30;
+const LEVEL_BITS: u64 = 0x3ff;
+const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
+/// The section of the extension that holds the offsets of the names.
+const HWCAP_NAMES: u32 = 1;
+/// There are half a dozen.
+const NAME_LIMIT: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheError(&'static str);
@@ -23,10 +30,12 @@ impl fmt::Display for CacheError {
     }
 }
 
-/// By SONAME, the plain entries for one kind of machine.
+/// By SONAME, the entries for one kind of machine: the plain ones, and those for some processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LdCache {
     entries: BTreeMap<String, PathBuf>,
+    /// With the name of the directory of `glibc-hwcaps` that it stands in.
+    special: BTreeMap<String, Vec<(String, PathBuf)>>,
 }
 
 impl LdCache {
@@ -38,29 +47,40 @@ impl LdCache {
         };
         let table = new_table(data)?;
         let count = u32_at(table, 20).ok_or(CacheError("header"))? as usize;
-        let mut entries = BTreeMap::new();
+        let levels = hwcap_names(table).unwrap_or_default();
+        let (mut entries, mut special) = (BTreeMap::new(), BTreeMap::<String, Vec<_>>::new());
         for index in 0..count {
             let entry =
                 index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
             let entry = entry.ok_or(CacheError("entries"))?;
             let flags = u32_at(entry, 0);
             let hwcap = u64::from_le_bytes(entry[16..24].try_into().expect("eight bytes"));
-            if flags != Some(wanted) || hwcap & HWCAP_EXTENSION != 0 || hwcap != 0 {
+            let is_special = (hwcap >> 32) & !LEVEL_BITS == HWCAP_EXTENSION;
+            // What else stands there is of directories that no loader since 2.37 looks into.
+            if flags != Some(wanted) || hwcap != 0 && !is_special {
                 continue;
             }
-            let text = |offset: usize| {
-                let start = table.get(u32_at(entry, offset)? as usize..)?;
-                Some(&start[..memchr::memchr(0, start)?])
-            };
+            let text = |offset: usize| text_at(table, u32_at(entry, offset)?);
             let (Some(name), Some(path)) = (text(4), text(8)) else {
                 return Err(CacheError("strings"));
             };
             let Ok(name) = std::str::from_utf8(name) else { continue };
             // Entries are sorted so that the loader meets the first of one name first.
             let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-            entries.entry(name.to_owned()).or_insert(path);
+            if !is_special {
+                entries.entry(name.to_owned()).or_insert(path);
+            } else if let Some(level) = levels.get((hwcap & 0xffff_ffff) as usize) {
+                special.entry(name.to_owned()).or_default().push((level.clone(), path));
+            }
         }
-        Ok(LdCache { entries })
+        Ok(LdCache { entries, special })
+    }
+
+    /// What a loader takes that may use the directories of these names below `glibc-hwcaps`, best first.
+    pub fn best(&self, soname: &str, levels: &[&str]) -> Option<&PathBuf> {
+        let special = self.special.get(soname).map(Vec::as_slice).unwrap_or_default();
+        let of = |level: &&str| special.iter().find(|(name, _)| name == level).map(|(_, path)| path);
+        levels.iter().find_map(of).or_else(|| self.get(soname))
     }
 
     pub fn get(&self, soname: &str) -> Option<&PathBuf> {
@@ -82,6 +102,26 @@ fn new_table(data: &[u8]) -> Result<&[u8], CacheError> {
         table = data.get(end.next_multiple_of(8)..).ok_or(CacheError("old table"))?;
     }
     if table.starts_with(MAGIC) { Ok(table) } else { Err(CacheError("magic")) }
+}
+
+/// The names of the directories below `glibc-hwcaps` that entries refer to, in their order.
+fn hwcap_names(table: &[u8]) -> Option<Vec<String>> {
+    let extension = table.get(u32_at(table, 32).filter(|offset| *offset != 0)? as usize..)?;
+    if u32_at(extension, 0)? != EXTENSION_MAGIC {
+        return None;
+    }
+    let sections = extension.get(8..)?.chunks_exact(16).take(u32_at(extension, 4)? as usize);
+    let section = sections.into_iter().find(|section| u32_at(section, 0) == Some(HWCAP_NAMES))?;
+    let start = u32_at(section, 8)? as usize;
+    let offsets = table.get(start..start.checked_add(u32_at(section, 12)? as usize)?)?;
+    let name =
+        |offset: &[u8]| Some(String::from_utf8_lossy(text_at(table, u32_at(offset, 0)?)?).into_owned());
+    offsets.chunks_exact(4).take(NAME_LIMIT).map(name).collect()
+}
+
+fn text_at(table: &[u8], offset: u32) -> Option<&[u8]> {
+    let start = table.get(offset as usize..)?;
+    Some(&start[..memchr::memchr(0, start)?])
 }
 
 fn u32_at(data: &[u8], offset: usize) -> Option<u32> {

@@ -9,7 +9,7 @@ use crate::catalog::catalog;
 use crate::formats::elf::Elf;
 use crate::formats::ldcache::LdCache;
 use crate::host::Host;
-use crate::loader::search;
+use crate::loader::{rules, search};
 use crate::version::Version;
 
 /// Where the ABI of each kind of machine has its loader.
@@ -63,10 +63,8 @@ pub(super) fn machine(host: &Host) -> Option<u16> {
 
 /// The newest `GLIBC_` version that the C library of the default directories defines.
 pub(super) fn glibc(host: &Host, machine: u16) -> Option<Version> {
-    let directories = search::default_directories(host, machine);
-    let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
-    let elf = Elf::parse(&file).ok()?;
-    elf.defined_versions().into_iter().filter_map(|node| symbol_version(node, "GLIBC_")).max()
+    let (major, minor) = rules::release(host, machine)?;
+    format!("{major}.{minor}").parse().ok()
 }
 
 /// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.

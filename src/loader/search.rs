@@ -1,118 +1,231 @@
 //! The order in which glibc looks for a name: DT_RPATH of the requester and of those who loaded it,
 //! `LD_LIBRARY_PATH`, DT_RUNPATH of the requester, `/etc/ld.so.cache`, the default directories.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::environment::library_path_elements;
-use crate::formats::elf::{self, Elf};
-use crate::formats::ldcache::LdCache;
-use crate::host::{FileId, Host};
+use serde::{Serialize, Serializer};
 
-/// What the loader reads of a file.
-#[derive(Debug)]
-pub struct Object {
-    /// The path it was found under: `$ORIGIN` is this path's directory, links not resolved.
-    pub path: PathBuf,
-    pub id: FileId,
-    pub soname: Option<String>,
-    pub needed: Vec<String>,
-    pub rpath: Option<Vec<u8>>,
-    pub runpath: Option<Vec<u8>>,
-    pub no_defaults: bool,
-}
+pub use super::object::Object;
+use super::object::{self, EACCES, ENOENT, ENOTDIR, Refusal};
+use super::paths::{Directory, Kind, SearchPath};
+use super::rules::{self, Release, Rules};
+pub use super::rules::{Tokens, default_directories};
+use crate::environment::{Environment, library_path_elements, preload_elements};
+use crate::formats::ldcache::LdCache;
+use crate::host::Host;
+
+/// Before this release, a file that stands where a relative directory should be ends its search path.
+const PASSES_FILES: Release = (2, 39);
 
 /// Why a file was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum Rule {
+    Executable,
+    Interpreter,
+    Preload,
+    /// The name is a path.
     Path,
-    Rpath,
-    LibraryPath,
+    /// `of` is the file whose DT_RPATH it is.
+    Rpath {
+        #[serde(serialize_with = "as_text")]
+        of: PathBuf,
+    },
+    /// `element` as it stands in `LD_LIBRARY_PATH`.
+    LibraryPath {
+        #[serde(serialize_with = "as_text")]
+        element: OsString,
+    },
     Runpath,
     Cache,
     Default,
+    /// An audit module answered.
+    Pinned,
 }
 
+/// A view that is planned and perhaps not there yet: names in `directory` are links or empty files, whatever
+/// the disk says.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay {
+    pub directory: PathBuf,
+    pub links: BTreeMap<String, PathBuf>,
+    pub empty: BTreeSet<String>,
+    /// An audit module answers each look-up whose base name is one of these with `directory/name`.
+    pub answers: bool,
+}
+
+/// The loader of one machine in one environment. A clone shares what was read.
+#[derive(Clone)]
 pub struct Searcher<'h> {
-    host: &'h Host,
-    machine: u16,
-    library_path: Vec<OsString>,
-    /// Its directories, where they are the same for every executable.
-    fixed_library_path: Option<Vec<PathBuf>>,
+    pub(super) machine: Rc<Machine<'h>>,
+    pub(super) setting: Rc<Setting>,
+}
+
+/// What is the same in every environment.
+pub(super) struct Machine<'h> {
+    pub(super) host: &'h Host,
+    number: u16,
     cache: LdCache,
-    defaults: Vec<PathBuf>,
-    tokens: Tokens,
-    objects: RefCell<HashMap<PathBuf, Option<Rc<Object>>>>,
+    files: RefCell<HashMap<PathBuf, Reading>>,
+}
+
+/// What depends on the environment, and on which loader it is.
+pub(super) struct Setting {
+    pub(super) rules: Rules,
+    pub(super) library_path: Vec<OsString>,
+    preload: Vec<OsString>,
+    pub(super) overlay: Option<Overlay>,
+    pub(super) is_secure: bool,
+    /// What was found out in this setting: links of the overlay, directories, search paths of objects.
+    links: RefCell<HashMap<PathBuf, Reading>>,
+    pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
+    pub(super) paths: RefCell<HashMap<(Kind, PathBuf), SearchPath>>,
+}
+
+type Reading = Result<Rc<Object>, Refusal>;
+
+/// The loader gives up at this file.
+#[derive(Debug)]
+pub(super) struct Bad {
+    pub(super) path: PathBuf,
+    pub(super) why: &'static str,
+}
+
+/// Who asks: an object, those that loaded it, up to the executable, which is always the last.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) chain: &'a [Rc<Object>],
+    pub(super) executable: Option<&'a Object>,
 }
 
 impl<'h> Searcher<'h> {
     /// For programs of this machine in the host's environment.
     pub fn new(host: &'h Host, machine: u16) -> Searcher<'h> {
-        let elements = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
         let cache = host.read(Path::new("/etc/ld.so.cache")).ok();
-        let defaults = default_directories(host, machine);
-        Searcher {
+        let shared = Machine {
             host,
-            machine,
-            // An empty element is the current directory, as is a relative one's start.
-            fixed_library_path: elements
-                .iter()
-                .map(|element| {
-                    (!element.as_bytes().contains(&b'$')).then(|| host.absolute(Path::new(element)))
-                })
-                .collect(),
-            library_path: elements,
+            number: machine,
             cache: cache.and_then(|bytes| LdCache::parse(&bytes, machine).ok()).unwrap_or_default(),
-            tokens: Tokens::new(host, machine),
-            defaults,
-            objects: RefCell::default(),
+            files: RefCell::default(),
+        };
+        let rules = Rules::of(host, machine, rules::standard_loader(machine));
+        Searcher { machine: Rc::new(shared), setting: Rc::new(Setting::new(rules, &host.env, None)) }
+    }
+
+    /// The same machine in another environment.
+    pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
+        self.with(Setting::new(self.setting.rules.clone(), env, overlay))
+    }
+
+    /// The same for programs that start with more rights than whoever starts them has (AT_SECURE).
+    pub fn secure(&self) -> Searcher<'h> {
+        let mut overlay = self.setting.overlay.clone();
+        if let Some(overlay) = &mut overlay {
+            overlay.answers = false;
         }
+        let setting = Setting::new(self.setting.rules.clone(), &Environment::default(), overlay);
+        self.with(Setting { is_secure: true, ..setting })
+    }
+
+    /// The same as the loader at this path would do it.
+    pub(super) fn by(&self, loader: &Path) -> Searcher<'h> {
+        self.with(Setting {
+            rules: Rules::of(self.machine.host, self.machine.number, loader),
+            library_path: self.setting.library_path.clone(),
+            preload: self.setting.preload.clone(),
+            overlay: self.setting.overlay.clone(),
+            is_secure: self.setting.is_secure,
+            links: RefCell::default(),
+            directories: RefCell::default(),
+            paths: RefCell::default(),
+        })
+    }
+
+    fn with(&self, setting: Setting) -> Searcher<'h> {
+        Searcher { machine: self.machine.clone(), setting: Rc::new(setting) }
+    }
+
+    pub(super) fn host(&self) -> &'h Host {
+        self.machine.host
+    }
+
+    pub(super) fn loader(&self) -> &'static Path {
+        rules::standard_loader(self.machine.number)
+    }
+
+    pub(super) fn is_at_least(&self, release: Release) -> bool {
+        self.setting.rules.is_at_least(release)
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.setting.is_secure
+    }
+
+    /// The elements of `LD_PRELOAD`.
+    pub(super) fn preload(&self) -> &[OsString] {
+        &self.setting.preload
     }
 
     /// Reads a file as the loader would; none when it is not an object for this machine.
     pub fn object(&self, path: &Path) -> Option<Rc<Object>> {
-        if let Some(known) = self.objects.borrow().get(path) {
-            return known.clone();
-        }
-        let object = self.read(path).map(Rc::new);
-        self.objects.borrow_mut().insert(path.to_owned(), object.clone());
-        object
+        self.read(path).ok()
     }
 
     /// What the loader takes for `name`, asked for by the first of `chain`, which was loaded by the second,
     /// and so on up to the executable.
     pub fn find(&self, name: &str, chain: &[Rc<Object>]) -> Option<(Rc<Object>, Rule)> {
-        let requester = chain.first()?;
+        let asker = Asker { chain, executable: chain.last().map(AsRef::as_ref) };
+        self.look(name, asker, &mut Vec::new()).ok().flatten()
+    }
+
+    /// The same, or where it gives up. Adds to `tried` the paths that were tried in vain.
+    pub(super) fn look(
+        &self,
+        name: &str,
+        asker: Asker<'_>,
+        tried: &mut Vec<PathBuf>,
+    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
+        let Some(requester) = asker.chain.first() else { return Ok(None) };
+        if let Some(answer) = self.setting.overlay.as_ref().and_then(|overlay| overlay.answer(name)) {
+            return Ok(self.take(answer, tried)?.map(|object| (object, Rule::Pinned)));
+        }
         if name.contains('/') {
-            let path = self.expand(name.as_bytes(), &requester.path)?;
-            return self.object(&path).map(|object| (object, Rule::Path));
+            let Some(path) = self.expand(name.as_bytes(), requester) else { return Ok(None) };
+            let path = self.machine.host.absolute(&path);
+            return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
-        let within = |directories: &[PathBuf], rule| {
-            directories
-                .iter()
-                .find_map(|directory| self.object(&directory.join(name)))
-                .map(|found| (found, rule))
-        };
-        if let Some(found) = within(&self.rpath_directories(chain), Rule::Rpath) {
-            return Some(found);
+        if requester.runpath.is_none() {
+            for object in asker.chain {
+                if let Some((found, _)) = self.scan(name, &self.path(Kind::Rpath, Some(object)), tried)? {
+                    return Ok(Some((found, Rule::Rpath { of: object.path.clone() })));
+                }
+            }
         }
-        if let Some(found) = within(&self.library_path_directories(chain), Rule::LibraryPath) {
-            return Some(found);
+        if let Some((found, element)) =
+            self.scan(name, &self.path(Kind::LibraryPath, asker.executable), tried)?
+        {
+            return Ok(Some((found, Rule::LibraryPath { element })));
         }
-        if let Some(found) = within(&self.runpath_directories(requester), Rule::Runpath) {
-            return Some(found);
+        if let Some((found, _)) = self.scan(name, &self.path(Kind::Runpath, Some(requester)), tried)? {
+            return Ok(Some((found, Rule::Runpath)));
         }
-        let is_default = |path: &Path| self.defaults.iter().any(|default| path.starts_with(default));
-        let cached = self.cache.get(name).filter(|path| !(requester.no_defaults && is_default(path)));
-        if let Some(object) = cached.and_then(|path| self.object(path)) {
-            return Some((object, Rule::Cache));
+        let rules = &self.setting.rules;
+        let is_default = |path: &Path| rules.defaults.iter().any(|default| path.starts_with(default));
+        let cached = self.machine.cache.best(name, &rules.levels);
+        if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
+            && let Some(found) = self.take(path.clone(), tried)?
+        {
+            return Ok(Some((found, Rule::Cache)));
         }
-        if requester.no_defaults { None } else { within(&self.defaults, Rule::Default) }
+        if requester.no_defaults {
+            return Ok(None);
+        }
+        let found = self.scan(name, &self.path(Kind::Default, None), tried)?;
+        Ok(found.map(|(found, _)| (found, Rule::Default)))
     }
 
     /// The directories that come before `LD_LIBRARY_PATH` for names that the first of `chain` asks for.
@@ -123,120 +236,124 @@ impl<'h> Searcher<'h> {
             return directories;
         }
         for object in chain {
-            if let (Some(rpath), None) = (&object.rpath, &object.runpath) {
-                for directory in self.directories(rpath, object) {
-                    if !directories.contains(&directory) {
-                        directories.push(directory);
-                    }
+            for (directory, _) in self.path(Kind::Rpath, Some(object)).iter() {
+                if !directories.contains(&directory.path) {
+                    directories.push(directory.path.clone());
                 }
             }
         }
         directories
     }
 
-    /// The directories of `LD_LIBRARY_PATH`, in which `$ORIGIN` is the executable's.
-    fn library_path_directories(&self, chain: &[Rc<Object>]) -> Cow<'_, [PathBuf]> {
-        if let Some(fixed) = &self.fixed_library_path {
-            return Cow::Borrowed(fixed);
-        }
-        let origin = chain.last().and_then(|executable| executable.path.parent());
-        let expanded = self.library_path.iter().filter_map(|e| self.tokens.expand(e.as_bytes(), origin));
-        Cow::Owned(expanded.map(|element| self.host.absolute(&element)).collect())
-    }
-
     /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
-        object.runpath.as_ref().map(|runpath| self.directories(runpath, object)).unwrap_or_default()
+        self.path(Kind::Runpath, Some(object)).iter().map(|(directory, _)| directory.path.clone()).collect()
     }
 
-    fn read(&self, path: &Path) -> Option<Object> {
-        let stat = self.host.stat(path).ok().filter(crate::host::Stat::is_file)?;
-        let data = self.host.map(path).ok()?;
-        let elf = Elf::parse(&data).ok().filter(|elf| elf.machine() == self.machine)?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Some(Object {
-            path: path.to_owned(),
-            id: stat.id,
-            soname: elf.soname().map(text),
-            needed: elf.needed().map(text).collect(),
-            rpath: elf.rpath().map(<[u8]>::to_vec),
-            runpath: elf.runpath().map(<[u8]>::to_vec),
-            no_defaults: elf.has_no_default_libraries(),
-        })
+    pub(super) fn read(&self, path: &Path) -> Reading {
+        match self.setting.overlay.as_ref().and_then(|overlay| path.strip_prefix(&overlay.directory).ok()) {
+            Some(name) => self.read_overlaid(path, name),
+            None => self.read_file(path),
+        }
     }
 
-    fn directories(&self, list: &[u8], object: &Object) -> Vec<PathBuf> {
-        list.split(|byte| *byte == b':').filter_map(|element| self.expand(element, &object.path)).collect()
+    fn read_overlaid(&self, path: &Path, name: &Path) -> Reading {
+        let Some(overlay) = &self.setting.overlay else { return Err(Refusal::Absent(ENOENT)) };
+        let Some(name) = name.to_str() else { return Err(Refusal::Absent(ENOENT)) };
+        if name.is_empty() {
+            return Err(Refusal::Bad("a directory"));
+        }
+        if overlay.empty.contains(name) {
+            return Err(Refusal::Bad("an empty file"));
+        }
+        let Some(target) = overlay.links.get(name) else { return Err(Refusal::Absent(ENOENT)) };
+        if let Some(known) = self.setting.links.borrow().get(path) {
+            return known.clone();
+        }
+        let read = self.read_file(&overlay.directory.join(target));
+        let read = read.map(|object| Rc::new(Object { path: path.to_owned(), ..(*object).clone() }));
+        self.setting.links.borrow_mut().insert(path.to_owned(), read.clone());
+        read
     }
 
-    fn expand(&self, element: &[u8], object: &Path) -> Option<PathBuf> {
-        // An empty element is the current directory.
-        self.tokens.expand(element, object.parent()).map(|path| self.host.absolute(&path))
-    }
-}
-
-/// What the loader puts in for `$LIB` and `$PLATFORM`; `$ORIGIN` is another one for each file.
-#[derive(Clone, Copy, Debug)]
-pub struct Tokens {
-    lib: &'static str,
-    platform: &'static str,
-}
-
-impl Tokens {
-    pub fn new(host: &Host, machine: u16) -> Tokens {
-        let platform = if machine == elf::AARCH64 { "aarch64" } else { "x86_64" };
-        Tokens { lib: library_directory(host, machine), platform }
+    fn read_file(&self, path: &Path) -> Reading {
+        if let Some(known) = self.machine.files.borrow().get(path) {
+            return known.clone();
+        }
+        let read = object::read(self.machine.host, self.machine.number, path).map(Rc::new);
+        self.machine.files.borrow_mut().insert(path.to_owned(), read.clone());
+        read
     }
 
-    /// An element of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in, with and without braces;
-    /// none where it starts from an origin that is not known.
-    pub fn expand(&self, element: &[u8], origin: Option<&Path>) -> Option<PathBuf> {
-        let origin = origin.map(|origin| origin.as_os_str().as_bytes());
-        let mut path = Vec::with_capacity(element.len());
-        let mut rest = element;
-        while let Some(at) = memchr::memchr(b'$', rest) {
-            path.extend_from_slice(&rest[..at]);
-            rest = &rest[at + 1..];
-            let tokens: [(&[u8], Option<&[u8]>); 3] = [
-                (b"ORIGIN", origin),
-                (b"LIB", Some(self.lib.as_bytes())),
-                (b"PLATFORM", Some(self.platform.as_bytes())),
-            ];
-            let token = tokens.iter().find_map(|(name, value)| {
-                let braced = rest
-                    .strip_prefix(b"{")
-                    .and_then(|r| r.strip_prefix(*name))
-                    .and_then(|r| r.strip_prefix(b"}"));
-                braced.or_else(|| rest.strip_prefix(*name)).map(|after| (after, value))
-            });
-            match token {
-                Some((after, value)) => {
-                    path.extend_from_slice((*value)?);
-                    rest = after;
-                }
-                None => path.push(b'$'),
+    /// One path: there is an object, or there is none, or it is the end.
+    fn take(&self, path: PathBuf, tried: &mut Vec<PathBuf>) -> Result<Option<Rc<Object>>, Bad> {
+        match self.read(&path) {
+            Ok(object) => Ok(Some(object)),
+            Err(Refusal::Bad(why)) => Err(Bad { path, why }),
+            Err(_) => {
+                tried.push(path);
+                Ok(None)
             }
         }
-        path.extend_from_slice(rest);
-        Some(PathBuf::from(OsString::from_vec(path)))
+    }
+
+    /// The first object of this name, and the element that led to it.
+    fn scan(
+        &self,
+        name: &str,
+        path: &SearchPath,
+        tried: &mut Vec<PathBuf>,
+    ) -> Result<Option<(Rc<Object>, OsString)>, Bad> {
+        for (directory, element) in path.iter() {
+            let mut last = ENOENT;
+            for within in &directory.within {
+                let path = within.join(name);
+                last = match self.read(&path) {
+                    Ok(object) => return Ok(Some((object, element.clone()))),
+                    Err(Refusal::Bad(why)) => return Err(Bad { path, why }),
+                    Err(Refusal::Foreign) => ENOENT,
+                    Err(Refusal::Absent(error)) => error,
+                };
+                tried.push(path);
+            }
+            if directory.within.is_empty() {
+                tried.push(directory.path.join(name));
+            }
+            // A loop of links, say: the rest of this search path is not looked at.
+            let goes_on =
+                matches!(last, ENOENT | EACCES) || last == ENOTDIR && self.is_at_least(PASSES_FILES);
+            if directory.counts && !goes_on {
+                return Ok(None);
+            }
+        }
+        Ok(None)
     }
 }
 
-/// The directories that the C library was built to look into last.
-pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
-    let library = library_directory(host, machine);
-    let mut directories = vec![format!("/{library}"), format!("/usr/{library}")];
-    if library.contains('/') {
-        directories.extend(["/lib".to_owned(), "/usr/lib".to_owned()]);
+impl Setting {
+    fn new(rules: Rules, env: &Environment, overlay: Option<Overlay>) -> Setting {
+        Setting {
+            rules,
+            library_path: env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default(),
+            preload: env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default(),
+            overlay,
+            is_secure: false,
+            links: RefCell::default(),
+            directories: RefCell::default(),
+            paths: RefCell::default(),
+        }
     }
-    directories.into_iter().map(PathBuf::from).collect()
 }
 
-/// What `$LIB` stands for: Debian's multiarch directory where it exists, else `lib64`.
-fn library_directory(host: &Host, machine: u16) -> &'static str {
-    let multiarch = match machine {
-        elf::AARCH64 => "lib/aarch64-linux-gnu",
-        _ => "lib/x86_64-linux-gnu",
-    };
-    if host.is_directory(&Path::new("/usr").join(multiarch)) { multiarch } else { "lib64" }
+impl Overlay {
+    /// What the audit module answers when this name is looked up.
+    fn answer(&self, name: &str) -> Option<PathBuf> {
+        let base = name.rsplit('/').next()?;
+        let is_known = self.links.contains_key(base) || self.empty.contains(base);
+        (self.answers && is_known).then(|| self.directory.join(base))
+    }
+}
+
+fn as_text<S: Serializer>(text: &impl AsRef<OsStr>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&text.as_ref().to_string_lossy())
 }

@@ -1,0 +1,76 @@
+//! Whether the loader takes a file at all: its checks, in its order, before it maps anything.
+
+use object::LittleEndian as LE;
+use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC, PT_LOAD, PT_TLS};
+use object::read::elf::ProgramHeader as _;
+
+use super::Elf;
+
+const HEADER: usize = 64;
+const SEGMENT: u64 = 56;
+/// `DF_1_PIE`: a program, although it is built like a library.
+const PIE: u64 = 0x0800_0000;
+
+/// Why the loader does not take a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// For another kind of machine: passed over in silence.
+    Foreign,
+    /// An error that ends the search, and the program with it.
+    Broken(&'static str),
+}
+
+/// What the loader says of a file of these bytes, for programs of `machine`.
+pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
+    let broken = |why| Err(Unfit::Broken(why));
+    if data.is_empty() {
+        return broken("an empty file");
+    }
+    let Some(header) = data.get(..HEADER) else { return broken("too short a file") };
+    let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    if header[..4] != *b"\x7fELF" {
+        let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~') || *byte >= 0x80;
+        return broken(if header.iter().all(is_text) { "a text file" } else { "not an ELF file" });
+    }
+    if header[4] != 2 {
+        return Err(Unfit::Foreign);
+    }
+    // Little-endian, version 1, of System V or GNU, of a version of that, then zeros.
+    let is_known = header[5] == 1 && header[6] == 1 && matches!(header[7..9], [0, 0] | [3, 0..=4]);
+    if !is_known || header[9..16] != [0; 7] {
+        return broken("an ELF file of another kind");
+    }
+    if header[20..24] != [1, 0, 0, 0] {
+        return broken("an ELF file of another version");
+    }
+    if half(18) != machine {
+        return Err(Unfit::Foreign);
+    }
+    if half(16) != ET_DYN.0 && half(16) != ET_EXEC.0 {
+        return broken("neither a library nor a program");
+    }
+    let start = u64::from_le_bytes(header[32..40].try_into().expect("eight bytes"));
+    let end = start.checked_add(u64::from(half(56)) * SEGMENT);
+    if u64::from(half(54)) != SEGMENT || end.is_none_or(|end| end > data.len() as u64) {
+        return broken("an ELF file without the headers it names");
+    }
+    Ok(())
+}
+
+impl Elf<'_> {
+    /// Whether it is a program, which is never loaded into another one.
+    pub fn is_program(&self) -> bool {
+        self.header.e_type.get(LE) == ET_EXEC || self.value(DT_FLAGS_1).is_some_and(|flags| flags & PIE != 0)
+    }
+
+    /// Whether there is anything to map.
+    pub fn is_loadable(&self) -> bool {
+        self.segments.iter().any(|segment| segment.p_type(LE) == PT_LOAD)
+    }
+
+    /// What it wants of each thread's own memory.
+    pub fn tls(&self) -> u64 {
+        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_TLS);
+        segment.map_or(0, |segment| segment.p_memsz(LE))
+    }
+}

@@ -1,0 +1,382 @@
+//! A process as the loader makes it: what is loaded at its start, and what when it opens more. Files are asked
+//! for breadth first, and each is loaded once, whatever it is called.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::object::{Object, Refusal};
+use super::rules::Release;
+use super::search::{Asker, Bad, Rule, Searcher};
+use crate::host::FileId;
+
+/// Libraries that every program on the machine gets.
+const PRELOADED: &str = "/etc/ld.so.preload";
+/// From this release on, the loader knows the real directory of a program that it is told to list.
+const LISTS_REAL: Release = (2, 42);
+
+/// A process, in the order in which its objects were loaded: the executable first.
+pub struct Process<'s, 'h> {
+    searcher: Cow<'s, Searcher<'h>>,
+    loaded: Vec<Loaded>,
+    /// By whom each was loaded, as far as DT_RPATH goes: a library that was opened has no such loader.
+    loaders: Vec<Option<usize>>,
+    names: HashMap<String, usize>,
+    ids: HashMap<FileId, usize>,
+    edges: Vec<Edge>,
+    missing: Vec<Miss>,
+    not_preloaded: Vec<Failure>,
+    failure: Option<Failure>,
+    static_tls: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its `path` is the one it was found under.
+    pub object: Rc<Object>,
+    /// As it was first asked for.
+    pub name: String,
+    pub requester: Option<usize>,
+    pub rule: Rule,
+}
+
+/// A request that was answered, perhaps by what was loaded already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    pub requester: usize,
+    pub name: String,
+    pub to: usize,
+}
+
+/// A request that nothing answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miss {
+    pub name: String,
+    pub requester: usize,
+    /// The paths that were tried, in order; of the sub-directories for processors, those that are there.
+    pub tried: Vec<PathBuf>,
+}
+
+/// Why a program does not start, or a library does not open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No loader has part in it.
+    Static,
+    /// Its loader is not glibc's, and has other rules.
+    OtherLoader {
+        interpreter: PathBuf,
+    },
+    /// It asks for a loader that is not there.
+    NoInterpreter {
+        interpreter: PathBuf,
+    },
+    /// There is nothing under this path that could be read.
+    Unreadable {
+        path: PathBuf,
+    },
+    /// For another kind of machine.
+    OtherMachine {
+        path: PathBuf,
+    },
+    NotFound(Miss),
+    /// The first file of a name that was sought is one that the loader gives up at.
+    Bad {
+        path: PathBuf,
+        why: &'static str,
+        requester: usize,
+    },
+    /// `file` is loaded and lacks a version node that the requester cannot do without.
+    Version {
+        file: PathBuf,
+        version: String,
+        requester: usize,
+    },
+}
+
+impl<'s, 'h> Process<'s, 'h> {
+    /// A program as the kernel starts it, with what is preloaded. What keeps it from running is its `failure`;
+    /// here it is an error only when the loader is not even begun.
+    pub fn start(searcher: &'s Searcher<'h>, executable: &Path) -> Result<Process<'s, 'h>, Failure> {
+        let unreadable = |_| Failure::Unreadable { path: executable.to_owned() };
+        let real = searcher.host().canonical(executable).map_err(unreadable)?;
+        let object = read(searcher, &real)?;
+        let interpreter = object.interpreter.clone().ok_or(Failure::Static)?;
+        if is_foreign(&interpreter) {
+            return Err(Failure::OtherLoader { interpreter });
+        }
+        let searcher = if interpreter == searcher.loader() {
+            Cow::Borrowed(searcher)
+        } else {
+            Cow::Owned(searcher.by(&interpreter))
+        };
+        let loader = searcher.object(&searcher.host().absolute(&interpreter));
+        let loader = loader.ok_or_else(|| Failure::NoInterpreter { interpreter: interpreter.clone() })?;
+        let mut process = Process::new(searcher, object);
+        process.add(loader, interpreter.to_string_lossy().into_owned(), None, None, Rule::Interpreter);
+        process.run();
+        Ok(process)
+    }
+
+    /// What `ld.so --list LIB` shows: a library, or a program, that the loader itself loads as the main object.
+    pub fn library(searcher: &'s Searcher<'h>, path: &Path) -> Result<Process<'s, 'h>, Failure> {
+        let found = searcher.host().absolute(path);
+        let real =
+            if searcher.is_at_least(LISTS_REAL) { searcher.host().canonical(&found).ok() } else { None };
+        let object = read(searcher, &real.unwrap_or(found))?;
+        let id = object.id;
+        let mut process = Process::new(Cow::Borrowed(searcher), object);
+        process.ids.insert(id, 0);
+        process.names.entry(path.to_string_lossy().into_owned()).or_insert(0);
+        if let Some(loader) = searcher.object(searcher.loader()) {
+            let name = searcher.loader().to_string_lossy().into_owned();
+            process.add(loader, name, None, None, Rule::Interpreter);
+        }
+        process.run();
+        Ok(process)
+    }
+
+    /// What dlopen does when it is called by a loaded object (none: the executable). Returns which object it
+    /// is; on failure nothing is added.
+    pub fn open(&mut self, name: &str, by: Option<usize>) -> Result<usize, Failure> {
+        let caller = by.filter(|by| *by < self.loaded.len()).unwrap_or(0);
+        if name.is_empty() {
+            return Ok(0);
+        }
+        let before = (self.loaded.len(), self.edges.len(), self.missing.len());
+        let opened = self.open_new(name, caller);
+        if opened.is_err() {
+            self.loaded.truncate(before.0);
+            self.loaders.truncate(before.0);
+            self.edges.truncate(before.1);
+            self.missing.truncate(before.2);
+            self.names.retain(|_, index| *index < before.0);
+            self.ids.retain(|_, index| *index < before.0);
+        }
+        opened
+    }
+
+    /// The objects in the order in which they were loaded: the executable, its loader, what is preloaded, the rest.
+    pub fn loaded(&self) -> &[Loaded] {
+        &self.loaded
+    }
+
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    pub fn missing(&self) -> &[Miss] {
+        &self.missing
+    }
+
+    /// What could not be preloaded, which the loader only says and goes on.
+    pub fn not_preloaded(&self) -> &[Failure] {
+        &self.not_preloaded
+    }
+
+    /// Why the program ends before it begins: a file that the loader gives up at, after which nothing more is
+    /// loaded; else the first name that was not found; else a version that is lacking.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// What the objects of the start want of each thread's own memory, in bytes.
+    pub fn static_tls(&self) -> u64 {
+        self.static_tls
+    }
+
+    fn new(searcher: Cow<'s, Searcher<'h>>, main: Rc<Object>) -> Process<'s, 'h> {
+        let mut process = Process {
+            searcher,
+            loaded: Vec::new(),
+            loaders: Vec::new(),
+            names: HashMap::new(),
+            ids: HashMap::new(),
+            edges: Vec::new(),
+            missing: Vec::new(),
+            not_preloaded: Vec::new(),
+            failure: None,
+            static_tls: 0,
+        };
+        let name = main.path.to_string_lossy().into_owned();
+        process.add(main, name, None, None, Rule::Executable);
+        process
+    }
+
+    /// What the loader does before it gives control to the program.
+    fn run(&mut self) {
+        for name in self.preloaded() {
+            match self.request(&name, 0, Some(0), Some(Rule::Preload)) {
+                Ok(Some(_)) => {}
+                Ok(None) => self.not_preloaded.push(Failure::NotFound(self.miss(name, 0))),
+                Err(failure) => self.not_preloaded.push(failure),
+            }
+        }
+        let ended = self.walk(0);
+        let missing = || self.missing.first().cloned().map(Failure::NotFound);
+        self.failure = ended.err().or_else(missing).or_else(|| self.lacking(0..self.loaded.len()));
+        self.static_tls = self.loaded.iter().map(|loaded| loaded.object.tls).fold(0, u64::saturating_add);
+    }
+
+    fn preloaded(&self) -> Vec<String> {
+        let file = self.searcher.host().read_text(Path::new(PRELOADED)).unwrap_or_default();
+        let lines = file.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let global = lines.flat_map(|line| line.split([' ', '\t', ':'])).filter(|name| !name.is_empty());
+        // With more rights, a bare name counts only for files that have them themselves.
+        let is_allowed = |name: &String| !self.searcher.is_secure() || name.contains('/');
+        let own = self.searcher.preload().iter().map(|name| name.to_string_lossy().into_owned());
+        own.chain(global.map(str::to_owned)).filter(is_allowed).collect()
+    }
+
+    fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {
+        let first = self.loaded.len();
+        let Some(opened) = self.request(name, caller, None, None)? else {
+            return Err(Failure::NotFound(self.miss(name.to_owned(), caller)));
+        };
+        let before = self.missing.len();
+        self.walk(first)?;
+        if let Some(miss) = self.missing.get(before) {
+            return Err(Failure::NotFound(miss.clone()));
+        }
+        self.lacking(first..self.loaded.len()).map_or(Ok(opened), Err)
+    }
+
+    /// Loads what the objects from `first` on need, and what that needs.
+    fn walk(&mut self, first: usize) -> Result<(), Failure> {
+        let mut at = first;
+        while let Some(Loaded { object, .. }) = self.loaded.get(at) {
+            let object = object.clone();
+            for name in &object.needed {
+                let expanded = name.contains('$').then(|| self.searcher.expand(name.as_bytes(), &object));
+                let name = match expanded {
+                    Some(expanded) => expanded.unwrap_or_default().to_string_lossy().into_owned(),
+                    None => name.clone(),
+                };
+                if self.request(&name, at, Some(at), None)?.is_none() {
+                    let miss = self.miss(name, at);
+                    self.missing.push(miss);
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Which object answers to `name`, loaded now if it was not before.
+    fn request(
+        &mut self,
+        name: &str,
+        requester: usize,
+        loader: Option<usize>,
+        rule: Option<Rule>,
+    ) -> Result<Option<usize>, Failure> {
+        let found = match self.names.get(name) {
+            Some(known) => Some(*known),
+            None => {
+                let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
+                match self.look(name, requester, &mut Vec::new()).map_err(bad)? {
+                    None => None,
+                    Some((object, found_by)) => match self.ids.get(&object.id) {
+                        Some(known) => {
+                            self.names.insert(name.to_owned(), *known);
+                            Some(*known)
+                        }
+                        None if object.is_program => {
+                            let path = object.path.clone();
+                            return Err(Failure::Bad { path, why: "a program", requester });
+                        }
+                        None => {
+                            let rule = rule.unwrap_or(found_by);
+                            Some(self.add(object, name.to_owned(), Some(requester), loader, rule))
+                        }
+                    },
+                }
+            }
+        };
+        if let Some(to) = found {
+            self.edges.push(Edge { requester, name: name.to_owned(), to });
+        }
+        Ok(found)
+    }
+
+    fn look(
+        &self,
+        name: &str,
+        requester: usize,
+        tried: &mut Vec<PathBuf>,
+    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
+        let mut indices = vec![requester];
+        while let Some(loader) = self.loaders[indices[indices.len() - 1]] {
+            indices.push(loader);
+        }
+        // The executable's DT_RPATH counts for everything.
+        indices.extend((indices.last() != Some(&0)).then_some(0));
+        let chain: Vec<Rc<Object>> =
+            indices.into_iter().map(|index| self.loaded[index].object.clone()).collect();
+        self.searcher.look(name, Asker { chain: &chain, executable: Some(&self.loaded[0].object) }, tried)
+    }
+
+    fn miss(&self, name: String, requester: usize) -> Miss {
+        let mut tried = Vec::new();
+        let _ = self.look(&name, requester, &mut tried);
+        Miss { name, requester, tried }
+    }
+
+    fn add(
+        &mut self,
+        object: Rc<Object>,
+        name: String,
+        requester: Option<usize>,
+        loader: Option<usize>,
+        rule: Rule,
+    ) -> usize {
+        let index = self.loaded.len();
+        // The kernel maps the executable and its loader: the loader knows them by name only.
+        if !matches!(rule, Rule::Executable | Rule::Interpreter) {
+            self.ids.entry(object.id).or_insert(index);
+        }
+        if rule != Rule::Executable {
+            self.names.entry(name.clone()).or_insert(index);
+            self.names.entry(object.path.to_string_lossy().into_owned()).or_insert(index);
+        }
+        if let Some(soname) = &object.soname {
+            self.names.entry(soname.clone()).or_insert(index);
+        }
+        self.loaded.push(Loaded { object, name, requester, rule });
+        self.loaders.push(loader);
+        index
+    }
+
+    /// The first version node that one of these objects asks for in vain.
+    fn lacking(&self, objects: Range<usize>) -> Option<Failure> {
+        for requester in objects {
+            for (name, versions) in &self.loaded[requester].object.asks {
+                let Some(file) = self.names.get(name).map(|index| &self.loaded[*index].object) else {
+                    continue;
+                };
+                let Some(defines) = &file.defines else { continue };
+                if let Some(version) = versions.iter().find(|version| !defines.contains(version)) {
+                    let (file, version) = (file.path.clone(), version.clone());
+                    return Some(Failure::Version { file, version, requester });
+                }
+            }
+        }
+        None
+    }
+}
+
+fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Rc<Object>, Failure> {
+    searcher.read(path).map_err(|refusal| {
+        let path = path.to_owned();
+        match refusal {
+            Refusal::Absent(_) => Failure::Unreadable { path },
+            Refusal::Foreign => Failure::OtherMachine { path },
+            Refusal::Bad(why) => Failure::Bad { path, why, requester: 0 },
+        }
+    })
+}
+
+fn is_foreign(interpreter: &Path) -> bool {
+    interpreter.to_string_lossy().contains("ld-musl")
+}

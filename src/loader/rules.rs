@@ -1,0 +1,310 @@
+//! What one loader goes by, whatever it is asked for: its release, the directories that it looks into last, the
+//! sub-directories for this machine's processor, what `$LIB` and `$PLATFORM` stand for.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::formats::elf::{self, Elf};
+use crate::host::Host;
+
+/// A release of glibc, 2.36.
+pub type Release = (u32, u32);
+
+/// Directories below `glibc-hwcaps` count from this release on.
+const HWCAPS: Release = (2, 33);
+/// From this release on there are no others.
+const NO_LEGACY: Release = (2, 37);
+/// What a loader says of itself.
+const SAYS: &[u8] = b"release version ";
+/// The first processor's part of `/proc/cpuinfo`, and not that of hundreds.
+const CPUINFO_LIMIT: u64 = 16 << 10;
+
+/// What one loader goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    /// None where neither the loader nor the C library says.
+    pub(super) release: Option<Release>,
+    /// Below each directory of a search path, before the directory itself.
+    pub(super) subdirectories: Vec<PathBuf>,
+    /// The levels of instructions that this processor has, best first, by their names below `glibc-hwcaps`.
+    pub(super) levels: Vec<&'static str>,
+    pub(super) defaults: Vec<PathBuf>,
+    pub(super) tokens: Tokens,
+}
+
+impl Rules {
+    /// Those of the loader at this path.
+    pub(super) fn of(host: &Host, machine: u16, loader: &Path) -> Rules {
+        let cpu = Cpu::of(host, machine);
+        let release = release_said(host, loader).or_else(|| release(host, machine));
+        let is_at_least = |since| release.is_none_or(|release| release >= since);
+        let levels = if is_at_least(HWCAPS) { cpu.levels() } else { Vec::new() };
+        let mut subdirectories: Vec<PathBuf> =
+            levels.iter().map(|level| Path::new("glibc-hwcaps").join(level)).collect();
+        if !is_at_least(NO_LEGACY) {
+            subdirectories.extend(cpu.legacy());
+        }
+        let tokens = Tokens::new(host, machine);
+        Rules { release, subdirectories, levels, defaults: default_directories(host, machine), tokens }
+    }
+
+    pub(super) fn is_at_least(&self, since: Release) -> bool {
+        self.release.is_none_or(|release| release >= since)
+    }
+}
+
+/// Where the ABI of a kind of machine has its loader.
+pub fn standard_loader(machine: u16) -> &'static Path {
+    Path::new(if machine == elf::AARCH64 {
+        "/lib/ld-linux-aarch64.so.1"
+    } else {
+        "/lib64/ld-linux-x86-64.so.2"
+    })
+}
+
+/// The newest release of which the C library of the default directories has symbols.
+pub fn release(host: &Host, machine: u16) -> Option<Release> {
+    let directories = default_directories(host, machine);
+    let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
+    let elf = Elf::parse(&file).ok()?;
+    let said = |node: &[u8]| numbers(node.strip_prefix(b"GLIBC_")?);
+    elf.defined_versions().into_iter().filter_map(said).max()
+}
+
+/// The release that a loader says it is of; loaders before 2.33 say none.
+fn release_said(host: &Host, loader: &Path) -> Option<Release> {
+    let file = host.map(loader).ok()?;
+    let at = memchr::memmem::find(&file, SAYS)?;
+    numbers(&file[at + SAYS.len()..])
+}
+
+/// `2.36` at the start of a text.
+fn numbers(text: &[u8]) -> Option<Release> {
+    let (major, rest) = number(text)?;
+    let (minor, _) = number(rest.strip_prefix(b".")?)?;
+    Some((major, minor))
+}
+
+fn number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end..]))
+}
+
+/// As far as the loader chooses by it.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    machine: u16,
+    is_intel: bool,
+    flags: BTreeSet<String>,
+}
+
+impl Cpu {
+    fn of(host: &Host, machine: u16) -> Cpu {
+        let text = host.read_start(Path::new("/proc/cpuinfo"), CPUINFO_LIMIT).unwrap_or_default();
+        Cpu::parse(&String::from_utf8_lossy(&text), machine)
+    }
+
+    /// What the first of the processors says.
+    fn parse(cpuinfo: &str, machine: u16) -> Cpu {
+        let value = |name: &str| {
+            let line =
+                cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
+            line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim()).unwrap_or_default()
+        };
+        let flags = if machine == elf::AARCH64 { value("Features") } else { value("flags") };
+        Cpu {
+            machine,
+            is_intel: value("vendor_id") == "GenuineIntel",
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+        }
+    }
+
+    fn has(&self, flags: &[&str]) -> bool {
+        flags.iter().all(|flag| self.flags.contains(*flag))
+    }
+
+    fn levels(&self) -> Vec<&'static str> {
+        if self.machine != elf::X86_64 {
+            return Vec::new();
+        }
+        let v2 = self.has(&["cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"]);
+        let v3 = v2 && self.has(&["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"]);
+        let v4 = v3 && self.has(&["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]);
+        let levels = [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")];
+        levels.into_iter().filter(|(has, _)| *has).map(|(_, level)| level).collect()
+    }
+
+    /// What `$PLATFORM` stands for.
+    fn platform(&self) -> &'static str {
+        if self.machine == elf::AARCH64 {
+            return "aarch64";
+        }
+        // Only of Intel's does the loader know more than the kernel says.
+        if self.is_intel && self.has(&["avx512cd", "avx512er", "avx512pf"]) {
+            "xeon_phi"
+        } else if self.is_intel && self.has(&["avx2", "bmi1", "bmi2", "abm", "movbe", "popcnt", "fma"]) {
+            "haswell"
+        } else {
+            "x86_64"
+        }
+    }
+
+    /// The sub-directories of loaders before 2.37: every choice of these parts, in the order of a number that
+    /// counts down.
+    fn legacy(&self) -> Vec<PathBuf> {
+        let mut parts = vec!["tls", self.platform()];
+        if self.machine == elf::AARCH64 {
+            parts.extend(self.has(&["atomics"]).then_some("atomics"));
+        } else {
+            let wide = ["avx512cd", "avx512bw", "avx512dq", "avx512vl"];
+            parts
+                .extend((self.is_intel && self.has(&wide) && !self.has(&["avx512er"])).then_some("avx512_1"));
+            parts.push("x86_64");
+        }
+        let mut choices: Vec<PathBuf> = Vec::new();
+        for chosen in (1..1_u32 << parts.len()).rev() {
+            let is_chosen = |at: &usize| chosen >> (parts.len() - 1 - at) & 1 == 1;
+            let choice: PathBuf = (0..parts.len()).filter(is_chosen).map(|at| parts[at]).collect();
+            if !choices.contains(&choice) {
+                choices.push(choice);
+            }
+        }
+        choices
+    }
+}
+
+/// What the loader puts in for `$LIB` and `$PLATFORM`; `$ORIGIN` is another one for each file.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens {
+    lib: &'static str,
+    platform: &'static str,
+}
+
+impl Tokens {
+    pub fn new(host: &Host, machine: u16) -> Tokens {
+        Tokens { lib: library_directory(host, machine), platform: Cpu::of(host, machine).platform() }
+    }
+
+    /// An element of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in, with and without braces;
+    /// none where it starts from an origin that is not known.
+    pub fn expand(&self, element: &[u8], origin: Option<&Path>) -> Option<PathBuf> {
+        let origin = origin.map(|origin| origin.as_os_str().as_bytes());
+        let mut path = Vec::with_capacity(element.len());
+        let mut rest = element;
+        while let Some(at) = memchr::memchr(b'$', rest) {
+            path.extend_from_slice(&rest[..at]);
+            rest = &rest[at + 1..];
+            let tokens: [(&[u8], Option<&[u8]>); 3] = [
+                (b"ORIGIN", origin),
+                (b"LIB", Some(self.lib.as_bytes())),
+                (b"PLATFORM", Some(self.platform.as_bytes())),
+            ];
+            match tokens.iter().find_map(|(name, value)| Some((after_token(rest, name)?, value))) {
+                Some((after, value)) => {
+                    path.extend_from_slice((*value)?);
+                    rest = after;
+                }
+                None => path.push(b'$'),
+            }
+        }
+        path.extend_from_slice(rest);
+        Some(PathBuf::from(OsString::from_vec(path)))
+    }
+}
+
+/// What follows the token of this name, where it stands at the start. `$LIBS` is no token, and stays as it is.
+fn after_token<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
+    let braced = text.strip_prefix(b"{").and_then(|text| text.strip_prefix(name)?.strip_prefix(b"}"));
+    let goes_on =
+        |text: &[u8]| text.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    braced.or_else(|| text.strip_prefix(name).filter(|after| !goes_on(after)))
+}
+
+/// The directories that the C library was built to look into last.
+pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
+    let library = library_directory(host, machine);
+    let mut directories = vec![format!("/{library}"), format!("/usr/{library}")];
+    if library.contains('/') {
+        directories.extend(["/lib".to_owned(), "/usr/lib".to_owned()]);
+    }
+    directories.into_iter().map(PathBuf::from).collect()
+}
+
+/// What `$LIB` stands for: Debian's multiarch directory where it exists, else `lib64`.
+fn library_directory(host: &Host, machine: u16) -> &'static str {
+    let multiarch = match machine {
+        elf::AARCH64 => "lib/aarch64-linux-gnu",
+        _ => "lib/x86_64-linux-gnu",
+    };
+    if host.is_directory(&Path::new("/usr").join(multiarch)) { multiarch } else { "lib64" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V3: &str =
+        "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave";
+
+    fn cpu(vendor: &str, flags: &str) -> Cpu {
+        let text = format!(
+            "processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t: x\n"
+        );
+        Cpu::parse(&text, elf::X86_64)
+    }
+
+    #[test]
+    fn levels_need_every_instruction_of_theirs_and_of_those_below() {
+        assert_eq!(cpu("AuthenticAMD", V3).levels(), ["x86-64-v3", "x86-64-v2"]);
+        let v4 = "avx512f avx512bw avx512cd avx512dq avx512vl";
+        assert_eq!(cpu("GenuineIntel", &format!("{V3} {v4}")).levels().len(), 3);
+        assert_eq!(cpu("GenuineIntel", v4).levels(), [""; 0]);
+        assert_eq!(cpu("GenuineIntel", &V3.replace("movbe", "")).levels(), ["x86-64-v2"]);
+        assert_eq!(Cpu::parse("", elf::X86_64).levels(), [""; 0]);
+        assert_eq!(Cpu::parse(&format!("Features : {V3}"), elf::AARCH64).levels(), [""; 0]);
+    }
+
+    #[test]
+    fn the_platform_is_more_than_the_kernel_says_on_processors_of_intel() {
+        assert_eq!(cpu("AuthenticAMD", V3).platform(), "x86_64");
+        assert_eq!(cpu("GenuineIntel", V3).platform(), "haswell");
+        assert_eq!(cpu("GenuineIntel", "avx2").platform(), "x86_64");
+    }
+
+    #[test]
+    fn the_old_subdirectories_count_down() {
+        let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let amd = ["tls/x86_64/x86_64", "tls/x86_64", "tls", "x86_64/x86_64", "x86_64"];
+        assert_eq!(cpu("AuthenticAMD", V3).legacy(), paths(&amd));
+        let intel =
+            cpu("GenuineIntel", &format!("{V3} avx512f avx512cd avx512bw avx512dq avx512vl")).legacy();
+        assert_eq!(intel.len(), 15);
+        assert_eq!(
+            intel[..3],
+            paths(&["tls/haswell/avx512_1/x86_64", "tls/haswell/avx512_1", "tls/haswell/x86_64"])
+        );
+        assert_eq!(intel[14], Path::new("x86_64"));
+        let arm = Cpu::parse("Features\t: fp asimd atomics", elf::AARCH64).legacy();
+        assert_eq!(arm[0], Path::new("tls/aarch64/atomics"));
+    }
+
+    #[test]
+    fn a_token_ends_where_its_name_does() {
+        let tokens = Tokens { lib: "lib64", platform: "haswell" };
+        let expand = |text: &str| tokens.expand(text.as_bytes(), Some(Path::new("/o"))).unwrap();
+        assert_eq!(expand("$ORIGIN/../${LIB}x/$PLATFORM"), Path::new("/o/../lib64x/haswell"));
+        assert_eq!(expand("$LIBS/${LIB/$ORIGIN_/$"), Path::new("$LIBS/${LIB/$ORIGIN_/$"));
+        assert_eq!(tokens.expand(b"$ORIGIN", None), None);
+    }
+
+    #[test]
+    fn releases_are_read_from_the_start_of_a_text() {
+        assert_eq!(numbers(b"2.36.\n"), Some((2, 36)));
+        assert_eq!(numbers(b"2.2.5"), Some((2, 2)));
+        for bad in [&b"PRIVATE"[..], b"2", b"2.", b"", b"99999999999.1"] {
+            assert_eq!(numbers(bad), None);
+        }
+    }
+}
