@@ -2,9 +2,10 @@
 # shellcheck disable=SC2207  # words without blanks are meant to be split
 
 _cudarun() {
-    local cur prev verbs="run list explain export verify"
+    local cur prev verbs="run list explain export verify trace"
     local common="-v --verbose -q --quiet --color --root --also --without -h --help"
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
+    local wishes="--uses --pin --pin-mode"
     local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -13,7 +14,7 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --also | --without | --uses | --verify | --python)
+        --color | --root | --also | --without | --uses | --pin | --pin-mode | --verify | --python | -o | --output)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
@@ -50,17 +51,20 @@ _cudarun() {
     --root | --also) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
     --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
+    --pin-mode) COMPREPLY=($(compgen -P "$before" -W "view audit preload clean" -- "$cur")) ;;
+    -o | --output) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --also | --without | --python | --uses) return ;;
+    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | -o | --output) return ;;
     esac
 
     case $verb:$cur in
-    :-*) COMPREPLY=($(compgen -W "$common --uses --verify -V --version" -- "$cur")) ;;
-    run:-*) COMPREPLY=($(compgen -W "$common --uses --verify" -- "$cur")) ;;
+    :-*) COMPREPLY=($(compgen -W "$common $wishes --verify -V --version" -- "$cur")) ;;
+    run:-*) COMPREPLY=($(compgen -W "$common $wishes --verify" -- "$cur")) ;;
     list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
-    *:-*) COMPREPLY=($(compgen -W "$common --uses --json" -- "$cur")) ;;
+    trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
+    *:-*) COMPREPLY=($(compgen -W "$common $wishes --json" -- "$cur")) ;;
     :*) COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur")) ;;
     *) COMPREPLY=($(compgen -c -- "$cur")) ;;
     esac

@@ -7,14 +7,14 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --also --without --uses --verify --python
+            case --color --root --also --without --uses --pin --pin-mode --verify --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
                 test -n "$verb"; or set verb run
                 break
             case '-*'
-            case run list explain export verify
+            case run list explain export verify trace
                 test -z "$verb"; or break
                 set verb $words[1]
             case '*'
@@ -43,7 +43,7 @@ function __cudarun_program
     complete -C (string join ' ' -- (string escape -- $stands[2..-1]) (commandline -ct))
 end
 
-set -l every none run list explain export verify
+set -l every none run list explain export verify trace
 
 complete -c cudarun -f
 complete -c cudarun -n "__cudarun_after none" -a run -d "Start a program"
@@ -51,7 +51,8 @@ complete -c cudarun -n "__cudarun_after none" -a list -d "Show every copy that i
 complete -c cudarun -n "__cudarun_after none" -a explain -d "Show what a program needs, what was picked, and why"
 complete -c cudarun -n "__cudarun_after none" -a export -d "Print the environment that a program would get"
 complete -c cudarun -n "__cudarun_after none" -a verify -d "Prove the set that a program would get"
-complete -c cudarun -n "__cudarun_after none run explain export verify" -a "(__fish_complete_command)"
+complete -c cudarun -n "__cudarun_after none" -a trace -d "Start a program and report what it mapped"
+complete -c cudarun -n "__cudarun_after none run explain export verify trace" -a "(__fish_complete_command)"
 complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"
 complete -c cudarun -n "__cudarun_after list" -a "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc"
 
@@ -63,9 +64,14 @@ complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_
 complete -c cudarun -n "__cudarun_after $every" -l without -x -a "compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel" -d "Do not look there for libraries"
 complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
 complete -c cudarun -n "__cudarun_after none" -s V -l version -d "Print version"
-complete -c cudarun -n "__cudarun_after none run explain export verify" -l uses -x -d "Count these Python packages as used"
+complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l uses -x -d "Count these Python packages as used"
+complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l pin -x -d "Take this copy of a family"
+complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
 complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
-complete -c cudarun -n "__cudarun_after list explain export verify" -l json -d "Print one JSON object"
-complete -c cudarun -n "__cudarun_after list" -s a -l all -d "Show every file"
+complete -c cudarun -n "__cudarun_after list explain export verify trace" -l json -d "Print one JSON object"
+complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every file"
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
+complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"
+complete -c cudarun -n "__cudarun_after trace" -l as-is -d "Leave the environment as it is"
+complete -c cudarun -n "__cudarun_after trace" -s o -l output -r -F -d "Write the report to this file"

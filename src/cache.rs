@@ -15,15 +15,17 @@ use crate::environment::{Change, Diff};
 use crate::host::{Host, Kind, Stat};
 use crate::inventory::Known;
 use crate::launch::Exec;
+use crate::pin::Places;
 use crate::private;
 use crate::target::{Command, significant_arguments};
 
 /// Changes when the meaning of an entry changes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
 /// a start does not look there.
 const VARIABLES: &[&str] = &[
     "CONDA_PREFIX",
+    "CUDARUN_PINS",
     "CUDARUN_VIEW",
     "CUDA_HOME",
     "CUDA_PATH",
@@ -35,6 +37,7 @@ const VARIABLES: &[&str] = &[
     "CUDNN_ROOT",
     "CUDNN_ROOT_DIR",
     "CUTENSOR_ROOT",
+    "GLIBC_TUNABLES",
     "HOME",
     "LD_AUDIT",
     "LD_LIBRARY_PATH",
@@ -218,7 +221,7 @@ pub fn find(
 }
 
 /// Keeps a start that was read from what is `watched`, and for which it matters which files are `located`, but
-/// not what is in them; `view` is our own. What changed while it was worked out is not kept, and neither is
+/// not what is in them; what stands in `places` is our own. What changed while it was worked out is not kept, and neither is
 /// what cannot be written: the next start works it out again.
 pub fn keep(
     host: &Host,
@@ -227,13 +230,14 @@ pub fn keep(
     exec: &Exec,
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
-    view: Option<&Path>,
+    places: &Places,
 ) {
-    let mut seen = Vec::with_capacity(watched.len() + located.len() + 1);
+    let mut seen = Vec::with_capacity(watched.len() + located.len() + 2);
+    let own = || places.view.iter().chain(&places.module);
     let mut see = |path: &Path, now: Seen| seen.push((path.as_os_str().as_bytes().to_vec(), now));
     for path in watched {
         let now = look(host, path, Way::Whole);
-        if view != Some(path) && changed_since(host, &now) {
+        if !own().any(|own| own == path) && changed_since(host, &now) {
             return;
         }
         see(path, now);
@@ -242,8 +246,8 @@ pub fn keep(
         see(path, look(host, path, Way::Identity));
     }
     // It may have been published a moment ago: that was us.
-    if let Some(view) = view {
-        see(view, look(host, view, Way::Whole));
+    for own in own() {
+        see(own, look(host, own, Way::Whole));
     }
     let changes = exec.diff.0.iter().map(|change| {
         (change.name.as_bytes().to_vec(), change.value.as_ref().map(|value| value.as_bytes().to_vec()))
@@ -371,6 +375,7 @@ mod tests {
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
         let decide = [
             "CONDA_PREFIX",
+            "CUDARUN_PINS",
             "CUDARUN_VIEW",
             "CUDA_HOME",
             "CUDA_PATH",
@@ -382,6 +387,7 @@ mod tests {
             "CUDNN_ROOT",
             "CUDNN_ROOT_DIR",
             "CUTENSOR_ROOT",
+            "GLIBC_TUNABLES",
             "HOME",
             "LD_AUDIT",
             "LD_LIBRARY_PATH",

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
-pub const VERBS: &[&str] = &["run", "list", "explain", "export", "verify"];
+pub const VERBS: &[&str] = &["run", "list", "explain", "export", "verify", "trace"];
 
 #[derive(Debug, Parser)]
 #[command(
@@ -62,12 +62,37 @@ pub struct Common {
     pub root: Option<PathBuf>,
 }
 
-/// Options of what starts a program or would.
+/// What a person wants of a program's libraries.
 #[derive(Args, Debug, Default)]
-pub struct Start {
+pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
+    /// Take this copy of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
+    #[arg(long, value_name = "FAMILY=WHICH")]
+    pub pin: Vec<OsString>,
+    /// How the loader is made to take what was picked [default: the weakest way that is enough]
+    #[arg(long, value_name = "MODE")]
+    pub pin_mode: Option<PinMode>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PinMode {
+    /// A directory of links, first in LD_LIBRARY_PATH
+    View,
+    /// The view, and a module in LD_AUDIT that answers for every name in it: glibc 2.35 or newer
+    Audit,
+    /// The view, and in LD_PRELOAD what a search path of the program's own would find elsewhere
+    Preload,
+    /// Only take out of the environment what would do harm
+    Clean,
+}
+
+/// Options of what starts a program or would.
+#[derive(Args, Debug, Default)]
+pub struct Start {
+    #[command(flatten)]
+    pub wishes: Wishes,
     /// When to prove the set in a child process first [default: auto]
     #[arg(long, value_name = "WHEN")]
     pub verify: Option<When>,
@@ -101,6 +126,9 @@ pub enum Verb {
     /// Prove the set that a program would get, on this machine's GPU
     #[command(override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...")]
     Verify(Question),
+    /// Start a program and report which NVIDIA files it really mapped, and why
+    #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
+    Trace(Trace),
 }
 
 #[derive(Args, Debug)]
@@ -134,9 +162,8 @@ pub struct List {
 /// A question about a program that is not started.
 #[derive(Args, Debug)]
 pub struct Question {
-    /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
-    pub uses: Vec<String>,
+    #[command(flatten)]
+    pub wishes: Wishes,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -145,22 +172,62 @@ pub struct Question {
     pub words: Vec<OsString>,
 }
 
+#[derive(Args, Debug)]
+pub struct Trace {
+    #[command(flatten)]
+    pub wishes: Wishes,
+    /// Start nothing: print what the model of the loader says that would be mapped
+    #[arg(long)]
+    pub predict: bool,
+    /// Leave the environment as it is: what the program gets without cudarun
+    #[arg(long)]
+    pub as_is: bool,
+    /// Show every file, not NVIDIA's only
+    #[arg(short, long)]
+    pub all: bool,
+    /// Write the report to FILE, not to standard error
+    #[arg(short, long, value_name = "FILE", conflicts_with = "predict")]
+    pub output: Option<PathBuf>,
+    /// Report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+impl Wishes {
+    fn is_empty(&self) -> bool {
+        self.uses.is_empty() && self.pin.is_empty() && self.pin_mode.is_none()
+    }
+
+    /// Takes up what was said before.
+    fn follow(&mut self, before: Wishes) {
+        self.uses.splice(..0, before.uses);
+        self.pin.splice(..0, before.pin);
+        self.pin_mode = self.pin_mode.or(before.pin_mode);
+    }
+}
+
 impl Cli {
     /// Gives what was said before a verb to the verb, as if it had been said after it.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
-        let Start { uses, verify } = std::mem::take(&mut self.start);
-        let (own_uses, own_verify, verb) = match &mut self.verb {
-            None => (Some(&mut self.start.uses), Some(&mut self.start.verify), ""),
-            Some(Verb::Run(run)) => (Some(&mut run.start.uses), Some(&mut run.start.verify), "run"),
+        let Start { wishes, verify } = std::mem::take(&mut self.start);
+        let (own_wishes, own_verify, verb) = match &mut self.verb {
+            None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
+            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
             Some(Verb::List(_)) => (None, None, "list"),
-            Some(Verb::Explain(question)) => (Some(&mut question.uses), None, "explain"),
-            Some(Verb::Export(question)) => (Some(&mut question.uses), None, "export"),
-            Some(Verb::Verify(question)) => (Some(&mut question.uses), None, "verify"),
+            Some(Verb::Explain(question)) => (Some(&mut question.wishes), None, "explain"),
+            Some(Verb::Export(question)) => (Some(&mut question.wishes), None, "export"),
+            Some(Verb::Verify(question)) => (Some(&mut question.wishes), None, "verify"),
+            Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
         };
-        match own_uses {
-            Some(own) => own.splice(..0, uses).for_each(drop),
-            None if uses.is_empty() => {}
-            None => return Err(not_with("--uses <PACKAGE>", verb)),
+        match own_wishes {
+            Some(own) => own.follow(wishes),
+            None if wishes.is_empty() => {}
+            None if !wishes.uses.is_empty() => return Err(not_with("--uses <PACKAGE>", verb)),
+            None if !wishes.pin.is_empty() => return Err(not_with("--pin <FAMILY=WHICH>", verb)),
+            None => return Err(not_with("--pin-mode <MODE>", verb)),
         }
         match (own_verify, verify) {
             (Some(own), before) => *own = own.or(before),

@@ -1,6 +1,7 @@
 //! One error type for all that ends a command, and its exit code in each form of the command line.
 //! Words are in `report`.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -36,9 +37,14 @@ pub enum Error {
         name: String,
         sources: Vec<&'static str>,
     },
-    /// `--also` names a directory that is not there.
+    /// `--also` or `--pin` names a directory that is not there.
     NoSuchDirectory {
+        option: &'static str,
         path: PathBuf,
+    },
+    /// `--pin` says something else than a family and which copy of it.
+    BadPin {
+        word: OsString,
     },
     /// `list --python` was given another program.
     NotPython {
@@ -61,11 +67,20 @@ pub enum Error {
         path: PathBuf,
         error: io::Error,
     },
+    /// `trace` could not watch the program.
+    NotTraced {
+        why: String,
+    },
     /// The verifying child could not be started at all.
     Verifier {
         error: io::Error,
     },
     Output {
+        error: io::Error,
+    },
+    /// The file for a report cannot be written.
+    Report {
+        path: PathBuf,
         error: io::Error,
     },
 }
@@ -92,13 +107,16 @@ impl Error {
             | Error::NoSuchFamily { .. }
             | Error::NoSuchSource { .. }
             | Error::NoSuchDirectory { .. }
+            | Error::BadPin { .. }
+            | Error::NotTraced { .. }
             | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }
             | Error::NoCache { .. }
             | Error::View { .. }
             | Error::Verifier { .. }
-            | Error::Output { .. } => 125,
+            | Error::Output { .. }
+            | Error::Report { .. } => 125,
         }
     }
 }

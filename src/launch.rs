@@ -1,30 +1,33 @@
-//! From a plan to the program: what exec will get (pure), and exec itself.
+//! From a plan to the program: what exec will get, exec itself, and a program that is waited for.
 #![allow(
     unsafe_code,
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
 use std::convert::Infallible;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt;
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use nix::libc;
 
-use crate::environment::{Diff, Environment, join_elements};
+use crate::environment::Diff;
 use crate::error::Error;
-use crate::solve::Plan;
 use crate::target::Command;
-
-/// Tells the program, and a cudarun below it, which view it was started with.
-pub const VIEW: &str = "CUDARUN_VIEW";
 
 /// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
 /// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
 static IGNORES_FILE_SIZE: AtomicBool = AtomicBool::new(false);
 static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+
+/// The program that is waited for.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// What would end us and leave the program behind.
+const HANDED_ON: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,19 +48,42 @@ pub fn unchanged(program: &Path, command: &Command) -> Exec {
     }
 }
 
-/// The start of a program with a plan; `view` is where the plan's view was published, if it has one.
-pub fn prepare(
-    program: &Path,
-    command: &Command,
-    plan: &Plan,
-    view: Option<&Path>,
-    env: &Environment,
-) -> Exec {
-    Exec { diff: environment(plan, view, env), ..unchanged(program, command) }
-}
-
 /// Starts the program in this process's place.
 pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
+    let error = command(exec).exec();
+    Err(Error::Exec { path: exec.program.clone(), error })
+}
+
+/// Runs the program to its end. What a terminal sends to all is for the program; what is sent to us is handed on.
+pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
+    let refused = |error| Error::Exec { path: exec.program.clone(), error };
+    let mut command = command(exec);
+    for signal in HANDED_ON {
+        // SAFETY: the handler makes one system call and reads an atomic.
+        unsafe { libc::signal(signal, hand_on as *const () as libc::sighandler_t) };
+    }
+    let mut child = command.spawn().map_err(refused)?;
+    PROGRAM.store(child.id().cast_signed(), Ordering::Relaxed);
+    let status = child.wait().map_err(refused);
+    PROGRAM.store(0, Ordering::Relaxed);
+    status
+}
+
+/// Ends as the program has ended, by the same signal if it was one.
+pub fn end_as(status: ExitStatus) -> u8 {
+    if let Some(signal) = status.signal() {
+        // SAFETY: sets a disposition, and no handler; sends a signal to ourselves.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return u8::try_from(signal).map_or(u8::MAX, |signal| signal.wrapping_add(128));
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// The program, with all that it is to be given back. Handlers of ours do not outlive exec.
+fn command(exec: &Exec) -> std::process::Command {
     #[allow(clippy::disallowed_methods, reason = "this is where the program is started")]
     let mut command = std::process::Command::new(&exec.program);
     command.arg0(&exec.argv0).args(&exec.arguments);
@@ -74,8 +100,16 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
             Ok(())
         });
     }
-    let error = command.exec();
-    Err(Error::Exec { path: exec.program.clone(), error })
+    command
+}
+
+/// The terminal sends these to the program as well: that we have been told twice does it no harm.
+extern "C" fn hand_on(signal: libc::c_int) {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    if program > 0 && !matches!(signal, libc::SIGINT | libc::SIGQUIT) {
+        // SAFETY: sends a signal to a child that was not waited for yet.
+        unsafe { libc::kill(program, signal) };
+    }
 }
 
 /// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
@@ -121,34 +155,4 @@ fn restore_inherited() {
 /// Whether there is a standard output at all: what is opened in its place would take anything.
 pub fn has_output() -> bool {
     !IS_CLOSED[1].load(Ordering::Relaxed)
-}
-
-/// The view first, then what is kept of what was there.
-fn environment(plan: &Plan, view: Option<&Path>, env: &Environment) -> Diff {
-    let mut planned = Diff::default();
-    let mut change = |name: &str, value: Option<OsString>| {
-        if env.get(name) != value.as_deref() {
-            planned.0.push(crate::environment::Change { name: OsString::from(name), value });
-        }
-    };
-    let kept = plan.library_path.iter().filter(|element| element.removed.is_none());
-    let elements: Vec<&OsStr> =
-        view.map(Path::as_os_str).into_iter().chain(kept.map(|e| e.text.as_os_str())).collect();
-    let was_empty = env.get("LD_LIBRARY_PATH").is_some_and(OsStr::is_empty);
-    if !(elements.is_empty() && was_empty) {
-        change("LD_LIBRARY_PATH", (!elements.is_empty()).then(|| join_elements(elements)));
-    }
-    if plan.preload.iter().any(|element| element.removed.is_some()) {
-        let kept: Vec<&OsStr> = plan
-            .preload
-            .iter()
-            .filter(|element| element.removed.is_none())
-            .map(|e| e.text.as_os_str())
-            .collect();
-        change("LD_PRELOAD", (!kept.is_empty()).then(|| join_elements(kept)));
-    }
-    if let Some(view) = view {
-        change(VIEW, Some(view.as_os_str().to_owned()));
-    }
-    planned
 }

@@ -22,7 +22,10 @@ pub mod inventory;
 pub mod launch;
 pub mod loader;
 pub mod module;
+pub mod observe;
 pub mod parallel;
+pub mod pin;
+pub mod predict;
 pub mod private;
 pub mod report;
 pub mod solve;
@@ -41,6 +44,7 @@ use clap::error::ErrorKind;
 
 use cli::{Cli, Verb};
 use commands::Exit;
+use commands::trace::Ended;
 use error::{Error, Form};
 use host::Host;
 use target::Command;
@@ -84,6 +88,10 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Verify(question)) => {
             (Form::Answer, question.json, commands::prove::prove(&host, common, question))
         }
+        Some(Verb::Trace(trace)) if trace.predict => {
+            (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
+        }
+        Some(Verb::Trace(trace)) => return traced(commands::trace::trace(&host, common, trace)),
     };
     match ended {
         Ok(exit) => exit.code(),
@@ -91,6 +99,15 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             let is_bare = cli.verb.is_none() && first_word(arguments).is_some();
             complain(&error, form, json, is_bare)
         }
+    }
+}
+
+/// The program's own status, or why there is none.
+fn traced(ended: Result<Ended, Error>) -> u8 {
+    match ended {
+        Ok(Ended::Program(status)) => launch::end_as(status),
+        Ok(Ended::Refused) => Exit::Refused.code(),
+        Err(error) => complain(&error, Form::Run, false, false),
     }
 }
 
@@ -139,7 +156,7 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
 /// What clap has to say: an answer that was asked for, or an error.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
-    let is_answer = |verb: &&str| **verb != *"run" && word.is_some_and(|word| word == *verb);
+    let is_answer = |verb: &&str| !["run", "trace"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().to_string();
     // What clap would suggest starts a program that is called like the option.

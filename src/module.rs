@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
+use serde::Serialize;
 
 use crate::environment::fits_library_path;
 use crate::host::Host;
@@ -21,6 +22,9 @@ pub const PINS: &str = pins::VARIABLE;
 /// The path of a file to which the module adds a record for each object that is mapped.
 pub const TRACE: &str = "CUDARUN_TRACE";
 
+/// Where it stands in the directory for what is kept between runs: beside the views.
+pub const DIRECTORY: &str = "audit";
+
 /// What the kernel takes in one variable is 128 kB; all of the environment shares another limit.
 const TABLE_LIMIT: usize = 100_000;
 
@@ -28,7 +32,8 @@ const TABLE_LIMIT: usize = 100_000;
 static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
 
 /// How an object was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// The executable itself.
     Program,
@@ -94,13 +99,20 @@ pub fn records(bytes: &[u8]) -> Vec<Record> {
     records
 }
 
+/// Where `publish` puts it.
+pub fn place(directory: &Path) -> PathBuf {
+    directory.join(DIRECTORY).join(name(MODULE))
+}
+
+fn name(module: &[u8]) -> String {
+    format!("{}.so", private::digest([module]))
+}
+
 /// Writes the module into the directory for what is kept between runs, once, for us alone. An error where it could not
 /// be loaded from there: a start that is told of a module that is not there, or not whole, goes on without.
 pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
     let module = bytes().ok_or(io::ErrorKind::Unsupported)?;
-    let directory = directory.join("audit");
-    let name = format!("{}.so", private::digest([module]));
-    let path = directory.join(&name);
+    let (directory, name, path) = (directory.join(DIRECTORY), name(module), place(directory));
     if !fits_library_path(&path) {
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, "its name cannot stand in LD_AUDIT"));
     }

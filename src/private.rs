@@ -84,6 +84,18 @@ pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     }
 }
 
+/// What was written to a file of our own by others whom we have told of it; it is gone afterwards.
+pub fn take(host: &Host, file: &Path) -> Vec<u8> {
+    let bytes = host.read(file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    bytes
+}
+
+/// Writes to where a person wants it: over what is there, into a pipe as well.
+pub fn deliver(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::write(file, bytes)
+}
+
 /// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
 /// files of our own, by their names, in a directory of our own.
 fn sweep(host: &Host, directory: &Path) {

@@ -73,18 +73,18 @@ fn what_is_said_before_a_verb_is_said_to_the_verb() {
             panic!("{verb:?}")
         };
         assert_eq!(
-            (question.uses, question.words),
+            (question.wishes.uses, question.words),
             (vec!["torch".into(), "jax".into()], vec!["python".into()])
         );
     }
     let run = |line: &str| match parse(line).unwrap().verb {
-        Some(Verb::Run(run)) => (run.start.uses.join(","), run.start.verify),
+        Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.verify),
         other => panic!("{other:?}"),
     };
     assert_eq!(run("--uses torch --verify=never run python"), ("torch".into(), Some(When::Never)));
     assert_eq!(run("--verify=never run --verify=always python"), (String::new(), Some(When::Always)));
     let start = parse("--uses torch --verify never python").unwrap();
-    assert_eq!((start.start.uses, start.start.verify), (vec!["torch".to_owned()], Some(When::Never)));
+    assert_eq!((start.start.wishes.uses, start.start.verify), (vec!["torch".to_owned()], Some(When::Never)));
     for (line, option) in [
         ("--verify=never verify true", "--verify"),
         ("--verify=never explain true", "--verify"),

@@ -164,7 +164,7 @@ fn a_code_argument_is_read_like_a_script() {
 fn an_incomplete_wheel_that_rpath_leads_to_is_refused_with_what_to_type() {
     let machine = Machine::load("h200-container");
     std::fs::remove_file(machine.real(&format!("{SITE}/nvidia/cudnn/lib/libcudnn_cnn.so.9"))).unwrap();
-    Run::on(&machine, &["export", "python3", "/home/user/train.py"])
+    Run::on(&machine, &["export", "--pin-mode", "view", "python3", "/home/user/train.py"])
         .status(1)
         .stderr(
             "\

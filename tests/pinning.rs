@@ -226,7 +226,7 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
         [world.path("new"), world.path("torn")],
         "the control must mix: {control:?}"
     );
-    Run::new([world.path("with-torn-rpath")])
+    Run::new(["--pin-mode=view".into(), world.path("with-torn-rpath")])
         .env("LD_LIBRARY_PATH", &polluted)
         .status(125)
         .stderr_contains(&[

@@ -48,7 +48,7 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
         [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", "/opt/cuda"), (variable, value)].into_iter().collect();
     let host = Host::at(machine.root(), env, "/".into()).unwrap();
     let command = target::Command { program: name.into(), arguments: Vec::new() };
-    let target = target::read(&host, &command, &[]).unwrap();
+    let (target, _) = target::read(&host, &command, &[]).unwrap();
     let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
     let found = inventory::scan(&host, &scope, &mut inventory::Known::default());
     match solve::solve(&found, &target, &solve::Policy::default()) {

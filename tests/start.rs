@@ -11,6 +11,7 @@ use cudarun::cache::{self, Key};
 use cudarun::environment::{Change, Diff, Environment};
 use cudarun::host::Host;
 use cudarun::launch::Exec;
+use cudarun::pin::Places;
 use cudarun::target::{self, Command};
 
 use crate::support::{CUDARUN, Run, Workshop};
@@ -64,7 +65,7 @@ impl Kept {
         let host = Host::here();
         let key = Key::of(&host, &kept.program, &kept.command).unwrap();
         let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
-        cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &located, None);
+        cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &located, &Places::default());
         kept
     }
 
@@ -125,7 +126,15 @@ fn a_file_below_dev_is_watched_like_any_other() {
     let host = Host::here();
     let key = Key::of(&host, &kept.program, &kept.command).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
-    cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &BTreeSet::new(), None);
+    cache::keep(
+        &host,
+        kept.directory.path(),
+        &key,
+        &kept.exec,
+        &watched,
+        &BTreeSet::new(),
+        &Places::default(),
+    );
     fs::write("/dev/null", "used").unwrap();
     assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
     fs::write(&library, "another").unwrap();
@@ -171,11 +180,12 @@ fn what_changes_while_it_is_worked_out_is_not_kept() {
     let key = Key::of(&host, program, &command).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
-    cache::keep(&host, directory.path(), &key, &exec, &[watched.clone()].into(), &none, None);
+    cache::keep(&host, directory.path(), &key, &exec, &[watched.clone()].into(), &none, &Places::default());
     let find = || cache::find(&host, &[directory.path().to_owned()], &key, program, &command);
     assert_eq!(find(), None);
     // But for our own view, which has changed because we have just published it.
-    cache::keep(&host, directory.path(), &key, &exec, &none, &none, Some(&watched));
+    let places = Places { view: Some(watched.clone()), module: None };
+    cache::keep(&host, directory.path(), &key, &exec, &none, &none, &places);
     assert_eq!(find(), Some(exec.clone()));
     fs::remove_file(&watched).unwrap();
     assert_eq!(find(), None, "the view is gone");
@@ -188,7 +198,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
     let host = Host::here();
     let command = command(&["true"]);
     let program = target::locate(&host, &command.program).unwrap();
-    let read = target::read(&host, &command, &[]).unwrap();
+    let read = target::read(&host, &command, &[]).unwrap().0;
     let cold = host.operations();
     let key = Key::of(&host, &program, &command).unwrap();
     fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o700)).unwrap();
@@ -199,7 +209,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
         &cudarun::launch::unchanged(&program, &command),
         &read.watched,
         &BTreeSet::new(),
-        None,
+        &Places::default(),
     );
     let before = host.operations();
     assert!(cache::find(&host, &[workshop.path("")], &key, &program, &command).is_some());

@@ -22,7 +22,7 @@ pub struct Family {
     #[serde(default)]
     pub(super) required: BTreeMap<String, Vec<String>>,
     #[serde(default)]
-    pub(super) opens: BTreeMap<String, Vec<String>>,
+    pub(super) opens: BTreeMap<String, Opens>,
     #[serde(default)]
     opens_bare: BTreeMap<String, Vec<String>>,
     /// It opens members of its own at run time: one without the others is of no use.
@@ -65,6 +65,9 @@ pub struct Header {
     /// The macros that hold the numbers of the version, in order.
     pub defines: Vec<String>,
 }
+
+/// By the stem of the file that opens, the stems that it opens.
+type Opens = BTreeMap<String, Vec<String>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -138,9 +141,12 @@ impl Family {
         by_major(&self.required, soname_major).iter().map(String::as_str).collect()
     }
 
-    /// The stems that files of this SONAME major open at run time.
-    pub fn opens(&self, soname_major: u32) -> &[String] {
-        by_major(&self.opens, soname_major)
+    /// The stems that files of this SONAME major open at run time, each with the stem of the file that opens it.
+    pub fn opens(&self, soname_major: u32) -> impl Iterator<Item = (&str, &str)> {
+        let opens = self.opens.get(&soname_major.to_string()).or_else(|| self.opens.get("any"));
+        let pairs =
+            opens.into_iter().flatten().flat_map(|(by, stems)| stems.iter().map(move |stem| (by, stem)));
+        pairs.map(|(by, stem)| (by.as_str(), stem.as_str()))
     }
 
     /// The names without a version that files of this SONAME major open at run time.

@@ -50,6 +50,7 @@ pub struct Framework {
     pub loads_wheels: Option<String>,
     #[serde(default)]
     pub opens: Vec<String>,
+    pub opener: Option<String>,
     #[serde(default)]
     pub essential: Vec<String>,
     pub cuda: Record,
@@ -229,8 +230,11 @@ mod tests {
             assert!(family.has_member(&family.main), "{}", family.name);
             let named = family.required.values().flatten();
             assert!(named.clone().all(|stem| family.has_member(stem)), "{}", family.name);
-            for stem in family.opens.values().flatten() {
-                assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");
+            for (by, stems) in family.opens.values().flatten() {
+                assert!(family.has_member(by), "{by}");
+                for stem in stems {
+                    assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");
+                }
             }
         }
         for framework in &catalog.frameworks {

@@ -5,21 +5,26 @@ use crate::cli::{Common, Question};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
-use crate::solve::Outcome;
-use crate::text::show;
 
 pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let considered = consider(&host, common, &command, &question.uses)?;
-    let (diff, view) = considered.change(&host, &command, false)?;
-    let (target, inventory, outcome) = (&considered.target, &considered.inventory, &considered.outcome);
+    let considered = consider(&host, common, &question.wishes, &command)?;
+    let (diff, places) = considered.change(&host, false)?;
     let style = style(&host, common.color, host.stdout_is_terminal());
+    let before = considered.before(&host);
+    let explanation = report::Explanation {
+        target: &considered.target,
+        inventory: &considered.inventory,
+        decision: &considered.decision,
+        before: &before,
+        diff: &diff,
+        view: places.view.as_deref(),
+    };
     print(&if question.json {
-        let view = view.map(|view| show(&view));
-        report::json::explanation(target, inventory, outcome, &diff, view.as_deref())
+        report::json::explanation(&explanation)
     } else {
-        report::explained(target, inventory, outcome, &diff, common.verbose, style)
+        report::explained(&explanation, common.verbose, style)
     })?;
-    Ok(if matches!(outcome, Outcome::Conflict(_)) { Exit::No } else { Exit::Yes })
+    Ok(if considered.is_refused() { Exit::No } else { Exit::Yes })
 }

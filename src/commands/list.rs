@@ -2,8 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::{Exit, asked, look, machine, own_views, print, style};
-use crate::catalog::catalog;
+use super::{Exit, asked, family, look, machine, own_views, print, style};
 use crate::cli::{Common, List};
 use crate::error::Error;
 use crate::formats::elf;
@@ -15,9 +14,11 @@ use crate::target::{self, Command};
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
-    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(&host, common)? };
+    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(&host, common, &[])? };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
-    let families = families(&options.families)?;
+    let families: Result<Vec<String>, Error> =
+        options.families.iter().map(|word| family(word).map(str::to_owned)).collect();
+    let families = families?;
     match target::environment(&host, &Command { program: python, arguments: Vec::new() }) {
         Ok(target) => {
             if options.python.is_some() && target.pip.is_none() {
@@ -44,16 +45,4 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         std::mem::forget(inventory);
     }
     Ok(if found { Exit::Yes } else { Exit::No })
-}
-
-/// The families that are meant, by their own names or by those that a list shows, in any case.
-fn families(words: &[String]) -> Result<Vec<String>, Error> {
-    let known = || catalog().families.iter().map(|family| family.name.as_str());
-    let meant = |word: &String| {
-        let is_it =
-            |name: &&str| [*name, report::family(name)].iter().any(|known| known.eq_ignore_ascii_case(word));
-        let unknown = || Error::NoSuchFamily { name: word.clone(), families: known().collect() };
-        known().find(is_it).map(str::to_owned).ok_or_else(unknown)
-    };
-    words.iter().map(meant).collect()
 }

@@ -1,20 +1,26 @@
 //! One verb a file: the stages in order, then a report.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
 use crate::cache;
-use crate::cli::Common;
+use crate::catalog::catalog;
+use crate::cli::{Common, PinMode, Wishes};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
+use crate::loader::search::Searcher;
+use crate::module;
+use crate::pin::{self, Decision, Mode, Places};
+use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
-use crate::solve::{self, Outcome, Plan, Policy};
-use crate::target::{self, Command, How, Target};
+use crate::solve::{Outcome, Plan, Policy};
+use crate::target::{self, Command, How, Pin, Requirement, Target};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
@@ -23,6 +29,7 @@ pub mod export;
 pub mod list;
 pub mod prove;
 pub mod run;
+pub mod trace;
 
 /// How a verb ended, other than by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +55,28 @@ impl Exit {
 }
 
 /// The stages up to the decision.
-struct Considered {
+struct Considered<'h> {
     target: Target,
     inventory: Inventory,
-    outcome: Outcome,
+    searcher: Searcher<'h>,
+    decision: Decision,
+    /// Directories in which views of ours stand.
+    views: Vec<PathBuf>,
 }
 
-fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) -> Result<Considered, Error> {
-    let target = target::read(host, command, uses)?;
+fn consider<'h>(
+    host: &'h Host,
+    common: &Common,
+    wishes: &Wishes,
+    command: &Command,
+) -> Result<Considered<'h>, Error> {
+    let (mut target, searcher) = target::read(host, command, &wishes.uses)?;
+    let (pins, named) = pins(host, &wishes.pin)?;
+    target.requirements.extend(pins);
+    let searcher = match &target.executable {
+        Some(executable) => searcher.of_program(executable),
+        None => searcher,
+    };
     let views = own_views(host);
     let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
     let executable = target.steps.iter().rfind(|step| !is_source(step.how));
@@ -66,24 +87,75 @@ fn consider(host: &Host, common: &Common, command: &Command, uses: &[String]) ->
         executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
-        ..asked(host, common)?
+        ..asked(host, common, &named)?
     };
-    let policy = Policy { views };
+    let policy = Policy { views: views.clone(), ..Policy::default() };
     let inventory = look(host, &scope);
-    let outcome = solve::solve(&inventory, &target, &policy);
-    Ok(Considered { target, inventory, outcome })
+    let decision = pin::decide(pin::Question {
+        host,
+        searcher: &searcher,
+        inventory: &inventory,
+        target: &target,
+        policy,
+        mode: wishes.pin_mode.map(mode),
+    })?;
+    Ok(Considered { target, inventory, searcher, decision, views })
 }
 
-/// What the command line says about where to look.
-fn asked(host: &Host, common: &Common) -> Result<Scope, Error> {
+/// What `--pin` says, as requirements, and the directories that it names.
+fn pins(host: &Host, words: &[OsString]) -> Result<(Vec<Requirement>, Vec<PathBuf>), Error> {
+    let (mut requirements, mut directories) = (Vec::new(), Vec::new());
+    for word in words {
+        let bad = || Error::BadPin { word: word.clone() };
+        let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
+        let (name, which) = (&word.as_bytes()[..at], OsStr::from_bytes(&word.as_bytes()[at + 1..]));
+        let family = family(std::str::from_utf8(name).map_err(|_| bad())?)?;
+        let version = which.to_str().and_then(|text| text.parse().ok());
+        let pin = match version {
+            Some(version) => Pin::Version(version),
+            None if which.is_empty() => return Err(bad()),
+            None => {
+                let path = host.absolute(Path::new(which));
+                let real = host.canonical(&path).ok().filter(|real| host.is_directory(real));
+                let real = real.ok_or(Error::NoSuchDirectory { option: "--pin", path })?;
+                directories.push(real.clone());
+                Pin::Directory(real)
+            }
+        };
+        requirements.push(Requirement::pinned(family, pin));
+    }
+    Ok((requirements, directories))
+}
+
+/// The family that is meant, by its own name or by the one that a list shows, in any case.
+fn family(word: &str) -> Result<&'static str, Error> {
+    let known = || catalog().families.iter().map(|family| family.name.as_str());
+    let is_it =
+        |name: &&str| [*name, report::family(name)].iter().any(|known| known.eq_ignore_ascii_case(word));
+    let unknown = || Error::NoSuchFamily { name: word.to_owned(), families: known().collect() };
+    known().find(is_it).ok_or_else(unknown)
+}
+
+fn mode(mode: PinMode) -> Mode {
+    match mode {
+        PinMode::View => Mode::View,
+        PinMode::Audit => Mode::Audit,
+        PinMode::Preload => Mode::Preload,
+        PinMode::Clean => Mode::Clean,
+    }
+}
+
+/// What the command line says about where to look; `named` are directories that it names besides.
+fn asked(host: &Host, common: &Common, named: &[PathBuf]) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
     }
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
-        return Err(Error::NoSuchDirectory { path: path.clone() });
+        return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
     }
-    Ok(Scope { also: common.also.clone(), without: common.without.clone(), ..Scope::default() })
+    let also = common.also.iter().chain(named).cloned().collect();
+    Ok(Scope { also, without: common.without.clone(), ..Scope::default() })
 }
 
 /// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it
@@ -107,28 +179,44 @@ fn look(host: &Host, scope: &Scope) -> Inventory {
 /// that this process was started with.
 fn own_views(host: &Host) -> Vec<PathBuf> {
     let inherited =
-        host.env.non_empty(launch::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
+        host.env.non_empty(pin::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
     let candidates = view::view_parents(host).into_iter().chain(inherited);
     candidates.filter_map(|directory| host.canonical(&directory).ok()).collect()
 }
 
-impl Considered {
-    /// The change of environment that the program would get, with the view where `publish` puts it.
-    fn change(
-        &self,
-        host: &Host,
-        command: &Command,
-        publish: bool,
-    ) -> Result<(Diff, Option<PathBuf>), Error> {
-        let Outcome::Plan(plan) = &self.outcome else { return Ok((Diff::default(), None)) };
-        let spec = view::spec(plan);
-        let view = match (spec.is_empty(), publish) {
-            (true, _) => None,
-            (false, true) => Some(view::publish(host, &spec)?),
-            (false, false) => Some(view::place(host, &spec)?),
+impl Considered<'_> {
+    fn is_refused(&self) -> bool {
+        matches!(self.decision.outcome, Outcome::Conflict(_)) || self.decision.leaks()
+    }
+
+    /// Says why nothing can be started, if nothing can: as JSON on standard output, or in words.
+    fn refuse(&self, json: bool, style: Style) -> Result<bool, Error> {
+        match (self.is_refused(), json) {
+            (false, _) => {}
+            (true, true) => print(&report::json::refusal(&self.decision))?,
+            (true, false) => report::say(&report::refusal(&self.decision, &self.target, style)),
+        }
+        Ok(self.is_refused())
+    }
+
+    /// The change of environment that the program would get, and where what it needs is put: now, or only said.
+    fn change(&self, host: &Host, publish: bool) -> Result<(Diff, Places), Error> {
+        let (Outcome::Plan(plan), Some(pinned)) = (&self.decision.outcome, &self.decision.pinned) else {
+            return Ok((Diff::default(), Places::default()));
         };
-        let exec = launch::prepare(&self.target.program, command, plan, view.as_deref(), &host.env);
-        Ok((exec.diff, view))
+        let view = match (pinned.spec.is_empty(), publish) {
+            (true, _) => None,
+            (false, true) => Some(view::publish(host, &pinned.spec)?),
+            (false, false) => Some(view::place(host, &pinned.spec)?),
+        };
+        let module = if pinned.mode == Mode::Audit { Some(audit_module(host, publish)?) } else { None };
+        let places = Places { view, module };
+        Ok((pinned.environment(plan, &places, &self.views, &host.env), places))
+    }
+
+    /// What the program maps in the environment as it is.
+    fn before(&self, host: &Host) -> Prediction {
+        predict::predict(&self.searcher.within(&host.env, None), &self.target, &self.inventory)
     }
 
     /// Proves a plan in the environment that the program will get, where there is a GPU to prove it on.
@@ -139,6 +227,15 @@ impl Considered {
         let executable = host.own_executable().map_err(|error| Error::Verifier { error })?;
         verify::run(host, &executable, plan, env, verify::TIME_LIMIT)
     }
+}
+
+/// Where the audit module is put, or would be.
+fn audit_module(host: &Host, publish: bool) -> Result<PathBuf, Error> {
+    let directory = view::cache_directory(host)?;
+    if !publish {
+        return Ok(module::place(&directory));
+    }
+    module::publish(host, &directory).map_err(|error| Error::View { path: module::place(&directory), error })
 }
 
 /// A program and its arguments, from the words of the command line.

@@ -13,23 +13,18 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
     let command = command_of(&question.words);
-    let considered = consider(host, common, &command, &question.uses)?;
+    let considered = consider(host, common, &question.wishes, &command)?;
     let error_style = style(host, common.color, host.stderr_is_terminal());
     let style = style(host, common.color, host.stdout_is_terminal());
-    let verdict = match &considered.outcome {
-        Outcome::Conflict(conflict) => {
-            if question.json {
-                print(&report::json::refusal(conflict))?;
-            } else {
-                report::say(&report::conflict(conflict, &considered.target, error_style));
-            }
-            return Ok(Exit::No);
-        }
-        Outcome::Nothing { .. } => Verdict::Skipped { why: Skip::NothingToTry },
+    if considered.refuse(question.json, error_style)? {
+        return Ok(Exit::No);
+    }
+    let verdict = match &considered.decision.outcome {
         Outcome::Plan(plan) => {
-            let (diff, _) = considered.change(host, &command, true)?;
+            let (diff, _) = considered.change(host, true)?;
             considered.prove(host, plan, &host.env.with(&diff))?
         }
+        _ => Verdict::Skipped { why: Skip::NothingToTry },
     };
     if question.json {
         print(&report::json::verdict(&verdict))?;

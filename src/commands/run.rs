@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use super::{Considered, Exit, consider, style};
 use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::Copy;
 use crate::launch::{self, Exec};
+use crate::module;
+use crate::pin::{self, Places};
 use crate::private;
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan};
@@ -29,7 +32,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     }
     let verify = start.verify.unwrap_or_default();
     let is_everywhere = common.also.is_empty() && common.without.is_empty();
-    let is_plain = is_everywhere && start.uses.is_empty() && verify == When::Auto;
+    let wishes = &start.wishes;
+    let has_no_wish = wishes.uses.is_empty() && wishes.pin.is_empty() && wishes.pin_mode.is_none();
+    let is_plain = is_everywhere && has_no_wish && verify == When::Auto;
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -37,41 +42,36 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return launch::exec(&exec).map(|never| match never {});
     }
     let style = style(host, common.color, host.stderr_is_terminal());
-    let considered = consider(host, common, command, &start.uses)?;
+    let considered = consider(host, common, wishes, command)?;
     speak(&considered, common, style);
-    let (exec, view) = match &considered.outcome {
-        Outcome::Nothing { .. } => (launch::unchanged(&considered.target.program, command), None),
-        Outcome::Conflict(conflict) => {
-            report::say(&report::conflict(conflict, &considered.target, style));
+    if considered.refuse(false, style)? {
+        return Ok(Exit::Refused);
+    }
+    let (diff, places) = considered.change(host, true)?;
+    let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
+    if let Outcome::Plan(plan) = &considered.decision.outcome {
+        let verdict = prove(host, &considered, plan, &exec, verify)?;
+        if let Verdict::Failed { .. } = verdict {
+            report::say(&report::verdict(&verdict, style));
             return Ok(Exit::Refused);
         }
-        Outcome::Plan(plan) => {
-            let (diff, view) = considered.change(host, command, true)?;
-            let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
-            let verdict = prove(host, &considered, plan, &exec, view.as_deref(), verify)?;
-            if let Verdict::Failed { .. } = verdict {
-                report::say(&report::verdict(&verdict, style));
-                return Ok(Exit::Refused);
-            }
-            let was_asked_for = verify == When::Always && !common.quiet;
-            if common.verbose > 0 || was_asked_for && matches!(verdict, Verdict::Skipped { .. }) {
-                report::say(&report::proof_line(&verdict));
-            }
-            (exec, view)
+        let was_asked_for = verify == When::Always && !common.quiet;
+        if common.verbose > 0 || was_asked_for && matches!(verdict, Verdict::Skipped { .. }) {
+            report::say(&report::proof_line(&verdict));
         }
-    };
+    }
     // What must be said is said at every start.
     if is_plain && must_be_said(&considered).next().is_none() {
-        keep(host, &considered, command, &exec, view.as_deref());
+        keep(host, &considered, command, &exec, &places);
     }
     launch::exec(&exec).map(|never| match never {})
 }
 
 /// What is said before the start: nothing, unless something must be or was asked for.
-fn speak(considered: &Considered, common: &Common, style: Style) {
+fn speak(considered: &Considered<'_>, common: &Common, style: Style) {
     let target = &considered.target;
     if common.verbose > 0 {
-        report::say(&report::summary(target, &considered.outcome, common.verbose, style));
+        report::say(&report::summary(target, &considered.decision, common.verbose, style));
         if common.verbose > 2 {
             report::say(&report::warnings(&considered.inventory.warnings, style));
         }
@@ -84,7 +84,7 @@ fn speak(considered: &Considered, common: &Common, style: Style) {
 
 /// The notes that are said although nobody asked. A program that is not seen matters where there is something
 /// that could be picked for it.
-fn must_be_said(considered: &Considered) -> impl Iterator<Item = &Note> {
+fn must_be_said<'c>(considered: &'c Considered<'_>) -> impl Iterator<Item = &'c Note> {
     let is_something_here = !considered.inventory.copies.is_empty();
     let notes = considered.target.notes.iter();
     notes.filter(move |note| note.must_be_said() || is_something_here && note.hides_a_program())
@@ -93,17 +93,16 @@ fn must_be_said(considered: &Considered) -> impl Iterator<Item = &Note> {
 /// Proves the plan, unless that was done before, is not wanted, or is not possible.
 fn prove(
     host: &Host,
-    considered: &Considered,
+    considered: &Considered<'_>,
     plan: &Plan,
     exec: &Exec,
-    view: Option<&Path>,
     when: When,
 ) -> Result<Verdict, Error> {
     if when == When::Never {
         return Ok(Verdict::Skipped { why: Skip::NotAsked });
     }
     let env = host.env.with(&exec.diff);
-    let name = proof_name(host, considered, plan, &env, view);
+    let name = proof_name(host, considered, plan, &env);
     let was_proved = |name: &String| cache::has_proof(host, &places(host), name);
     if when == When::Auto && name.as_ref().is_some_and(was_proved) {
         return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
@@ -118,26 +117,21 @@ fn prove(
 
 /// All that could falsify a proof: the files, the environment that reaches libraries, the driver, the GPUs,
 /// this binary. Unknown means no name, and no name means no proof is kept.
-fn proof_name(
-    host: &Host,
-    considered: &Considered,
-    plan: &Plan,
-    env: &crate::environment::Environment,
-    view: Option<&Path>,
-) -> Option<String> {
+fn proof_name(host: &Host, considered: &Considered<'_>, plan: &Plan, env: &Environment) -> Option<String> {
     let driver = considered.inventory.driver.as_ref()?.version.to_string();
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let gpus = format!("{:?} {:?}", considered.inventory.gpus, considered.inventory.devices);
     let files = format!("{:?}", plan.picks.iter().map(|pick| &pick.copy.files).collect::<Vec<_>>());
-    let variables =
-        ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES"].map(|name| env.get(name));
-    let (own, variables) = (format!("{:?} {:?}", own.id, own.modified), format!("{variables:?} {view:?}"));
+    let names =
+        ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", module::PINS, pin::VIEW, "CUDA_VISIBLE_DEVICES"];
+    let variables = format!("{:?}", names.map(|name| env.get(name)));
+    let own = format!("{:?} {:?}", own.id, own.modified);
     let parts = [driver.as_bytes(), own.as_bytes(), gpus.as_bytes(), files.as_bytes(), variables.as_bytes()];
     Some(private::digest(parts))
 }
 
 /// Keeps the start for the next time, where there is a place to keep it.
-fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec, view: Option<&Path>) {
+fn keep(host: &Host, considered: &Considered<'_>, command: &Command, exec: &Exec, places: &Places) {
     let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command))
     else {
         return;
@@ -146,7 +140,7 @@ fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec, vi
     let mut watched = considered.target.watched.clone();
     watched.extend(inventory.watched.iter().cloned());
     watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
-    if let Outcome::Plan(plan) = &considered.outcome {
+    if let Outcome::Plan(plan) = &considered.decision.outcome {
         // A copy that was passed over may be the better one once it is whole.
         let is_picked = |copy: &&Copy| plan.picks.iter().any(|pick| pick.copy.family == copy.family);
         for copy in inventory.copies.iter().filter(is_picked) {
@@ -157,7 +151,7 @@ fn keep(host: &Host, considered: &Considered, command: &Command, exec: &Exec, vi
             watched.extend(copy.files.iter().map(|member| member.path.clone()));
         }
     }
-    cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, view);
+    cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, places);
 }
 
 fn places(host: &Host) -> Vec<PathBuf> {

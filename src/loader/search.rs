@@ -131,6 +131,19 @@ impl<'h> Searcher<'h> {
         self.with(Setting { is_secure: true, ..setting })
     }
 
+    /// The release of this loader; none where neither it nor its C library says.
+    pub fn release(&self) -> Option<Release> {
+        self.setting.rules.release
+    }
+
+    /// The same as the loader of this program does it, where that is another one.
+    pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
+        match self.object(executable).and_then(|object| object.interpreter.clone()) {
+            Some(interpreter) if interpreter != self.loader() => self.by(&interpreter),
+            _ => self.clone(),
+        }
+    }
+
     /// The same as the loader at this path would do it.
     pub(super) fn by(&self, loader: &Path) -> Searcher<'h> {
         self.with(Setting {

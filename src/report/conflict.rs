@@ -8,16 +8,18 @@ use super::words;
 use crate::solve::{Conflict, Unmet};
 use crate::target::{Before, Requirement, Target, Want};
 
-/// The whole search, and what to type.
-pub fn conflict(conflict: &Conflict, target: &Target, style: Style) -> String {
-    let mut text: String = conflict.unmet.iter().map(|unmet| self::unmet(unmet, target, style)).collect();
-    if let Some(hint) = &conflict.hint {
-        text.push_str(&format!("\n{} {}\n", style.hint("hint:"), super::hint(hint)));
-    }
-    text
+/// The whole search.
+pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> String {
+    conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect()
 }
 
-fn unmet(unmet: &Unmet, target: &Target, style: Style) -> String {
+/// What to type.
+pub(super) fn hint(conflict: &Conflict, style: Style) -> String {
+    let hint = conflict.hint.as_ref();
+    hint.map(|hint| format!("\n{} {}\n", style.hint("hint:"), super::hint(hint))).unwrap_or_default()
+}
+
+fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
     let askers: BTreeSet<String> =
         unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
     let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();

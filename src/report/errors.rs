@@ -26,7 +26,13 @@ pub fn error(error: &Error) -> String {
         Error::NoSuchSource { name, .. } => {
             format!("--without {}: there is no such source of libraries", escape(name.as_bytes()))
         }
-        Error::NoSuchDirectory { path } => format!("--also `{}`: there is no such directory", show(path)),
+        Error::NoSuchDirectory { option, path } => {
+            format!("{option} `{}`: there is no such directory", show(path))
+        }
+        Error::BadPin { word } => {
+            format!("--pin `{}` does not say which copy of which family", show(word))
+        }
+        Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { verb } => {
             format!("`{verb}` starts a program, and nothing is started under --root")
@@ -43,6 +49,7 @@ pub fn error(error: &Error) -> String {
         }
         Error::View { path, error } => format!("the view `{}` cannot be written: {}", show(path), os(error)),
         Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),
+        Error::Report { path, error } => format!("`{}` cannot be written: {}", show(path), os(error)),
         Error::Output { error } => format!("standard output cannot be written: {}", os(error)),
     }
 }
@@ -75,6 +82,7 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
+        Error::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         _ => None,
     }

@@ -1,26 +1,38 @@
 //! What a program needs, what was picked for it, and why: short under `-v`, in full for `explain`.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use super::Style;
+use super::pinned::{loads, mode_line, not_enough};
 use super::style::columns;
 use super::words;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
+use crate::module;
+use crate::pin::{Decision, Mode};
+use crate::predict::Prediction;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::target::{How, Package, Standing, Target};
 use crate::text::show;
 
+/// All that there is to say about a start.
+pub struct Explanation<'a> {
+    pub target: &'a Target,
+    pub inventory: &'a Inventory,
+    pub decision: &'a Decision,
+    /// What the program maps in the environment as it is.
+    pub before: &'a Prediction,
+    pub diff: &'a Diff,
+    pub view: Option<&'a Path>,
+}
+
 /// The whole story.
-pub fn explained(
-    target: &Target,
-    inventory: &Inventory,
-    outcome: &Outcome,
-    diff: &Diff,
-    verbosity: u8,
-    style: Style,
-) -> String {
+pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
+    let Explanation { target, inventory, decision, before, diff, .. } = explanation;
     let mut text = program(target, style);
     text.push_str(&machine(inventory, style));
-    match outcome {
+    match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(target, style));
             text.push_str(&format!("{}\n", style.strong("nothing to pick: started unchanged")));
@@ -30,11 +42,14 @@ pub fn explained(
         Outcome::Plan(plan) => {
             text.push_str(&needs(target, style));
             text.push_str(&picks(plan, target, verbosity, style));
-            text.push_str(&environment(plan, diff, style));
+            text.push_str(&loads(decision, before, inventory, target, style));
+            if decision.leaks() {
+                text.push_str(&format!("\n{}", super::refusal(decision, target, style)));
+            } else {
+                text.push_str(&environment(plan, diff, style));
+            }
         }
-        Outcome::Conflict(conflict) => {
-            text.push_str(&format!("\n{}", super::conflict(conflict, target, style)));
-        }
+        Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, target, style))),
     }
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
@@ -43,13 +58,13 @@ pub fn explained(
 }
 
 /// A few lines for a start under `-v`: one a pick, one for what else matters.
-pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) -> String {
+pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style) -> String {
     let program = show(target.program.file_name().unwrap_or_default());
     let mut text = String::new();
     for note in &target.notes {
         text.push_str(&format!("cudarun: {}\n", words::note(note, target)));
     }
-    match outcome {
+    match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             let why = match (absent.as_slice(), unpinned.as_slice()) {
                 ([], []) => "needs no NVIDIA library",
@@ -67,6 +82,14 @@ pub fn summary(target: &Target, outcome: &Outcome, verbosity: u8, style: Style) 
             let rows: Vec<Vec<String>> =
                 plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
             text.push_str(&columns("  ", &rows));
+            if let Some(mode) =
+                decision.pinned.as_ref().map(|pinned| pinned.mode).filter(|mode| *mode != Mode::View)
+            {
+                text.push_str(&format!("  {}\n", mode_line(mode)));
+                for passed in &decision.passed_over {
+                    text.push_str(&format!("  {}\n", not_enough(passed, target)));
+                }
+            }
             for (element, why) in words::removals(plan) {
                 text.push_str(&format!("  without {element}: {why}\n"));
             }
@@ -223,7 +246,11 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         .0
         .iter()
         .map(|change| {
-            let value = change.value.as_ref().map_or_else(|| "(unset)".to_owned(), show);
+            let value = match &change.value {
+                None => "(unset)".to_owned(),
+                Some(table) if change.name == module::PINS => in_short(table),
+                Some(value) => show(value),
+            };
             vec![show(&change.name), value]
         })
         .collect();
@@ -236,6 +263,13 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         text.push_str("  as it is\n");
     }
     text
+}
+
+/// The table of the audit module repeats every name of the view.
+fn in_short(table: &OsStr) -> String {
+    let text = show(table);
+    let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
+    format!("{directory} and the {} names in it", names.split(':').count())
 }
 
 fn stopped(plan: &Plan) -> String {

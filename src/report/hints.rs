@@ -32,6 +32,10 @@ pub fn hint(hint: &Hint) -> String {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
             format!("chmod o-w {}", paths.join(" "))
         }
+        Hint::Unpin { families } => {
+            let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
+            format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins))
+        }
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
         Hint::InstallDriver => {
             "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()

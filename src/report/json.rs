@@ -4,12 +4,17 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::explained::Explanation;
+use super::pinned::given;
+use super::traced;
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::inventory::{Copy, Inventory, Warning};
+use crate::observe::Observation;
+use crate::pin::Decision;
+use crate::predict::Prediction;
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
-use crate::target::Target;
 use crate::text::show;
 use crate::verify::Verdict;
 
@@ -56,13 +61,9 @@ impl Serialize for Copies {
 }
 
 /// `explain`
-pub fn explanation(
-    target: &Target,
-    inventory: &Inventory,
-    outcome: &Outcome,
-    diff: &Diff,
-    view: Option<&str>,
-) -> String {
+pub fn explanation(explanation: &Explanation<'_>) -> String {
+    let Explanation { target, inventory, decision, before, diff, view } = explanation;
+    let pinned = decision.pinned.as_ref();
     let mut object = json!({
         "target": target,
         "driver": inventory.driver,
@@ -70,16 +71,23 @@ pub fn explanation(
         "warnings": warnings(&inventory.warnings),
         "notes": target.notes.iter().map(|note| words::note(note, target)).collect::<Vec<_>>(),
         "environment": changes(diff),
-        "view": view,
+        "view": view.map(show),
+        "mode": pinned.map(|pinned| pinned.mode),
+        "passed_over": decision.passed_over,
+        "before": before.files.iter().filter(|file| file.family.is_some()).collect::<Vec<_>>(),
+        "after": pinned.map(|pinned| {
+            pinned.after.files.iter().filter(|file| file.family.is_some()).collect::<Vec<_>>()
+        }),
+        "faults": faults(before, inventory),
     });
-    let (decision, details) = match outcome {
+    let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             ("nothing", json!({ "absent": absent, "families": [], "unpinned": self::unpinned(unpinned) }))
         }
-        Outcome::Plan(plan) => ("plan", self::plan(plan)),
+        Outcome::Plan(plan) => (if decision.leaks() { "leak" } else { "plan" }, self::plan(plan)),
         Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
     };
-    object["decision"] = decision.into();
+    object["decision"] = decided.into();
     merge(&mut object, details);
     finish(object)
 }
@@ -94,11 +102,40 @@ pub fn verdict(verdict: &Verdict) -> String {
     finish(value(verdict))
 }
 
-/// A conflict, where another verb was asked.
-pub fn refusal(conflict: &Conflict) -> String {
-    let mut object = json!({ "decision": "conflict" });
-    merge(&mut object, self::conflict(conflict));
+/// Why nothing is started, where another verb was asked.
+pub fn refusal(decision: &Decision) -> String {
+    let mut object = json!({ "decision": "leak", "passed_over": decision.passed_over });
+    if let Outcome::Conflict(conflict) = &decision.outcome {
+        object["decision"] = "conflict".into();
+        merge(&mut object, self::conflict(conflict));
+    }
     finish(object)
+}
+
+/// `trace --predict`
+pub fn prediction(prediction: &Prediction) -> String {
+    let mut object = value(prediction);
+    object["failure"] = prediction.failure.as_ref().map(traced::failure).into();
+    finish(object)
+}
+
+/// `trace`
+pub fn observation(observation: &Observation, all: bool) -> String {
+    let mut object = value(observation);
+    for image in object["images"].as_array_mut().into_iter().flatten() {
+        if let Some(files) = image["files"].as_array_mut().filter(|_| !all) {
+            files.retain(|file| !file["family"].is_null());
+        }
+    }
+    finish(object)
+}
+
+/// By family, what is wrong with what the program would get.
+fn faults(before: &Prediction, inventory: &Inventory) -> Value {
+    let faults = given(before, inventory)
+        .into_iter()
+        .filter_map(|(family, given)| Some((family.to_owned(), Value::from(given.fault(inventory)?))));
+    Value::Object(faults.collect())
 }
 
 /// An error, with the exit code that goes with it.

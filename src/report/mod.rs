@@ -8,16 +8,19 @@ mod explained;
 mod hints;
 pub mod json;
 mod listed;
+mod pinned;
 mod style;
+mod traced;
 mod verdict;
 mod words;
 
-pub use conflict::conflict;
 pub use errors::{error, error_hint};
-pub use explained::{explained, summary};
+pub use explained::{Explanation, explained, summary};
 pub use hints::hint;
 pub use listed::listed;
+pub use pinned::{refusal, too_old_for_auditors};
 pub use style::Style;
+pub use traced::{observation, prediction};
 pub use verdict::{proof_line, verdict};
 pub use words::{family, note, shell_change, warnings};
 

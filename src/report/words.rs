@@ -66,6 +66,7 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::NotThatVersion { needed, by } => {
             format!("{} brings a part of {needed} and needs the rest of it", title(by))
         }
+        Reason::NotThePinned { pin } => format!("--pin names {}", super::pinned::named(pin)),
         Reason::VersionUnknown { by } => {
             format!("its version is not known, and {} needs a certain one", title(by))
         }
@@ -108,6 +109,7 @@ pub(super) fn reason(reason: &Reason) -> String {
 /// Why the picked one was picked.
 pub(super) fn decided_by(criterion: Criterion) -> &'static str {
     match criterion {
+        Criterion::Pinned => "--pin names it",
         Criterion::OnlyOne => "the only one that fits",
         Criterion::KernelsOwn => "it is the kernel's own",
         Criterion::LoaderTakesIt => "the loader takes it in any case",
@@ -122,6 +124,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
 
 fn less_preferred(criterion: Criterion) -> &'static str {
     match criterion {
+        Criterion::Pinned => "fits, but --pin names another",
         Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
         Criterion::KernelsOwn => "fits, but is not the kernel's own",
         Criterion::CameWithTarget => "fits, but did not come with the program",
@@ -142,6 +145,7 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
             Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
+            Want::Pinned(pin) => versions.push(super::pinned::named(pin)),
             Want::Recorded(_) | Want::Symbols(_) => {}
         }
     }

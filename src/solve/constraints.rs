@@ -10,7 +10,7 @@ use crate::catalog::{Family, catalog};
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
-use crate::target::{Before, Need, Requirement, Want};
+use crate::target::{Before, Need, Pin, Requirement, Want};
 use crate::version::DriverVersion;
 
 /// A copy that satisfies every rule it must satisfy alone.
@@ -33,6 +33,7 @@ type Rule = fn(&Slot<'_>, &Copy, &Inventory) -> Option<Reason>;
 /// The rules for a copy alone, in the order in which a person wants to hear of them.
 const RULES: &[Rule] = &[
     name,
+    pinned,
     version,
     stub,
     driver,
@@ -62,7 +63,8 @@ pub(super) fn judge(
     // What a program came with, or takes whatever we do, is as safe as the program itself.
     let is_its_own = matches!(copy.origin, Origin::Wheel | Origin::Bundled) || !forced.is_empty();
     let open = if is_its_own { None } else { writable(copy) };
-    open.or_else(|| hijacked(slot, copy, !forced.is_empty(), inventory)).map_or(Ok(()), Err)
+    let hijacked = || hijacked(slot, copy, !forced.is_empty(), inventory).filter(|_| !slot.is_released);
+    open.or_else(hijacked).map_or(Ok(()), Err)
 }
 
 /// The files that requesters' own search paths lead to, each once, in the order of requirements.
@@ -169,6 +171,18 @@ fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
         return if fits { None } else { tried.first().map(|name| other(name)) };
     }
     asked.into_iter().filter_map(Requirement::named).find(|asked| !copy.offers(asked)).map(other)
+}
+
+/// The one that a person has named.
+fn pinned(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    slot.requirements.iter().find_map(|requirement| {
+        let Want::Pinned(pin) = &requirement.want else { return None };
+        let is_it = match pin {
+            Pin::Version(version) => copy.version.is_some_and(|has| has.agrees_with(version)),
+            Pin::Directory(directory) => copy.directories().any(|place| place == directory),
+        };
+        (!is_it).then(|| Reason::NotThePinned { pin: pin.clone() })
+    })
 }
 
 /// Compiled floors and exact versions.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::Policy;
 use super::constraints::{self, searched_first};
 use super::search::{Blame, Picked};
 use super::slots::{Slot, Strictness};
@@ -30,6 +31,7 @@ pub(super) fn with<'a>(
     done: &[Picked<'a>],
     queue: &VecDeque<Rc<Slot<'a>>>,
     inventory: &'a Inventory,
+    policy: &Policy,
 ) -> Result<VecDeque<Rc<Slot<'a>>>, Obstacle> {
     let mut queue = queue.clone();
     for asked in asked(pick) {
@@ -37,7 +39,7 @@ pub(super) fn with<'a>(
         if family.name == "driver" && !inventory.has_gpu() {
             continue;
         }
-        let Some(mut wanted) = Slot::asked_by_copy(
+        let Some(wanted) = Slot::asked_by_copy(
             &asked.name,
             pick.copy,
             &pick.slot.askers,
@@ -46,6 +48,7 @@ pub(super) fn with<'a>(
         ) else {
             continue;
         };
+        let mut wanted = wanted.released_by(policy);
         wanted.because.insert(done.len());
         let must = asked.strictness == Strictness::Must;
         let offers = |copy: &Copy| copy.family == family.name && copy.offers(&asked.name);
@@ -109,19 +112,18 @@ fn asked(pick: &Picked<'_>) -> Vec<Asked> {
     }
     let Some(family) = catalog().family(&copy.family) else { return asked };
     let soname = copy.soname.unwrap_or(0);
-    let main = copy.member(&family.main);
-    let mut may = |name: String| {
-        let search_first = main.map(|main| passed_on(pick, main)).unwrap_or_default();
+    let mut may = |name: String, by: &str| {
+        let search_first = copy.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
         asked.push(Asked { name, strictness: Strictness::May, search_first });
     };
-    for stem in family.opens(soname) {
+    for (by, stem) in family.opens(soname) {
         let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);
         let suffix = other.and_then(|other| other.suffix(copy.cuda.unwrap_or(0)));
         if let Some(suffix) = suffix {
-            may(format!("{stem}.so.{suffix}"));
+            may(format!("{stem}.so.{suffix}"), by);
         }
     }
-    family.opens_bare(soname).iter().cloned().for_each(&mut may);
+    family.opens_bare(soname).iter().for_each(|name| may(name.clone(), &family.main));
     asked
 }
 

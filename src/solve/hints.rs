@@ -11,7 +11,8 @@ use crate::target::{Before, Requirement, Target, Want};
 use crate::version::Version;
 
 pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
-    newer_driver(unmet)
+    unpin(unmet)
+        .or_else(|| newer_driver(unmet))
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
         .or_else(|| less_open(unmet, inventory))
         .or_else(|| without_leftovers(unmet, inventory, target))
@@ -19,6 +20,14 @@ pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> O
         .or_else(|| other_files(unmet))
         .or_else(|| debian_packages(unmet, inventory))
         .or_else(|| (!unmet.is_empty()).then(|| libraries(unmet)))
+}
+
+/// Where a person has named what does not fit.
+fn unpin(unmet: &[Unmet]) -> Option<Hint> {
+    let is_pinned = |missing: &&Unmet| missing.requirements.iter().any(Requirement::is_pinned);
+    let families: Vec<String> =
+        unmet.iter().filter(is_pinned).map(|missing| missing.family.clone()).collect();
+    (!families.is_empty()).then_some(Hint::Unpin { families })
 }
 
 /// Where all would fit with another driver.
@@ -35,7 +44,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
 fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     let mut paths = BTreeSet::new();
     for missing in unmet {
-        let is_open = |candidate: &&Rejection| matches!(deepest(&candidate.reason), Reason::Writable { .. });
+        let is_open = |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
         let candidate = missing.candidates.iter().find(is_open)?;
         let directory = &candidate.copy.directory;
         let copy = installed(inventory, &missing.family, |copy| copy.directory == *directory)?;
@@ -121,7 +130,7 @@ fn other_files(unmet: &[Unmet]) -> Option<Hint> {
 fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
     let is_broken = |candidate: &Rejection| {
         let of_reason = matches!(
-            deepest(&candidate.reason),
+            candidate.reason.deepest(),
             Reason::Incomplete { .. }
                 | Reason::Mixed { .. }
                 | Reason::Truncated { .. }
@@ -155,7 +164,7 @@ fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
     let rejection = missing.candidates.iter().find(|candidate| candidate.copy == forced.copy);
     forced.copy.origin == Origin::Wheel
         && forced.rules.contains(&Before::AbsolutePath)
-        && !rejection.is_some_and(|rejection| of_version(deepest(&rejection.reason)))
+        && !rejection.is_some_and(|rejection| of_version(rejection.reason.deepest()))
 }
 
 fn installed<'i>(inventory: &'i Inventory, family: &str, is_it: impl Fn(&Copy) -> bool) -> Option<&'i Copy> {
@@ -235,12 +244,5 @@ fn bound(requirement: &Requirement) -> Option<Version> {
 }
 
 fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
-    missing.candidates.iter().map(|candidate| deepest(&candidate.reason))
-}
-
-fn deepest(reason: &Reason) -> &Reason {
-    match reason {
-        Reason::Clash { why, .. } => deepest(why),
-        other => other,
-    }
+    missing.candidates.iter().map(|candidate| candidate.reason.deepest())
 }

@@ -1,13 +1,14 @@
 //! The decision: what is installed and what is asked for become one compatible set, or the reasons why
 //! there is none. Pure: no files, no environment, no clock. The same inputs give the same answer.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::target::{Asker, Before, Pip, Requirement, Target};
+use crate::target::{Asker, Before, Pin, Pip, Requirement, Target};
 use crate::text;
 use crate::version::{DriverVersion, Version};
 
@@ -27,6 +28,9 @@ use slots::Asked;
 pub struct Policy {
     /// Directories whose children are views of our own: never an input.
     pub views: Vec<PathBuf>,
+    /// Families for which search paths that come before `LD_LIBRARY_PATH` do not count, since a stronger mode will
+    /// answer before them.
+    pub released: BTreeSet<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -136,6 +140,8 @@ pub enum Removal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {
+    /// A person has named it.
+    Pinned,
     /// Nothing else was possible.
     OnlyOne,
     /// It is the driver that the kernel runs, and not one that stands in for it.
@@ -174,6 +180,10 @@ pub enum Reason {
     NotThatVersion {
         needed: Version,
         by: String,
+    },
+    /// A person has named another.
+    NotThePinned {
+        pin: Pin,
     },
     VersionUnknown {
         by: String,
@@ -310,6 +320,10 @@ pub enum Hint {
         floor: DriverVersion,
     },
     InstallDriver,
+    /// What a person has named does not go with the rest.
+    Unpin {
+        families: Vec<String>,
+    },
 }
 
 /// A library that would fit.
@@ -323,7 +337,7 @@ pub struct Wanted {
 
 /// Decides.
 pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome {
-    let Asked { slots, absent, unpinned } = match slots::of(inventory, target) {
+    let Asked { slots, absent, unpinned } = match slots::of(inventory, target, policy) {
         Ok(asked) => asked,
         Err(unmet) => return Outcome::Conflict(explain::conflict(unmet, inventory, target)),
     };
@@ -331,13 +345,31 @@ pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome
         let unpinned = unpinned.iter().filter_map(planned::unpinned).collect();
         return Outcome::Nothing { absent: planned::merged(absent), unpinned };
     }
-    match search::best(slots, inventory, target) {
+    match search::best(slots, inventory, target, policy) {
         Ok(mut found) => {
             found.absent.extend(absent);
             found.unpinned.extend(unpinned);
             Outcome::Plan(planned::plan(found, inventory, target, policy))
         }
         Err(unmet) => Outcome::Conflict(explain::conflict(unmet, inventory, target)),
+    }
+}
+
+impl Unmet {
+    /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
+    pub fn is_led_astray(&self) -> bool {
+        let is_led = |reason: &Reason| matches!(reason, Reason::LoaderTakesAnother { .. });
+        !self.forced.is_empty() || self.candidates.iter().any(|candidate| is_led(candidate.reason.deepest()))
+    }
+}
+
+impl Reason {
+    /// Of a clash with another pick, why they clash.
+    pub fn deepest(&self) -> &Reason {
+        match self {
+            Reason::Clash { why, .. } => why.deepest(),
+            other => other,
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use super::constraints::{Candidate, together};
 use super::derived::{self, Obstacle};
 use super::preference;
 use super::slots::{Slot, Strictness};
-use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
+use super::{Absent, Criterion, Policy, Reason, Rejection, Summary, Unmet};
 use crate::inventory::{Copy, Inventory};
-use crate::target::Target;
+use crate::target::{Requirement, Target};
 
 /// More tries than this are not worth waiting for: the best explanation so far is given.
 const STEP_LIMIT: usize = 20_000;
@@ -47,6 +47,7 @@ pub(super) type Blame = BTreeSet<usize>;
 struct Search<'a, 't> {
     inventory: &'a Inventory,
     target: &'t Target,
+    policy: &'t Policy,
     /// The dead end that lay deepest: the one worth explaining.
     deepest: Option<(usize, Unmet)>,
     steps: usize,
@@ -58,13 +59,14 @@ pub(super) fn best<'a>(
     slots: Vec<Slot<'a>>,
     inventory: &'a Inventory,
     target: &Target,
+    policy: &Policy,
 ) -> Result<Solution<'a>, Vec<Unmet>> {
-    Search::new(inventory, target).run(slots)
+    Search::new(inventory, target, policy).run(slots)
 }
 
 impl<'a, 't> Search<'a, 't> {
-    fn new(inventory: &'a Inventory, target: &'t Target) -> Search<'a, 't> {
-        Search { inventory, target, deepest: None, steps: 0, limit: STEP_LIMIT }
+    fn new(inventory: &'a Inventory, target: &'t Target, policy: &'t Policy) -> Search<'a, 't> {
+        Search { inventory, target, policy, deepest: None, steps: 0, limit: STEP_LIMIT }
     }
 
     fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, Vec<Unmet>> {
@@ -96,7 +98,7 @@ impl<'a, 't> Search<'a, 't> {
         let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
             let pick = Picked { slot: slot.clone(), copy: candidate.copy, is_forced: candidate.is_forced };
-            let next = match derived::with(&pick, done, &queue, self.inventory) {
+            let next = match derived::with(&pick, done, &queue, self.inventory, self.policy) {
                 Ok(next) => next,
                 Err(Obstacle { name, due_to }) => {
                     blame.extend(due_to);
@@ -160,6 +162,7 @@ impl<'a, 't> Search<'a, 't> {
         let (picked, others) = (viable[0], &viable[1..]);
         let deciding = |other| preference::deciding(&slot, picked, other, done, self.inventory, self.target);
         let decided_by = match others.first() {
+            _ if slot.requirements.iter().any(Requirement::is_pinned) => Criterion::Pinned,
             Some(other) => deciding(*other),
             None if picked.is_forced => Criterion::LoaderTakesIt,
             None => Criterion::OnlyOne,
@@ -227,7 +230,7 @@ mod tests {
     use crate::inventory::{Member, Origin, SearchPath};
     use crate::solve::slots;
     use crate::symbols::Exports;
-    use crate::target::{Asker, Need, Requirement, Standing, Want};
+    use crate::target::{Asker, Need, Standing, Want};
     use crate::version::Version;
 
     const FAMILIES: [&str; 12] = [
@@ -329,9 +332,9 @@ mod tests {
 
     #[test]
     fn a_dead_end_goes_back_to_what_it_is_due_to() {
-        let (inventory, target) = world();
-        let slots = slots::of(&inventory, &target).unwrap().slots;
-        let mut search = Search::new(&inventory, &target);
+        let ((inventory, target), policy) = (world(), Policy::default());
+        let slots = slots::of(&inventory, &target, &policy).unwrap().slots;
+        let mut search = Search::new(&inventory, &target, &policy);
         let unmet = search.run(slots).unwrap_err();
         assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
         assert_eq!(unmet[0].family, "nvjpeg");
@@ -340,9 +343,9 @@ mod tests {
 
     #[test]
     fn a_search_that_takes_too_long_still_explains_itself() {
-        let (inventory, target) = world();
-        let slots = slots::of(&inventory, &target).unwrap().slots;
-        let mut search = Search { limit: 5, ..Search::new(&inventory, &target) };
+        let ((inventory, target), policy) = (world(), Policy::default());
+        let slots = slots::of(&inventory, &target, &policy).unwrap().slots;
+        let mut search = Search { limit: 5, ..Search::new(&inventory, &target, &policy) };
         assert_eq!(search.run(slots).unwrap_err().len(), 1);
         assert_eq!(search.steps, 6);
     }

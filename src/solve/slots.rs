@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::constraints::{self, Candidate};
 use super::search::Blame;
-use super::{Absent, Rejection, Summary, Unmet};
+use super::{Absent, Policy, Rejection, Summary, Unmet};
 use crate::catalog::{Family, Group, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Asker, First, Need, Requirement, Standing, Target, Want};
+use crate::target::{Asker, First, Need, Pin, Requirement, Standing, Target, Want};
 
 /// What is to be filled by one copy.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Slot<'a> {
     pub because: Blame,
     /// Nobody asked by name; the driver is always of interest where there is one.
     pub is_implied: bool,
+    /// A stronger mode than the view will answer for it before any search path.
+    pub is_released: bool,
     pub candidates: Vec<Candidate<'a>>,
     pub rejected: Vec<Rejection>,
 }
@@ -51,9 +53,13 @@ pub(super) struct Asked<'a> {
 }
 
 /// The slots of a target; or, when some cannot be filled, all of those.
-pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<'a>, Vec<Unmet>> {
+pub(super) fn of<'a>(
+    inventory: &'a Inventory,
+    target: &Target,
+    policy: &Policy,
+) -> Result<Asked<'a>, Vec<Unmet>> {
     let (mut asked, mut unfit) = (Asked::default(), Vec::new());
-    for mut slot in group(inventory, target) {
+    for mut slot in group(inventory, target, policy) {
         slot.fill(inventory);
         if slot.candidates.is_empty()
             && let Some((known, guessed)) = slot.without_guesses(inventory)
@@ -86,7 +92,7 @@ pub(super) fn of<'a>(inventory: &'a Inventory, target: &Target) -> Result<Asked<
 }
 
 /// By family and SONAME major, in the order of the catalog.
-fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
+fn group<'a>(inventory: &Inventory, target: &Target, policy: &Policy) -> Vec<Slot<'a>> {
     let mut by_key: BTreeMap<(usize, Option<u32>), Vec<Requirement>> = BTreeMap::new();
     let mut unkeyed = Vec::new();
     // Without a GPU to reach, the driver's libraries are not ours to choose.
@@ -118,7 +124,7 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
             .copied()
             .collect();
         let goes_with = if same.is_empty() { keys } else { same };
-        if goes_with.is_empty() && requirement.named().is_some() {
+        if goes_with.is_empty() && requirement.is_wish() {
             by_key.entry((position, None)).or_default().push(requirement);
         } else {
             for key in goes_with {
@@ -134,7 +140,7 @@ fn group<'a>(inventory: &Inventory, target: &Target) -> Vec<Slot<'a>> {
         .filter(|((position, _), wants)| *position == 0 || wants.iter().any(Requirement::is_wish));
     let mut slots: Vec<(usize, Slot<'a>)> = wished
         .map(|((position, soname), requirements)| {
-            (position, Slot::new(position, soname, requirements, inventory))
+            (position, Slot::new(position, soname, requirements, inventory).released_by(policy))
         })
         .collect();
     // The driver first, since all else depends on it; what is only tried last; the newer major first.
@@ -153,6 +159,8 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
         Want::AtLeast(version) | Want::Exactly(version) | Want::Recorded(version) => {
             family.soname_is_version.then(|| version.major())
         }
+        Want::Pinned(Pin::Version(version)) => family.soname_is_version.then(|| version.major()),
+        Want::Pinned(Pin::Directory(_)) => None,
     }
 }
 
@@ -191,9 +199,19 @@ impl<'a> Slot<'a> {
             askers,
             because: Blame::new(),
             is_implied: false,
+            is_released: false,
             candidates: Vec::new(),
             rejected: Vec::new(),
         }
+    }
+
+    /// Where a stronger mode answers for the family, no search path comes first.
+    pub(super) fn released_by(mut self, policy: &Policy) -> Slot<'a> {
+        self.is_released = policy.released.contains(&self.family.name);
+        if self.is_released {
+            self.requirements.iter_mut().for_each(|requirement| requirement.search_first.clear());
+        }
+        self
     }
 
     /// What a picked copy asks for in its turn.
@@ -325,7 +343,7 @@ fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Stri
 /// Those who ask, each once; those who only may, where nobody else does.
 fn askers(requirements: &[Requirement]) -> Vec<String> {
     let has_known = has_known_wish(requirements);
-    let asking = requirements.iter().filter(|requirement| !has_known || is_known(requirement));
+    let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_pinned());
     let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
     askers.sort();
     askers.dedup();

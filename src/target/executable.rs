@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Asker, Before, First, How, Need, Note, Requirement, Standing, Target, Want};
+use super::{Asker, Before, First, How, Load, Need, Note, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
@@ -110,7 +110,10 @@ pub(super) fn read(
         if is_program && is_cudarun(host, consumer) || !is_program && is_system(&consumer.object.path) {
             continue;
         }
-        target.requirements.extend(written_in(host, consumer, &by));
+        let written = written_in(host, consumer, &by);
+        let opener = Some(consumer.object.path.as_path());
+        target.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
+        target.requirements.extend(written);
     }
     forgo_paths(&mut target.requirements);
 }

@@ -12,9 +12,8 @@ use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::loader::search::Searcher;
-use crate::symbols::Symbol;
 use crate::text;
-use crate::version::{CudaVersion, Version};
+use crate::version::CudaVersion;
 
 mod arguments;
 mod candidate;
@@ -22,15 +21,18 @@ mod executable;
 mod framework;
 mod imports;
 mod installed;
+mod loads;
 mod package;
 mod program;
 mod python;
 mod recorded;
+mod requirement;
 mod shim;
 
 use executable::Image;
 use program::Running;
 pub use program::{locate, significant_arguments};
+pub use requirement::{Asker, Before, First, Load, Need, Pin, Requirement, Want};
 
 /// What was typed: a program and its arguments, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,12 @@ pub struct Target {
     /// Every directory that the target's own files name to be searched: DT_RPATH and DT_RUNPATH.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
+    /// The executable that the loader starts; none where nothing about it can be pinned.
+    #[serde(skip)]
+    pub executable: Option<PathBuf>,
+    /// What it opens at run time, in order, as far as that is known.
+    #[serde(skip)]
+    pub loads: Vec<Load>,
     /// What all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -122,101 +130,6 @@ pub enum Standing {
     Installed,
 }
 
-/// One thing that the target asks for.
-#[derive(Clone, Debug, Serialize)]
-pub struct Requirement {
-    pub family: String,
-    pub want: Want,
-    pub need: Need,
-    pub by: Asker,
-    /// Directories that come before `LD_LIBRARY_PATH` for it, whatever we do.
-    pub search_first: Vec<First>,
-}
-
-/// A directory that comes before `LD_LIBRARY_PATH`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct First {
-    #[serde(serialize_with = "text::path")]
-    pub directory: PathBuf,
-    pub rule: Before,
-}
-
-/// Why it comes before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Before {
-    /// The requester's DT_RPATH, or that of who loaded it.
-    Rpath,
-    /// The requester opens files there by absolute path.
-    AbsolutePath,
-}
-
-impl First {
-    /// Directories of a DT_RPATH.
-    fn rpath(directories: &[PathBuf]) -> Vec<First> {
-        directories
-            .iter()
-            .map(|directory| First { directory: directory.clone(), rule: Before::Rpath })
-            .collect()
-    }
-}
-
-impl Requirement {
-    /// The name that it asks for, if it asks for one.
-    pub fn named(&self) -> Option<&str> {
-        match &self.want {
-            Want::Name(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// Whether it asks for the family, and not only how it must be.
-    pub fn is_wish(&self) -> bool {
-        matches!(self.want, Want::Name(_) | Want::Exactly(_))
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Want {
-    /// A file of this name.
-    Name(String),
-    /// The same major, and this minor or a newer one: what it was compiled against.
-    AtLeast(Version),
-    /// This version and no other: what it brings a part of.
-    Exactly(Version),
-    /// What upstream tested with; a preference.
-    Recorded(Version),
-    /// All of these, exported by the file that they name.
-    Symbols(Vec<Symbol>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Need {
-    /// Without it the program does not start.
-    Linked,
-    /// Without it the program silently does not use the GPU.
-    Essential,
-    /// The program may ask for it.
-    Used,
-    /// Its name is written out; the program may have others to try.
-    Named,
-}
-
-/// Who asks, and where that is written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Asker {
-    /// `torch 2.11.0`, or the program's own name.
-    pub name: String,
-    #[serde(serialize_with = "text::path")]
-    pub file: PathBuf,
-    pub line: Option<usize>,
-    /// The CUDA major that it was built for.
-    pub cuda: Option<u32>,
-    pub standing: Standing,
-}
-
 /// What a person should know about how this target was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
@@ -278,10 +191,11 @@ impl Note {
 
 /// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
 /// instead of those that the program's source shows.
-pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, Error> {
+/// What was read of shared objects on the way stays with the loader's model of this machine.
+pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(Target, Searcher<'h>), Error> {
     let (mut target, started) = start(host, command)?;
-    let Some((running, image)) = started else { return Ok(target) };
-    let searcher = Searcher::new(host, image.machine);
+    let searcher = Searcher::new(host, target.machine);
+    let Some((running, image)) = started else { return Ok((target, searcher)) };
     match python::recognise(host, &running) {
         Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
         None => match uses.first() {
@@ -290,7 +204,7 @@ pub fn read(host: &Host, command: &Command, uses: &[String]) -> Result<Target, E
         },
     }
     target.settle(host);
-    Ok(target)
+    Ok((target, searcher))
 }
 
 /// As `read`, without a look at what the program uses: which Python it is, and where its packages stand.
@@ -315,6 +229,7 @@ fn start(host: &Host, command: &Command) -> Result<(Target, Option<(Running, Ima
         return Ok((target, None));
     };
     target.machine = image.machine;
+    target.executable = host.canonical(&image.path).ok();
     Ok((target, Some((running, image))))
 }
 
@@ -331,6 +246,8 @@ impl Target {
             site_packages: Vec::new(),
             pip: None,
             own_directories: BTreeSet::new(),
+            executable: None,
+            loads: Vec::new(),
             watched: BTreeSet::new(),
             located: BTreeSet::new(),
         }

@@ -12,9 +12,10 @@ use super::executable::{self, Image, asker, by_path, linked, opened_names, writt
 use super::framework;
 use super::imports::{self, Imports, Place};
 use super::installed::Installed;
+use super::loads;
 use super::python::Python;
 use super::recorded::{self, Records};
-use super::{Asker, First, Need, Note, Package, Pip, Requirement, Standing, Target, Want};
+use super::{Asker, First, Load, Need, Note, Package, Pip, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -107,6 +108,16 @@ impl PackageReader<'_> {
                 target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some((package, requirements)) = self.assess(&candidate, &consumers) else { continue };
+            // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
+            let is_known = |package: &Package| package.standing == Standing::Imported;
+            let is_opened = match candidate.standing {
+                Standing::Imported => true,
+                Standing::Possible => !target.packages.iter().any(is_known),
+                Standing::Installed => false,
+            };
+            if is_opened {
+                target.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
+            }
             for consumer in consumers {
                 target.watched.extend(consumer.object.path.parent().map(Path::to_owned));
                 target.watched.insert(consumer.object.path.clone());
@@ -219,11 +230,14 @@ impl PackageReader<'_> {
             Asker { line: Some(place.line), ..by }
         };
         for (name, place) in &imports.libraries {
-            target.requirements.extend(opened_names([name], &by(place), &search_first, Need::Named));
+            let named = opened_names([name], &by(place), &search_first, Need::Named);
+            target.loads.extend(named.iter().filter_map(|requirement| Load::of(requirement, None)));
+            target.requirements.extend(named);
         }
         for (path, place) in &imports.library_paths {
             let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
             target.located.insert(PathBuf::from(path));
+            target.loads.extend(opened.iter().filter_map(|requirement| Load::of(requirement, None)));
             target.requirements.extend(opened);
         }
     }

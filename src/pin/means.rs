@@ -1,0 +1,170 @@
+//! The change of environment by which a mode pins a plan. Pure.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::Mode;
+use crate::environment::{Change, Diff, Environment, join_elements, preload_elements};
+use crate::module;
+use crate::solve::Plan;
+use crate::view::ViewSpec;
+
+/// Tells the program, and a cudarun below it, which view it was started with.
+pub const VIEW: &str = "CUDARUN_VIEW";
+
+const TUNABLES: &str = "GLIBC_TUNABLES";
+/// With an auditor, the loader fixes the room for thread-local storage before it has seen the program's libraries:
+/// what is left is 1.6 kB, and libjemalloc alone takes more.
+const TLS_ROOM: &str = "glibc.rtld.optional_static_tls";
+const TLS_BYTES: u32 = 16384;
+
+/// Where what a mode needs has been put.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    pub view: Option<PathBuf>,
+    /// The audit module, where the mode needs one.
+    pub module: Option<PathBuf>,
+}
+
+/// A change of environment, and besides it what makes the module write down what is mapped.
+pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
+    let mut watched = env.with(diff);
+    let others = watched.get("LD_AUDIT").map(split).unwrap_or_default();
+    if !others.contains(&module.as_os_str()) {
+        let all = [module.as_os_str()].into_iter().chain(others);
+        let all = join_elements(all);
+        watched.set("LD_AUDIT", all);
+    }
+    let tunables = with_room(watched.get(TUNABLES));
+    watched.set(TUNABLES, tunables);
+    watched.set(module::TRACE, log.as_os_str());
+    Diff::between(env, &watched)
+}
+
+/// What is done with a plan.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub plan: &'a Plan,
+    pub mode: Mode,
+    pub spec: &'a ViewSpec,
+    pub preload: &'a [String],
+    /// Directories in which views of ours stand.
+    pub own: &'a [PathBuf],
+}
+
+impl Means<'_> {
+    /// The view first, then what is kept of what was there.
+    pub(super) fn environment(&self, places: &Places, env: &Environment) -> Diff {
+        let mut diff = Diff::default();
+        let mut change = |name: &str, value: Option<OsString>| {
+            if env.get(name) != value.as_deref() {
+                diff.0.push(Change { name: OsString::from(name), value });
+            }
+        };
+        change("LD_LIBRARY_PATH", self.library_path(places, env));
+        change("LD_PRELOAD", self.preload(places, env));
+        let module = places.module.as_deref().filter(|_| self.mode == Mode::Audit);
+        let pins = module.and_then(|_| self.pins(places));
+        if module.is_some() {
+            change(TUNABLES, Some(with_room(env.get(TUNABLES))));
+        }
+        change("LD_AUDIT", self.auditors(module, env));
+        change(module::PINS, pins);
+        if let Some(view) = &places.view {
+            change(VIEW, Some(view.as_os_str().to_owned()));
+        }
+        diff
+    }
+
+    /// The table of the audit module: every name in the view.
+    pub(super) fn pins(&self, places: &Places) -> Option<OsString> {
+        let names = self.spec.links.keys().chain(&self.spec.tombstones);
+        module::pins(places.view.as_deref()?, names.map(String::as_str))
+    }
+
+    fn library_path(&self, places: &Places, env: &Environment) -> Option<OsString> {
+        let kept = self.plan.library_path.iter().filter(|element| element.removed.is_none());
+        let kept = kept.map(|element| element.text.as_os_str());
+        let elements: Vec<&OsStr> =
+            places.view.as_deref().map(Path::as_os_str).into_iter().chain(kept).collect();
+        if elements.is_empty() { as_empty(env.get("LD_LIBRARY_PATH")) } else { Some(join_elements(elements)) }
+    }
+
+    fn preload(&self, places: &Places, env: &Environment) -> Option<OsString> {
+        let is_removed = |text: &OsStr| {
+            self.plan.preload.iter().any(|element| element.text == *text && element.removed.is_some())
+        };
+        let inherited = env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+        let own = |text: &OsStr| self.is_in_own_view(Path::new(text));
+        let kept = inherited.iter().filter(|text| !is_removed(text) && !own(text));
+        let view = places.view.as_deref();
+        let added = self.preload.iter().filter_map(|name| Some(view?.join(name).into_os_string()));
+        let elements: Vec<OsString> = added.chain(kept.cloned()).collect();
+        if elements == inherited {
+            return env.get("LD_PRELOAD").map(OsStr::to_owned);
+        }
+        joined(elements.iter().map(OsString::as_os_str).collect())
+    }
+
+    /// Ours first, then those of others.
+    fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
+        let inherited = env.get("LD_AUDIT").unwrap_or_default();
+        let elements: Vec<&OsStr> = split(inherited);
+        let others = elements.iter().copied().filter(|element| !self.is_own_module(Path::new(element)));
+        let all: Vec<&OsStr> = module.map(Path::as_os_str).into_iter().chain(others).collect();
+        if all == elements { env.get("LD_AUDIT").map(OsStr::to_owned) } else { joined(all) }
+    }
+
+    /// Whether a file stands in a view of ours.
+    fn is_in_own_view(&self, file: &Path) -> bool {
+        let views = file.parent().and_then(Path::parent);
+        views.is_some_and(|views| self.own.iter().any(|own| own == views))
+    }
+
+    /// Modules stand beside the views.
+    fn is_own_module(&self, file: &Path) -> bool {
+        let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(module::DIRECTORY));
+        self.own.iter().any(|own| beside(own).as_deref() == file.parent())
+    }
+}
+
+/// Without elements: what is there and empty stays so.
+fn as_empty(inherited: Option<&OsStr>) -> Option<OsString> {
+    inherited.filter(|value| value.is_empty()).map(OsStr::to_owned)
+}
+
+fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
+    (!elements.is_empty()).then(|| join_elements(elements))
+}
+
+fn split(list: &OsStr) -> Vec<&OsStr> {
+    use std::os::unix::ffi::OsStrExt;
+    let elements = list.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
+    elements.map(OsStr::from_bytes).collect()
+}
+
+/// The tunables with room for thread-local storage, unless somebody has said how much there is to be.
+fn with_room(inherited: Option<&OsStr>) -> OsString {
+    let mut tunables = inherited.unwrap_or_default().to_owned();
+    if tunables.to_string_lossy().contains(TLS_ROOM) {
+        return tunables;
+    }
+    if !tunables.is_empty() {
+        tunables.push(":");
+    }
+    tunables.push(format!("{TLS_ROOM}={TLS_BYTES}"));
+    tunables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_made_once_and_what_was_said_stays() {
+        let with = |text: &str| with_room(Some(OsStr::new(text))).into_string().unwrap();
+        assert_eq!(with_room(None), "glibc.rtld.optional_static_tls=16384");
+        assert_eq!(with("glibc.malloc.check=1"), "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384");
+        assert_eq!(with("glibc.rtld.optional_static_tls=4096"), "glibc.rtld.optional_static_tls=4096");
+    }
+}

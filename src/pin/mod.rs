@@ -1,0 +1,304 @@
+//! How the loader is made to take a plan: the weakest mode that its model says is enough. A plan of which the model
+//! shows a leak in every mode is not started.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::environment::{Diff, Environment};
+use crate::error::Error;
+use crate::formats::elf::Elf;
+use crate::host::Host;
+use crate::inventory::{Copy, Inventory};
+use crate::loader::process::Failure;
+use crate::loader::search::{Overlay, Searcher};
+use crate::module;
+use crate::predict::{self, Predicted, Prediction, When};
+use crate::solve::{self, Outcome, Plan, Policy};
+use crate::target::Target;
+use crate::version::Version;
+use crate::view::{self, ViewSpec};
+
+mod means;
+
+use means::Means;
+pub use means::{Places, VIEW, watched};
+
+/// How the loader is made to take what was picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nothing is added; what would do harm is taken out.
+    Clean,
+    /// A directory of links, first in `LD_LIBRARY_PATH`.
+    View,
+    /// The view, and a module in `LD_AUDIT` that answers for every name in it.
+    Audit,
+    /// The view, and in `LD_PRELOAD` what a search path of the program's own would find elsewhere.
+    Preload,
+}
+
+/// The modes that are tried, the weakest first.
+const LADDER: [Mode; 3] = [Mode::View, Mode::Audit, Mode::Preload];
+
+/// How a plan is pinned.
+#[derive(Debug)]
+pub struct Pinned {
+    pub mode: Mode,
+    pub spec: ViewSpec,
+    /// The names in the view that are preloaded, in order.
+    pub preload: Vec<String>,
+    /// What the program maps in the environment as planned.
+    pub after: Prediction,
+}
+
+/// Why a mode was passed over.
+#[derive(Debug, Serialize)]
+pub struct NotEnough {
+    pub mode: Mode,
+    #[serde(flatten)]
+    pub why: Why,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Why {
+    /// The program would get these from outside the plan.
+    Leaks { files: Vec<Predicted> },
+    /// What a search path that comes before `LD_LIBRARY_PATH` leads to does not fit.
+    LedAstray { families: Vec<String> },
+    /// The program puts a directory of its own before all others.
+    RewritesLibraryPath,
+    /// Auditors slow every call on this C library.
+    OldLoader { glibc: Option<Version> },
+    /// The model has nothing to go by.
+    NotStarted {
+        #[serde(skip)]
+        failure: Failure,
+    },
+    /// There is no module for this kind of machine, or its table does not fit into a variable.
+    NoModule,
+}
+
+/// The decision with its pinning.
+#[derive(Debug)]
+pub struct Decision {
+    pub outcome: Outcome,
+    /// How, where there is a plan and a mode that is enough.
+    pub pinned: Option<Pinned>,
+    pub passed_over: Vec<NotEnough>,
+}
+
+/// What a decision is made from.
+pub struct Question<'a, 'h> {
+    pub host: &'h Host,
+    pub searcher: &'a Searcher<'h>,
+    pub inventory: &'a Inventory,
+    pub target: &'a Target,
+    pub policy: Policy,
+    /// The mode that a person wants.
+    pub mode: Option<Mode>,
+}
+
+impl Decision {
+    /// Whether there is a set, and no way to make the loader take it.
+    pub fn leaks(&self) -> bool {
+        matches!(self.outcome, Outcome::Plan(_)) && self.pinned.is_none()
+    }
+}
+
+/// Before this release of glibc, every call between libraries is slow under any auditor.
+const AUDITORS: (u32, u32) = (2, 35);
+
+/// Whether programs of this loader can be started with a module that it asks.
+pub fn suits_auditors(searcher: &Searcher<'_>) -> bool {
+    searcher.release().is_some_and(|release| release >= AUDITORS)
+}
+
+/// The release of a loader as a version.
+pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
+    searcher.release().map(|(major, minor)| Version::new(&[major, minor]))
+}
+
+/// Decides on a set and on the mode that makes the loader take it.
+pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
+    let mut passed_over = Vec::new();
+    let mut outcome = solve::solve(question.inventory, question.target, &question.policy);
+    let mut ladder = LADDER.to_vec();
+    if let Outcome::Conflict(_) = &outcome
+        && question.mode.is_none_or(|mode| mode > Mode::View)
+        && let Some((released, families)) = released(&mut question, &outcome)
+    {
+        passed_over.push(NotEnough { mode: Mode::View, why: Why::LedAstray { families } });
+        ladder.retain(|mode| *mode > Mode::View);
+        let conflict = std::mem::replace(&mut outcome, Outcome::Plan(released));
+        let pinned = question.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
+        // What could only be had by force, and cannot, is what stood in the way at first.
+        let outcome = if pinned.is_some() { outcome } else { conflict };
+        return Ok(Decision { outcome, pinned, passed_over });
+    }
+    let pinned = question.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
+    Ok(Decision { outcome, pinned, passed_over })
+}
+
+/// A plan in which search paths of the program's own do not count for the families that they lead astray.
+fn released(question: &mut Question<'_, '_>, first: &Outcome) -> Option<(Plan, Vec<String>)> {
+    let astray = |outcome: &Outcome| -> BTreeSet<String> {
+        let Outcome::Conflict(conflict) = outcome else { return BTreeSet::new() };
+        let led = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
+        led.map(|unmet| unmet.family.clone()).collect()
+    };
+    let mut families = astray(first);
+    while !families.is_empty() {
+        let before = question.policy.released.len();
+        question.policy.released.extend(families);
+        if question.policy.released.len() == before {
+            return None;
+        }
+        match solve::solve(question.inventory, question.target, &question.policy) {
+            Outcome::Plan(plan) => {
+                return Some((plan, question.policy.released.iter().cloned().collect()));
+            }
+            outcome => families = astray(&outcome),
+        }
+    }
+    None
+}
+
+impl Question<'_, '_> {
+    fn first_that_is_enough(
+        &self,
+        outcome: &Outcome,
+        ladder: &[Mode],
+        passed_over: &mut Vec<NotEnough>,
+    ) -> Result<Option<Pinned>, Error> {
+        let Outcome::Plan(plan) = outcome else { return Ok(None) };
+        let wanted = self.mode.map(|mode| vec![mode]);
+        for mode in wanted.as_deref().unwrap_or(ladder) {
+            match self.attempt(plan, *mode)? {
+                Ok(pinned) => return Ok(Some(pinned)),
+                Err(why) => passed_over.push(NotEnough { mode: *mode, why }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Pins the plan in this mode, if the model says that nothing leaks.
+    fn attempt(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
+        let mut pinned =
+            Pinned { mode, spec: view::spec(plan), preload: Vec::new(), after: Prediction::default() };
+        if mode == Mode::Clean {
+            // On request only, for programs whose children bring their own: it promises nothing.
+            pinned.spec = ViewSpec::default();
+            pinned.after = self.predict(plan, &pinned)?;
+            return Ok(Ok(pinned));
+        }
+        if let Some(why) = self.obstacle(mode) {
+            return Ok(Err(why));
+        }
+        loop {
+            pinned.after = self.predict(plan, &pinned)?;
+            if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
+                // What the model cannot see start is given what is enough by the rules alone.
+                let is_enough = mode == Mode::View && self.policy.released.is_empty();
+                let why = Why::NotStarted { failure: failure.clone() };
+                return Ok(if is_enough { Ok(pinned) } else { Err(why) });
+            }
+            let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
+            if leaks.is_empty() {
+                return Ok(Ok(pinned));
+            }
+            let is_mended = match mode {
+                Mode::Preload => pinned.preload_more(plan, &leaks),
+                Mode::Audit => pinned.stop_more(&leaks),
+                Mode::View | Mode::Clean => false,
+            };
+            if !is_mended {
+                return Ok(Err(Why::Leaks { files: leaks }));
+            }
+        }
+    }
+
+    /// What keeps a mode from working at all.
+    fn obstacle(&self, mode: Mode) -> Option<Why> {
+        match mode {
+            Mode::Audit if !suits_auditors(self.searcher) => {
+                Some(Why::OldLoader { glibc: release(self.searcher) })
+            }
+            Mode::Audit if self.lacks_module() => Some(Why::NoModule),
+            _ => None,
+        }
+    }
+
+    /// There is no module for the target's machine.
+    fn lacks_module(&self) -> bool {
+        module::bytes().is_none()
+            || Elf::parse(module::bytes().unwrap_or_default()).map(|elf| elf.machine())
+                != Ok(self.target.machine)
+    }
+
+    /// What the program would map, were it started so.
+    fn predict(&self, plan: &Plan, pinned: &Pinned) -> Result<Prediction, Error> {
+        let spec = &pinned.spec;
+        let view = if spec.is_empty() { None } else { Some(view::place(self.host, spec)?) };
+        let places = Places { view: view.clone(), module: None };
+        let diff = pinned.environment(plan, &places, &self.policy.views, &self.host.env);
+        let overlay = view.map(|directory| Overlay {
+            directory,
+            links: spec.links.clone(),
+            empty: spec.tombstones.clone(),
+            answers: pinned.mode == Mode::Audit,
+        });
+        let searcher = self.searcher.within(&self.host.env.with(&diff), overlay);
+        Ok(predict::predict(&searcher, self.target, self.inventory))
+    }
+}
+
+impl Pinned {
+    /// The change of environment, with the view and the module where they were put; `own` are the directories in
+    /// which views of ours stand.
+    pub fn environment(&self, plan: &Plan, places: &Places, own: &[PathBuf], env: &Environment) -> Diff {
+        let Pinned { mode, spec, preload, .. } = self;
+        Means { plan, mode: *mode, spec, preload, own }.environment(places, env)
+    }
+
+    /// Preloads the picked files for which others would be mapped; says whether there was one more.
+    fn preload_more(&mut self, plan: &Plan, leaks: &[Predicted]) -> bool {
+        let before = self.preload.len();
+        for leak in leaks {
+            let copy = meant(plan, leak).next();
+            let name = copy.and_then(|copy| Some(copy.member(&leak.stem)?.soname.clone()));
+            self.preload.extend(name.filter(|name| !self.preload.contains(name)));
+        }
+        self.preload.len() > before
+    }
+
+    /// Stops names that the picked files do not have; says whether there was one more. Never what the program is
+    /// linked against, for which it would be fatal.
+    fn stop_more(&mut self, leaks: &[Predicted]) -> bool {
+        let before = self.spec.tombstones.len();
+        let opened = leaks.iter().filter(|leak| leak.when == When::Opened && !leak.is_linked);
+        let names = opened.filter_map(|leak| leak.name.rsplit('/').next().map(str::to_owned));
+        let new: Vec<String> = names.filter(|name| !self.spec.links.contains_key(name)).collect();
+        self.spec.tombstones.extend(new);
+        self.spec.tombstones.len() > before
+    }
+}
+
+/// The picked copies that should have been taken for a file: of its family and of its SONAME.
+fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Copy> {
+    let (family, soname) = (file.family.clone(), file.soname);
+    let copies = plan.picks.iter().map(|pick| &pick.copy);
+    copies.filter(move |copy| {
+        Some(&copy.family) == family.as_ref() && (copy.soname.is_none() || copy.soname == soname)
+    })
+}
+
+/// The files of picked families that come from outside the plan.
+fn leaks<'p>(plan: &'p Plan, prediction: &'p Prediction) -> impl Iterator<Item = &'p Predicted> {
+    prediction.files.iter().filter(|file| {
+        let mut meant = meant(plan, file).peekable();
+        meant.peek().is_some() && !meant.any(|copy| copy.has_file(file.id))
+    })
+}

@@ -1,0 +1,193 @@
+//! What a program would map in an environment: the model of the loader applied to all that is known of the program,
+//! its start and what it opens at run time. Says what would be; must not judge it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::catalog::{Family, catalog, first_number};
+use crate::formats::names;
+use crate::host::FileId;
+use crate::inventory::{Copy, Inventory};
+use crate::loader::object::Object;
+use crate::loader::process::{Failure, Loaded, Process};
+use crate::loader::search::{Rule, Searcher};
+use crate::target::Target;
+use crate::text;
+use crate::version::Version;
+
+/// More objects than any program maps: a file that opens itself under ever new names ends here.
+const LIMIT: usize = 4096;
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Prediction {
+    /// In the order in which they would be mapped.
+    pub files: Vec<Predicted>,
+    /// Names that nothing answers.
+    pub missing: Vec<Missing>,
+    /// Why the program would not start.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
+}
+
+/// A file that would be mapped.
+#[derive(Clone, Debug, Serialize)]
+pub struct Predicted {
+    /// As it is first asked for.
+    pub name: String,
+    /// As it is found, links not resolved.
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    #[serde(serialize_with = "text::path")]
+    pub requester: PathBuf,
+    #[serde(flatten)]
+    pub rule: Rule,
+    pub when: When,
+    /// The family of NVIDIA's that it is of.
+    pub family: Option<String>,
+    #[serde(skip)]
+    pub id: FileId,
+    #[serde(skip)]
+    pub stem: String,
+    /// The number in its SONAME.
+    #[serde(skip)]
+    pub soname: Option<u32>,
+    /// Whether its requester is linked against it: without it, that one could not be mapped.
+    pub is_linked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// The loader maps it before the program runs.
+    Start,
+    /// The program, or a library of it, may open it.
+    Opened,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    pub name: String,
+    #[serde(serialize_with = "text::path")]
+    pub requester: PathBuf,
+    #[serde(serialize_with = "text::paths")]
+    pub tried: Vec<PathBuf>,
+    pub family: Option<String>,
+}
+
+/// Walks through the start, then through what the program opens, then through what NVIDIA's libraries open in their
+/// turn when they are used.
+pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) -> Prediction {
+    let Some(executable) = &target.executable else { return Prediction::default() };
+    let mut process = match Process::start(searcher, executable) {
+        Ok(process) => process,
+        Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
+    };
+    let start = process.loaded().len();
+    if process.failure().is_none() {
+        for load in &target.loads {
+            let by = load.by.as_ref().and_then(|by| position(&process, by));
+            let _ = process.open(&load.name, by);
+        }
+        let mut next = 0;
+        while next < process.loaded().len() && process.loaded().len() < LIMIT {
+            let object = process.loaded()[next].object.clone();
+            for alternatives in opened_by(&object, inventory) {
+                let _ = alternatives.iter().find(|name| process.open(name, Some(next)).is_ok());
+            }
+            next += 1;
+        }
+    }
+    Prediction::of(&process, start)
+}
+
+impl Prediction {
+    fn of(process: &Process<'_, '_>, start: usize) -> Prediction {
+        let loaded = process.loaded();
+        let path = |index: usize| loaded[index].object.path.clone();
+        let file = |(index, it): (usize, &Loaded)| {
+            let (family, stem) = family_of(&it.object).unzip();
+            Predicted {
+                name: it.name.clone(),
+                path: it.object.path.clone(),
+                requester: it.requester.map(path).unwrap_or_default(),
+                rule: it.rule.clone(),
+                when: if index < start { When::Start } else { When::Opened },
+                is_linked: it.requester.is_some_and(|by| loaded[by].object.needed.contains(&it.name)),
+                family: family.map(|family| family.name.clone()),
+                stem: stem.unwrap_or_default(),
+                soname: it.object.soname.as_deref().and_then(names::split).and_then(|(_, s)| first_number(s)),
+                id: it.object.id,
+            }
+        };
+        let missing = process.missing().iter().map(|miss| Missing {
+            name: miss.name.clone(),
+            requester: path(miss.requester),
+            tried: miss.tried.clone(),
+            family: catalog().family_of(&miss.name).map(|(family, _)| family.name.clone()),
+        });
+        Prediction {
+            files: loaded.iter().enumerate().map(file).collect(),
+            missing: missing.collect(),
+            failure: process.failure().cloned(),
+        }
+    }
+}
+
+fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
+    process.loaded().iter().position(|loaded| loaded.object.path == path)
+}
+
+/// The family and the stem of an object, by its file name. What auditwheel has renamed is its package's own.
+fn family_of(object: &Object) -> Option<(&'static Family, String)> {
+    let name = object.path.file_name()?.to_str()?;
+    catalog().family_of(name).map(|(family, stem)| (family, stem.to_owned()))
+}
+
+/// The names that a library of NVIDIA's opens once it is used; of each list the first that is there.
+fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Vec<String>> {
+    let name = object.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((stem, suffix)) = names::split(name) else { return Vec::new() };
+    let stem = names::without_hash(stem).unwrap_or(stem);
+    let Some(family) = catalog().family_of_stem(stem) else { return Vec::new() };
+    let copy = inventory.copies.iter().find(|copy| copy.has_file(object.id));
+    let soname = object.soname.as_deref().and_then(names::split).map_or(suffix, |(_, suffix)| suffix);
+    let major = first_number(soname).unwrap_or(0);
+    // A name that carries the whole version is the file's own, wherever it was copied to.
+    let of_name = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3);
+    let version = of_name.filter(|_| !family.numbered_otherwise).or_else(|| copy?.version);
+    let opened = family.opens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
+        match catalog().family_of_stem(opened)? {
+            own if own.name == family.name => own_names(family, opened, major, version, copy),
+            other => {
+                let suffix = other.suffix(copy.and_then(|copy| copy.cuda).unwrap_or(0))?;
+                let bare = format!("{opened}.so");
+                let is_tried = family.opens_bare(major).contains(&bare);
+                Some([format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare)).collect())
+            }
+        }
+    });
+    opened.collect()
+}
+
+/// How a library asks for another of its own family: by its own version, longest first; by the minor where the SONAME
+/// carries it; else by the SONAME.
+fn own_names(
+    family: &Family,
+    stem: &str,
+    major: u32,
+    version: Option<Version>,
+    copy: Option<&Copy>,
+) -> Option<Vec<String>> {
+    let numbered = |version: Version| format!("{stem}.so.{version}");
+    if family.minor_in_soname.iter().any(|it| it == stem) {
+        return version.map(|version| vec![numbered(version.truncated(2))]);
+    }
+    if !family.soname_is_version {
+        return copy?.member(stem).map(|member| vec![member.soname.clone()]);
+    }
+    let lengths = (2..=3).rev().filter_map(|count| Some(version?.truncated(count)));
+    let mut names: Vec<String> = lengths.map(numbered).collect();
+    names.extend([format!("{stem}.so.{major}"), format!("{stem}.so")]);
+    Some(names)
+}

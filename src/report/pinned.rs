@@ -1,0 +1,283 @@
+//! How the loader is made to take a plan: what the program would get without it, what it gets with it, by which mode,
+//! and why no weaker one is enough.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Style;
+use super::style::columns;
+use super::words;
+use crate::inventory::{Copy, Inventory, Origin};
+use crate::loader::search::Rule;
+use crate::pin::{Decision, Mode, NotEnough, Why};
+use crate::predict::{Predicted, Prediction};
+use crate::solve::Outcome;
+use crate::target::{Pin, Target};
+use crate::text::show;
+use crate::version::Version;
+
+/// More files of one kind say no more.
+const SHOWN: usize = 3;
+
+/// What one environment gives of one family.
+pub(super) struct Given<'a> {
+    /// The copies, each with its files; a file of no copy stands alone.
+    pub copies: Vec<(Option<&'a Copy>, Vec<&'a Predicted>)>,
+}
+
+impl Given<'_> {
+    /// What is wrong with what is given, in a word; none where nothing is.
+    pub(super) fn fault(&self, inventory: &Inventory) -> Option<&'static str> {
+        let of_origin =
+            |origin| self.copies.iter().any(|(copy, _)| copy.is_some_and(|copy| copy.origin == origin));
+        let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
+        let is_older = |(copy, _): &(Option<&Copy>, _)| {
+            copy.is_some_and(|copy| copy.origin == Origin::Compat && copy.version < kernel)
+        };
+        if of_origin(Origin::Stub) {
+            Some("a stub")
+        } else if self.copies.iter().any(is_older) {
+            Some("older than the kernel's driver")
+        } else if self.copies.len() < 2 {
+            None
+        } else if self.is_one_file_twice() {
+            Some("two copies")
+        } else {
+            Some("mixed")
+        }
+    }
+
+    /// Whether two copies each give a file of one name.
+    fn is_one_file_twice(&self) -> bool {
+        let mut stems: Vec<&str> =
+            self.copies.iter().flat_map(|(_, files)| files).map(|file| file.stem.as_str()).collect();
+        let count = stems.len();
+        stems.sort_unstable();
+        stems.dedup();
+        stems.len() < count
+    }
+}
+
+/// By family, what is given.
+pub(super) fn given<'a>(
+    prediction: &'a Prediction,
+    inventory: &'a Inventory,
+) -> BTreeMap<&'a str, Given<'a>> {
+    let mut families: BTreeMap<&str, Given<'a>> = BTreeMap::new();
+    for file in &prediction.files {
+        let Some(family) = &file.family else { continue };
+        let copy = inventory.copies.iter().find(|copy| copy.family == *family && copy.has_file(file.id));
+        let given = families.entry(family).or_insert(Given { copies: Vec::new() });
+        let is_it = |known: &&mut (Option<&Copy>, Vec<&Predicted>)| match (known.0, copy) {
+            (Some(a), Some(b)) => std::ptr::eq(a, b),
+            (None, None) => known.1[0].path.parent() == file.path.parent(),
+            _ => false,
+        };
+        match given.copies.iter_mut().find(is_it) {
+            Some(known) => known.1.push(file),
+            None => given.copies.push((copy, vec![file])),
+        }
+    }
+    families
+}
+
+/// The table of before and after, and the mode.
+pub(super) fn loads(
+    decision: &Decision,
+    before: &Prediction,
+    inventory: &Inventory,
+    target: &Target,
+    style: Style,
+) -> String {
+    let Some(pinned) = &decision.pinned else { return String::new() };
+    let (before, after) = (given(before, inventory), given(&pinned.after, inventory));
+    let mut rows = Vec::new();
+    for (family, now) in &after {
+        let name = words::family(family).to_owned();
+        let with = places(now, target);
+        match before.get(family) {
+            Some(then) if places(then, target) == with => {
+                rows.push(vec![name, with, style.dim("as without cudarun")]);
+            }
+            Some(then) => {
+                let fault = then
+                    .fault(inventory)
+                    .map(|fault| style.warning(&format!("{fault}: ")))
+                    .unwrap_or_default();
+                rows.push(vec![name, with, format!("without: {fault}{}", places(then, target))]);
+            }
+            None => rows.push(vec![name, with, style.warning("without: none")]),
+        }
+    }
+    for (family, then) in before.iter().filter(|(family, _)| !after.contains_key(*family)) {
+        rows.push(vec![
+            words::family(family).to_owned(),
+            "none".to_owned(),
+            format!("without: {}", places(then, target)),
+        ]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
+    text.push_str(&format!("  {}\n", mode_line(pinned.mode)));
+    for passed in &decision.passed_over {
+        text.push_str(&format!("  {}\n", not_enough(passed, target)));
+    }
+    text
+}
+
+/// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
+fn places(given: &Given<'_>, target: &Target) -> String {
+    let place = |(copy, files): &(Option<&Copy>, Vec<&Predicted>)| match copy {
+        Some(copy) => {
+            format!(
+                "{} {}",
+                words::version(copy.version.as_ref()),
+                words::place(&copy.directory, Some(target))
+            )
+        }
+        None => show(&files[0].path),
+    };
+    words::list(&given.copies.iter().map(place).collect::<Vec<_>>())
+}
+
+pub(super) fn mode_line(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Clean => "mode clean: the environment is mended, and nothing is added",
+        Mode::View => "mode view: first in LD_LIBRARY_PATH, which is enough here",
+        Mode::Audit => "mode audit: a module in LD_AUDIT answers for every name that is pinned",
+        Mode::Preload => {
+            "mode preload: LD_PRELOAD maps it before any search path counts, in every child as well"
+        }
+    }
+}
+
+/// Why a mode was passed over.
+pub(super) fn not_enough(passed: &NotEnough, target: &Target) -> String {
+    format!("{} is not enough: {}", mode_name(passed.mode), why(&passed.why, target))
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Clean => "clean",
+        Mode::View => "view",
+        Mode::Audit => "audit",
+        Mode::Preload => "preload",
+    }
+}
+
+fn why(why: &Why, target: &Target) -> String {
+    match why {
+        Why::Leaks { files } => {
+            let mut leaks: Vec<String> = files.iter().take(SHOWN).map(|file| leak(file, target)).collect();
+            if files.len() > SHOWN {
+                leaks.push(format!("{} more", files.len() - SHOWN));
+            }
+            leaks.join("; ")
+        }
+        Why::LedAstray { families } => {
+            let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
+            format!(
+                "a search path that comes before LD_LIBRARY_PATH leads to {} that does not fit",
+                words::list(&names)
+            )
+        }
+        Why::RewritesLibraryPath => {
+            "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()
+        }
+        Why::OldLoader { glibc } => too_old_for_auditors(*glibc),
+        Why::NotStarted { failure } => {
+            format!("the program does not start: {}", super::traced::failure(failure))
+        }
+        Why::NoModule => "there is no module for this kind of machine".to_owned(),
+    }
+}
+
+/// `libcudnn.so.9 would come from /opt/lib (DT_RPATH of libtorch_cuda.so)`
+fn leak(file: &Predicted, target: &Target) -> String {
+    let directory =
+        file.path.parent().map(|directory| words::place(directory, Some(target))).unwrap_or_default();
+    let name = file.name.rsplit('/').next().unwrap_or_default();
+    format!("{} would come from {directory} ({})", show(name), rule(&file.rule))
+}
+
+/// By which rule the loader takes a file.
+pub(super) fn rule(rule: &Rule) -> String {
+    match rule {
+        Rule::Executable => "the program".to_owned(),
+        Rule::Interpreter => "the loader itself".to_owned(),
+        Rule::Preload => "LD_PRELOAD".to_owned(),
+        Rule::Path => "by its path".to_owned(),
+        Rule::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
+        Rule::LibraryPath { element } if element.is_empty() => {
+            "an empty element of LD_LIBRARY_PATH".to_owned()
+        }
+        Rule::LibraryPath { element } => format!("LD_LIBRARY_PATH, {}", show(element)),
+        Rule::Runpath => "its requester's DT_RUNPATH".to_owned(),
+        Rule::Cache => "ld.so.cache".to_owned(),
+        Rule::Default => "a default directory".to_owned(),
+        Rule::Pinned => "pinned".to_owned(),
+    }
+}
+
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().map(show).unwrap_or_default()
+}
+
+pub fn too_old_for_auditors(glibc: Option<Version>) -> String {
+    match glibc {
+        Some(glibc) => format!("glibc {glibc} makes every call slow under an auditor; 2.35 does not"),
+        None => {
+            "the version of its C library is not known, and an old one is slow under an auditor".to_owned()
+        }
+    }
+}
+
+/// Why nothing is started: no set fits, or none that the loader could be made to take.
+pub fn refusal(decision: &Decision, target: &Target, style: Style) -> String {
+    let mut text = String::new();
+    match &decision.outcome {
+        Outcome::Conflict(conflict) => {
+            text.push_str(&super::conflict::unmet(conflict, target, style));
+            for passed in decision.passed_over.iter().filter(|passed| passed.mode != Mode::View) {
+                text.push_str(&format!("  {}\n", not_enough(passed, target)));
+            }
+            text.push_str(&super::conflict::hint(conflict, style));
+        }
+        _ => {
+            text.push_str(&format!("{} the loader would not take what was picked\n", style.error("error:")));
+            for passed in &decision.passed_over {
+                text.push_str(&format!("  {}\n", not_enough(passed, target)));
+            }
+            text.push_str(&format!("\n{} {}\n", style.hint("hint:"), leak_hint(decision, target)));
+        }
+    }
+    text
+}
+
+/// What would have to change.
+pub(super) fn leak_hint(decision: &Decision, target: &Target) -> String {
+    if let [only] = decision.passed_over.as_slice() {
+        return format!("leave out --pin-mode {}: the others were not tried", mode_name(only.mode));
+    }
+    let leaking = decision.passed_over.iter().find_map(|passed| match &passed.why {
+        Why::Leaks { files } => files.first(),
+        _ => None,
+    });
+    match leaking.and_then(|file| file.path.parent()) {
+        Some(directory) => format!(
+            "remove {} from what the program searches, or make the copy there the one that fits",
+            words::place(directory, Some(target))
+        ),
+        None => "see `cudarun explain -v`".to_owned(),
+    }
+}
+
+/// What a person has named.
+pub(super) fn named(pin: &Pin) -> String {
+    match pin {
+        Pin::Version(version) => version.to_string(),
+        Pin::Directory(directory) => format!("the one in {}", show(directory)),
+    }
+}

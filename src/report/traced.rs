@@ -1,0 +1,150 @@
+//! What the model of the loader expects, and what a traced program really mapped.
+
+use super::Style;
+use super::pinned::{file_name, rule};
+use super::style::columns;
+use crate::loader::process::Failure;
+use crate::module;
+use crate::observe::{Image, Mapped, Observation, Wrong};
+use crate::predict::{Predicted, Prediction, When};
+use crate::text::show;
+
+/// `trace --predict`
+pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
+    let mut text = String::new();
+    let is_shown = |file: &&Predicted| all || file.family.is_some();
+    for (when, title) in [(When::Start, "at the start"), (When::Opened, "when it is used")] {
+        let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
+        let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
+        if !rows.is_empty() {
+            text.push_str(&format!("{}\n{}", style.strong(title), columns("  ", &rows)));
+        }
+    }
+    let missing = prediction.missing.iter().filter(|missing| all || missing.family.is_some());
+    let rows: Vec<Vec<String>> = missing
+        .map(|missing| vec![show(&missing.name), format!("for {}", file_name(&missing.requester))])
+        .collect();
+    if !rows.is_empty() {
+        text.push_str(&format!("{}\n{}", style.strong("not found"), columns("  ", &rows)));
+    }
+    if let Some(failure) = &prediction.failure {
+        text.push_str(&format!(
+            "{} the program does not start: {}\n",
+            style.error("error:"),
+            self::failure(failure)
+        ));
+    }
+    if text.is_empty() {
+        text.push_str("no NVIDIA library\n");
+    }
+    text
+}
+
+fn row(file: &Predicted, style: Style) -> Vec<String> {
+    let asked = if file.requester.as_os_str().is_empty() {
+        String::new()
+    } else {
+        format!("for {}", file_name(&file.requester))
+    };
+    vec![show(&file.name), show(&file.path), asked, style.dim(&rule(&file.rule))]
+}
+
+/// `trace`
+pub fn observation(observation: &Observation, all: bool, style: Style) -> String {
+    let mut text = String::new();
+    for image in &observation.images {
+        let files: Vec<&Mapped> = image.files.iter().filter(|file| all || file.family.is_some()).collect();
+        if files.is_empty() && image.wrong.is_empty() {
+            continue;
+        }
+        text.push_str(&format!(
+            "{}\n",
+            style.strong(&format!("cudarun: {} {}", image.pid, show(&image.program)))
+        ));
+        let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
+        text.push_str(&columns("  ", &rows));
+        text.push_str(&verdict(image, style));
+    }
+    if text.is_empty() {
+        let processes = match observation.images.len() {
+            0 => "nothing was seen: no process of it has asked the dynamic loader".to_owned(),
+            1 => "one process, no NVIDIA library".to_owned(),
+            count => format!("{count} processes, no NVIDIA library"),
+        };
+        text.push_str(&format!("cudarun: {processes}\n"));
+    }
+    text
+}
+
+fn mapped(file: &Mapped, style: Style) -> Vec<String> {
+    let asked = if file.requester.as_os_str().is_empty() {
+        "for the program".to_owned()
+    } else {
+        format!("for {}", file_name(&file.requester))
+    };
+    let planned = match file.in_plan {
+        Some(true) => "as planned".to_owned(),
+        Some(false) => style.error("not in the plan"),
+        None => String::new(),
+    };
+    vec![show(&file.name), show(&file.file), asked, style.dim(by(file.rule)), planned]
+}
+
+fn by(rule: module::Rule) -> &'static str {
+    match rule {
+        module::Rule::Program => "the program",
+        module::Rule::Pinned => "pinned",
+        module::Rule::Path => "by its path",
+        module::Rule::Rpath => "DT_RPATH or DT_RUNPATH",
+        module::Rule::LibraryPath => "LD_LIBRARY_PATH",
+        module::Rule::Cache => "ld.so.cache",
+        module::Rule::Default => "a default directory",
+        module::Rule::Secure => "a secure directory",
+        module::Rule::Unasked => "nobody was asked",
+    }
+}
+
+/// Whether the model was right.
+fn verdict(image: &Image, style: Style) -> String {
+    if !image.is_target {
+        return String::new();
+    }
+    if image.wrong.is_empty() {
+        return "  the model of the loader says the same\n".to_owned();
+    }
+    image
+        .wrong
+        .iter()
+        .map(|wrong| format!("  {} {}\n", style.error("the model was wrong:"), difference(wrong)))
+        .collect()
+}
+
+fn difference(wrong: &Wrong) -> String {
+    let name = show(&wrong.name);
+    match (&wrong.expected, &wrong.mapped) {
+        (Some(expected), Some(mapped)) => {
+            format!("{name} is {}, and {} was expected", show(mapped), show(expected))
+        }
+        (None, Some(mapped)) => format!("{name} is {}, and was not expected", show(mapped)),
+        (Some(expected), None) => format!("{name} was expected from {}, and was not mapped", show(expected)),
+        (None, None) => name,
+    }
+}
+
+/// Why the loader would give up.
+pub(super) fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Static => "it is linked statically: no loader has part in it".to_owned(),
+        Failure::OtherLoader { interpreter } => {
+            format!("its loader is {}, which is not glibc's", show(interpreter))
+        }
+        Failure::NoInterpreter { interpreter } => format!("its loader {} is not there", show(interpreter)),
+        Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
+        Failure::OtherMachine { path } => format!("{} is for another kind of machine", show(path)),
+        Failure::NotFound(miss) => format!("{} is nowhere to be found", show(&miss.name)),
+        Failure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
+        Failure::Version { file, version, .. } => {
+            format!("{} has no version {}", show(file), show(version))
+        }
+    }
+}

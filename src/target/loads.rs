@@ -1,0 +1,61 @@
+//! What a Python package opens at run time, in order, as far as its profile and its shared objects tell.
+
+use std::path::{Path, PathBuf};
+
+use super::candidate::Candidate;
+use super::framework;
+use super::{Before, Load, Requirement};
+use crate::catalog::catalog;
+use crate::host::Host;
+use crate::loader::closure::Consumer;
+
+/// First the libraries that it opens by absolute path, then its own modules, then what those open by name.
+pub(super) fn of(
+    host: &Host,
+    candidate: &Candidate,
+    consumers: &[Consumer],
+    requirements: &[Requirement],
+) -> Vec<Load> {
+    let mut loads = by_absolute_path(host, candidate, requirements);
+    let modules = consumers.iter().filter(|consumer| !consumer.needed.is_empty());
+    loads.extend(modules.map(|consumer| Load::path(&consumer.object.path)));
+    let opener = candidate.framework.and_then(|framework| {
+        let pattern = framework.opener.as_ref()?;
+        let found = candidate.sites.iter().flat_map(|site| framework::expand(host, site, pattern));
+        found.into_iter().find(|file| host.is_file(file))
+    });
+    for requirement in requirements.iter().filter(|requirement| requirement.named().is_some()) {
+        let object = consumers.iter().find(|consumer| consumer.object.path == requirement.by.file);
+        let is_linked =
+            |consumer: &Consumer| consumer.needed.iter().any(|name| requirement.named() == Some(name));
+        match object {
+            Some(consumer) if is_linked(consumer) => {}
+            Some(consumer) => loads.push(opened(requirement, Some(&consumer.object.path))),
+            None => loads.push(opened(requirement, opener.as_deref())),
+        }
+    }
+    loads
+}
+
+/// What it opens by its path before all else, library after library.
+fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirement]) -> Vec<Load> {
+    if candidate.framework.is_none_or(|framework| framework.loads_wheels.is_none()) {
+        return Vec::new();
+    }
+    let mut found: Vec<(usize, PathBuf)> = Vec::new();
+    for requirement in requirements {
+        let Some(name) = requirement.named() else { continue };
+        let position = catalog().families.iter().position(|family| family.name == requirement.family);
+        let in_order = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
+        let file = in_order.map(|first| first.directory.join(name)).find(|file| host.is_file(file));
+        found.extend(position.zip(file).filter(|new| !found.contains(new)));
+    }
+    found.sort_by_key(|(position, _)| *position);
+    found.iter().map(|(_, file)| Load::path(file)).collect()
+}
+
+/// A name, as it is asked for by one of the package's own objects.
+fn opened(requirement: &Requirement, by: Option<&Path>) -> Load {
+    let name = requirement.named().unwrap_or_default().to_owned();
+    Load { by: by.map(Path::to_owned), name }
+}
