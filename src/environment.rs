@@ -28,6 +28,10 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
+    pub fn remove(&mut self, name: &OsStr) {
+        self.0.remove(name);
+    }
+
     /// Whether `CUDA_VISIBLE_DEVICES` says that no GPU is to be seen: the driver reads GPUs up to the first
     /// number that none has. Any other value that leaves none was meant to leave one.
     pub fn hides_gpus(&self) -> bool {

@@ -1,6 +1,5 @@
 //! The machine: the only door to its files, environment and clock. Paths in and out are the guest's:
-//! under `--root DIR` every component of every symbolic link is resolved inside DIR.
-//! Imports only `environment`. Must not know what it reads.
+//! under `--root DIR` every component of every symbolic link is resolved inside DIR. Must not know what it reads.
 #![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
 
 use std::collections::VecDeque;
@@ -170,6 +169,11 @@ impl Host {
         Ok(Host { root: Some(root), env, cwd, ..Host::here() })
     }
 
+    /// The same machine, in another environment and directory.
+    pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
+        Host { root: self.root.clone(), env, cwd, started: self.started, ..Host::here() }
+    }
+
     pub fn is_rerooted(&self) -> bool {
         self.root.is_some()
     }
@@ -309,10 +313,9 @@ impl Host {
         if size == 0 {
             return Ok(Mapped(None));
         }
-        // SAFETY: the mapping is read only; its bytes are read as plain data, in which any
-        // value is valid. A file that another process cuts short while it is mapped would end this
-        // process with SIGBUS: package managers replace libraries by rename, and no tool that reads
-        // libraries of gigabytes can do without this.
+        // SAFETY: the mapping is read only; its bytes are read as plain data, in which any value is valid. A file
+        // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
+        // replace libraries by rename, and no tool that reads libraries of gigabytes can do without this.
         #[allow(unsafe_code)]
         let map = unsafe { memmap2::MmapOptions::new().map(&file)? };
         let _ = map.advise(memmap2::Advice::Random);
@@ -428,13 +431,10 @@ fn join_root(root: &Path, guest: &Path) -> PathBuf {
 }
 
 fn kind_of(kind: fs::FileType) -> Kind {
-    if kind.is_file() {
-        Kind::File
-    } else if kind.is_dir() {
-        Kind::Directory
-    } else if kind.is_symlink() {
-        Kind::Link
-    } else {
-        Kind::Other
+    match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
+        (true, ..) => Kind::File,
+        (_, true, _) => Kind::Directory,
+        (.., true) => Kind::Link,
+        _ => Kind::Other,
     }
 }

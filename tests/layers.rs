@@ -30,7 +30,21 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
-    ("target/", &["catalog", "error", "formats", "host", "loader", "symbols", "target", "text", "version"]),
+    (
+        "target/",
+        &[
+            "catalog",
+            "environment",
+            "error",
+            "formats",
+            "host",
+            "loader",
+            "symbols",
+            "target",
+            "text",
+            "version",
+        ],
+    ),
     (
         "solve/",
         &["catalog", "formats", "host::FileId", "inventory", "solve", "symbols", "target", "text", "version"],
@@ -78,7 +92,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     ("launch.rs", &["environment", "error", "target::Command"]),
     (
-        "cache.rs",
+        "cache/",
         &[
             "environment",
             "host",
@@ -87,7 +101,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "pin::Places",
             "private",
             "target::Command",
-            "target::significant_arguments",
+            "target::significant",
+            "target::wrapper_variables",
         ],
     ),
     ("verify/child.rs", &["catalog", "host", "verify"]),

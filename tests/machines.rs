@@ -149,7 +149,7 @@ fn a_code_argument_is_read_like_a_script() {
     let machine = Machine::load("h200-container");
     let explained = explain(&machine, &["python3", "-c", "import torch"]);
     assert_eq!(explained["target"]["packages"][0]["imported_by"], "-c:1");
-    let module = explain(&machine, &["python3", "-m", "torch.distributed.run", "train.py"]);
+    let module = explain(&machine, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]);
     assert_eq!(module["target"]["packages"][0]["standing"], "imported");
     // Nothing recognised: what is installed counts, and how sure that is shows.
     let unknown = explain(&machine, &["python3", "-c", "import ctypes"]);

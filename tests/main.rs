@@ -27,3 +27,4 @@ mod solving;
 mod start;
 mod support;
 mod target;
+mod wrappers;

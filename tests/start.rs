@@ -301,13 +301,13 @@ impl Two {
         Run::new([&self.program]).env("HOME", self.home.path()).env("LD_LIBRARY_PATH", &self.path)
     }
 
-    fn views(&self) -> Vec<PathBuf> {
+    pub fn views(&self) -> Vec<PathBuf> {
         let views = fs::read_dir(self.home.path().join(".cache/cudarun/views")).unwrap();
         views.map(|entry| entry.unwrap().path()).collect()
     }
 
     /// A start that is worked out tries whether it can write here; a warm one touches nothing.
-    fn is_warm(&self, run: Run) -> bool {
+    pub fn is_warm(&self, run: Run) -> bool {
         let touched = || {
             let directory = fs::metadata(self.home.path().join(".cache/cudarun")).unwrap();
             (directory.modified().unwrap(), directory.permissions().mode())
@@ -491,7 +491,8 @@ fn a_program_that_starts_another_is_spoken_of() {
     let run = |words: &[&str]| {
         Run::new(words).env("HOME", home.path()).env("LD_LIBRARY_PATH", workshop.path("lib"))
     };
-    let wrapper = "cudarun: `env` starts another program, which is not looked into: put cudarun right before that one\n";
+    let wrapper =
+        "cudarun: `sh` starts another program, which is not looked into: put cudarun right before that one\n";
     for _cold_then_warm in 0..2 {
         run(&["env", "A=1", "sh", "-c", "exit 3"]).status(3).stderr(wrapper).check();
         run(&[script.to_str().unwrap()])

@@ -23,10 +23,12 @@ const FRAMEWORKS: &[&str] = &[
 mod family;
 mod gpus;
 mod packages;
+mod wrappers;
 
 pub use family::{Evidence, Family, Group, Header};
 pub use gpus::{Architecture, architectures, gpu};
 pub use packages::packages_of;
+pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
 
 #[derive(Debug)]
 pub struct Catalog {

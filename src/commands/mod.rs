@@ -90,7 +90,8 @@ fn consider<'h>(
         ..asked(host, common, &named)?
     };
     let policy = Policy { views: views.clone(), ..Policy::default() };
-    let inventory = look(host, &scope);
+    let seen = target.environment.clone().map(|env| host.inside(env, host.cwd.clone()));
+    let inventory = look(seen.as_ref().unwrap_or(host), &scope);
     let decision = pin::decide(pin::Question {
         host,
         searcher: &searcher,

@@ -11,6 +11,7 @@ pub mod manifest;
 pub mod metadata;
 pub mod modulefile;
 pub mod names;
+pub mod project;
 pub mod python;
 pub mod rpm;
 pub mod spack;

@@ -59,7 +59,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
 
 /// A few lines for a start under `-v`: one a pick, one for what else matters.
 pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style) -> String {
-    let program = show(target.program.file_name().unwrap_or_default());
+    let program = show(target.runs().file_name().unwrap_or_default());
     let mut text = String::new();
     for note in &target.notes {
         text.push_str(&format!("cudarun: {}\n", words::note(note, target)));
@@ -113,6 +113,7 @@ fn program(target: &Target, style: Style) -> String {
             How::Link => "a link to",
             How::Interpreter => "a script for",
             How::Env => "a script, through env, for",
+            How::Wrapper => "starts",
             How::Shim => "a shim of pyenv for",
             How::Script => "runs",
             How::Module => "runs the module",

@@ -1,10 +1,11 @@
 //! The wording of single facts: reasons, needs, problems, notes, errors.
 
 use super::Style;
+pub use super::notes::note;
 use crate::environment::Change;
 use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
 use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
-use crate::target::{Asker, Note, Requirement, Target, Want};
+use crate::target::{Asker, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -320,54 +321,6 @@ pub(super) fn title(name: &str) -> String {
     match name.split_once(' ') {
         Some((first, rest)) => show(&format!("{} {rest}", family(first))),
         None => show(family(name)),
-    }
-}
-
-/// A remark about how the target was read.
-pub fn note(note: &Note, target: &Target) -> String {
-    let program = show(target.program.file_name().unwrap_or_default());
-    match note {
-        Note::Static => format!("`{program}` is static: it has no loader, and nothing can be pinned"),
-        Note::SecureExecution { why } => {
-            let starts_others = ["sudo", "doas", "su", "pkexec"].contains(&program.as_str());
-            let inside = if starts_others {
-                format!("; put cudarun inside: `{program} cudarun …`")
-            } else {
-                String::new()
-            };
-            format!(
-                "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set{inside}"
-            )
-        }
-        Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
-        Note::ForeignLoader { loader } => {
-            format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
-        }
-        Note::ScriptNotRead { interpreter } => {
-            format!(
-                "`{program}` is a script for {}, and what it starts is not looked into: put cudarun inside",
-                show(interpreter)
-            )
-        }
-        Note::StartsAnother => format!(
-            "`{program}` starts another program, which is not looked into: put cudarun right before that one"
-        ),
-        Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
-        Note::ShimNotResolved => format!(
-            "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
-        ),
-        Note::NotReadable => {
-            format!(
-                "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"
-            )
-        }
-        Note::NotWhereItIsSought { module, by } => format!(
-            "{} imports `{}`, which stands in no directory that Python is known to search: nothing is picked for it",
-            escape(by.as_bytes()),
-            escape(module.as_bytes())
-        ),
-        Note::Malformed { why } => format!("`{program}` cannot be read as a program: {}", show(why)),
-        Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }
 

@@ -2,7 +2,6 @@
 //! may open at run time.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +14,6 @@ use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::Searcher;
 use crate::symbols;
-
-/// Programs of coreutils, util-linux and the shells, by their manuals.
-const WRAPPERS: &[&str] = &[
-    "bash", "chrt", "dash", "env", "ionice", "ksh", "nice", "nohup", "numactl", "prlimit", "setarch",
-    "setpriv", "setsid", "sh", "stdbuf", "taskset", "time", "timeout", "unshare", "xargs", "zsh",
-];
 
 /// The executable that the kernel will run.
 pub(super) struct Image {
@@ -75,13 +68,7 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
 }
 
 /// What the closure and the constants of an executable ask for.
-pub(super) fn read(
-    host: &Host,
-    searcher: &Searcher<'_>,
-    image: &Image,
-    arguments: &[OsString],
-    target: &mut Target,
-) {
+pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: &mut Target) {
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
@@ -89,10 +76,8 @@ pub(super) fn read(
     target.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
     if target.steps.iter().any(|step| matches!(step.how, How::Interpreter | How::Env)) {
         target.notes.push(Note::ScriptNotRead { interpreter: image.path.clone() });
-    } else if !arguments.is_empty() && starts_another(&target.program) {
-        target.notes.push(Note::StartsAnother);
     }
-    let name = target.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = target.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
     for consumer in &walk.consumers {
         target.own_directories.extend(consumer.search_later.iter().cloned());
@@ -131,12 +116,6 @@ fn forgo_paths(requirements: &mut [Requirement]) {
             requirement.search_first.clear();
         }
     }
-}
-
-/// Whether a program of this name does nothing but start another one, which its arguments name.
-fn starts_another(program: &Path) -> bool {
-    let name = program.file_name().and_then(OsStr::to_str);
-    name.is_some_and(|name| WRAPPERS.contains(&name))
 }
 
 /// This very binary, under whatever name: it names every library and needs none.
@@ -227,7 +206,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> Vec<Re
 }
 
 /// Set-user-id, set-group-id and file capabilities make the loader drop what the environment says.
-fn secure_execution(host: &Host, real: &Path) -> Option<&'static str> {
+pub(super) fn secure_execution(host: &Host, real: &Path) -> Option<&'static str> {
     let stat = host.stat(real).ok()?;
     if stat.mode & 0o4000 != 0 && stat.uid != host.uid {
         return Some("set-user-id");

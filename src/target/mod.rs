@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::catalog::catalog;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
@@ -22,17 +23,24 @@ mod framework;
 mod imports;
 mod installed;
 mod loads;
+mod note;
+mod options;
 mod package;
 mod program;
+mod project;
 mod python;
 mod recorded;
 mod requirement;
 mod shim;
+mod wrapper;
 
 use executable::Image;
+pub use note::{Loss, Note};
 use program::Running;
-pub use program::{locate, significant_arguments};
+pub use program::{Significant, locate, significant};
 pub use requirement::{Asker, Before, First, Load, Need, Pin, Requirement, Want};
+use wrapper::Inside;
+pub use wrapper::variables as wrapper_variables;
 
 /// What was typed: a program and its arguments, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +54,7 @@ pub struct Target {
     /// The file that exec gets: what PATH says of what was typed.
     #[serde(serialize_with = "text::path")]
     pub program: PathBuf,
-    /// From the program to what really runs: links, `#!` lines, shims.
+    /// From the program to what really runs: wrappers, links, `#!` lines, shims.
     pub steps: Vec<Step>,
     #[serde(skip)]
     pub machine: u16,
@@ -73,6 +81,9 @@ pub struct Target {
     /// Of these it matters whether they are there and which they are, not what they hold.
     #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
+    /// What it will see of the environment, where a wrapper changes that.
+    #[serde(skip)]
+    pub environment: Option<Environment>,
 }
 
 /// How to call pip for one Python and no other.
@@ -100,6 +111,7 @@ pub enum How {
     Interpreter,
     Env,
     Shim,
+    Wrapper,
     Script,
     Module,
     Code,
@@ -130,87 +142,39 @@ pub enum Standing {
     Installed,
 }
 
-/// What a person should know about how this target was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "note", rename_all = "kebab-case")]
-pub enum Note {
-    /// No dynamic loader runs, so nothing can be pinned.
-    Static,
-    /// The kernel makes the loader ignore the environment.
-    SecureExecution { why: &'static str },
-    /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
-    ForeignMachine,
-    /// Another C library, for which NVIDIA builds nothing.
-    ForeignLoader {
-        #[serde(serialize_with = "text::path")]
-        loader: PathBuf,
-    },
-    /// A script for an interpreter that is not looked into.
-    ScriptNotRead {
-        #[serde(serialize_with = "text::path")]
-        interpreter: PathBuf,
-    },
-    /// A program that does nothing but start another one.
-    StartsAnother,
-    /// A Python script or module that could not be read.
-    SourceNotRead {
-        #[serde(serialize_with = "text::path")]
-        file: PathBuf,
-        why: String,
-    },
-    /// A shim of pyenv for a version that is not there.
-    ShimNotResolved,
-    /// A framework that is imported and stands in no directory that is known to be searched.
-    NotWhereItIsSought { module: String, by: String },
-    /// It begins like a program and is none that can be read: cut short, perhaps.
-    Malformed { why: String },
-    /// A program that can be run but not read.
-    NotReadable,
-    /// Python whose site-packages were not found.
-    NoSitePackages,
-}
-
-impl Note {
-    /// Whether another program will start that is not looked into.
-    pub fn hides_a_program(&self) -> bool {
-        matches!(self, Note::ScriptNotRead { .. } | Note::StartsAnother)
-    }
-
-    /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
-    pub fn must_be_said(&self) -> bool {
-        matches!(
-            self,
-            Note::SecureExecution { .. }
-                | Note::ForeignLoader { .. }
-                | Note::NotWhereItIsSought { .. }
-                | Note::ShimNotResolved
-                | Note::NotReadable
-        )
-    }
-}
-
 /// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
 /// instead of those that the program's source shows.
 /// What was read of shared objects on the way stays with the loader's model of this machine.
 pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(Target, Searcher<'h>), Error> {
-    let (mut target, started) = start(host, command)?;
-    let searcher = Searcher::new(host, target.machine);
-    let Some((running, image)) = started else { return Ok((target, searcher)) };
-    match python::recognise(host, &running) {
-        Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
-        None => match uses.first() {
-            Some(name) => return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() }),
-            None => executable::read(host, &searcher, &image, &running.arguments, &mut target),
-        },
+    let Started { mut target, inside, running } = start(host, command)?;
+    let outside = Searcher::new(host, target.machine);
+    let host = inside.host.as_ref().unwrap_or(host);
+    if let Some((running, image)) = running {
+        let searcher = outside.within(&host.env, None);
+        match python::recognise(host, &running) {
+            Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
+            None => match uses.first() {
+                Some(name) => {
+                    return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() });
+                }
+                None => executable::read(host, &searcher, &image, &mut target),
+            },
+        }
+        target.settle(host);
     }
-    target.settle(host);
-    Ok((target, searcher))
+    match inside.loss {
+        // What is here for it counts then, whether it will see that or not.
+        Some((wrapper, loss)) => target.lose(wrapper, loss),
+        None => target.environment = inside.host.map(|host| host.env),
+    }
+    Ok((target, outside))
 }
 
 /// As `read`, without a look at what the program uses: which Python it is, and where its packages stand.
 pub fn environment(host: &Host, command: &Command) -> Result<Target, Error> {
-    let (mut target, started) = start(host, command)?;
-    if let Some((running, image)) = started
+    let Started { mut target, inside, running } = start(host, command)?;
+    let host = inside.host.as_ref().unwrap_or(host);
+    if let Some((running, image)) = running
         && let Some(python) = python::recognise(host, &running)
     {
         package::environment(host, &image, &python, &mut target);
@@ -218,19 +182,32 @@ pub fn environment(host: &Host, command: &Command) -> Result<Target, Error> {
     Ok(target)
 }
 
-/// What really runs, if it can be looked into.
-fn start(host: &Host, command: &Command) -> Result<(Target, Option<(Running, Image)>), Error> {
+struct Started {
+    target: Target,
+    inside: Inside,
+    /// What really runs, if it can be looked into.
+    running: Option<(Running, Image)>,
+}
+
+fn start(host: &Host, command: &Command) -> Result<Started, Error> {
     let program = program::locate(host, &command.program)?;
     let mut target = Target::new(program.clone());
-    let Some(running) = program::follow(host, &program, &command.arguments, &mut target)? else {
-        return Ok((target, None));
+    let inside = wrapper::open(host, &program, command, &mut target);
+    let mut started = Started { target, inside, running: None };
+    let Started { target, inside, .. } = &mut started;
+    if !inside.is_here {
+        return Ok(started);
+    }
+    let host = inside.host.as_ref().unwrap_or(host);
+    let Some(running) = program::follow(host, &inside.program, &inside.arguments, target)? else {
+        return Ok(started);
     };
-    let Some(image) = executable::inspect(host, &running.executable, &mut target)? else {
-        return Ok((target, None));
-    };
-    target.machine = image.machine;
-    target.executable = host.canonical(&image.path).ok();
-    Ok((target, Some((running, image))))
+    if let Some(image) = executable::inspect(host, &running.executable, target)? {
+        target.machine = image.machine;
+        target.executable = host.canonical(&image.path).ok();
+        started.running = Some((running, image));
+    }
+    Ok(started)
 }
 
 impl Target {
@@ -250,6 +227,7 @@ impl Target {
             loads: Vec::new(),
             watched: BTreeSet::new(),
             located: BTreeSet::new(),
+            environment: None,
         }
     }
 
@@ -298,6 +276,22 @@ impl Target {
         };
         self.notes
             .retain(|note| !matches!(note, Note::NotWhereItIsSought { module, .. } if is_found(module)));
+    }
+
+    /// What a wrapper starts that keeps the environment from it gets nothing; said only where that matters.
+    fn lose(&mut self, wrapper: String, loss: Loss) {
+        if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
+        {
+            self.requirements.clear();
+            self.notes.retain(|note| !note.hides_a_program());
+            self.notes.push(Note::LosesEnvironment { wrapper, loss });
+        }
+    }
+
+    /// The program that all wrappers lead to.
+    pub fn runs(&self) -> &Path {
+        let step = self.steps.iter().rfind(|step| step.how == How::Wrapper);
+        step.map_or(&self.program, |step| &step.to)
     }
 
     /// What really runs.

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
-use super::arguments::CommandLine;
+use super::arguments::{CommandLine, Run};
 use super::shim::{self, Shim};
-use super::{Command, How, Note, Target, python};
+use super::{Command, How, Note, Target, python, wrapper};
 use crate::error::Error;
 use crate::host::{Host, Kind};
 use crate::text;
 
 /// What POSIX `execvp` uses when PATH is not set.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
+pub(super) const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// The kernel follows no more `#!` lines than this.
 const INTERPRETER_LIMIT: usize = 5;
 /// And reads no more of one.
@@ -57,18 +57,37 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     found.map_err(|_| not_on_path(host, name, path))
 }
 
-/// How many of the arguments decide what will run, and whether the current directory does; `program` is what
-/// PATH says of the command. Read from names alone, before any file: this is what a cached plan is found by.
-pub fn significant_arguments(host: &Host, program: &Path, command: &Command) -> (usize, bool) {
+/// What decides what will run, besides what does so for every program.
+pub struct Significant {
+    /// How many of the arguments.
+    pub arguments: usize,
+    /// Whether the current directory does.
+    pub directory: bool,
+    /// Whether the variables do that only wrappers read: `wrapper_variables`.
+    pub wrapper: bool,
+}
+
+/// What decides what a command will run; `program` is what PATH says of it. Read from names alone, before any
+/// file: this is what a cached plan is found by.
+pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
+    let every = Significant { arguments: command.arguments.len(), directory: true, wrapper: true };
+    if wrapper::is_possible(program) {
+        return every;
+    }
     // A tool may be a link to Python, and find by its own name what it is to run.
     let leads_to_python =
         || host.read_link(program).is_ok() && host.canonical(program).is_ok_and(|real| is_python(&real));
     if is_python(program) || leads_to_python() {
-        return (CommandLine::parse(&command.arguments).consumed, true);
+        let line = CommandLine::parse(&command.arguments);
+        if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
+            return every;
+        }
+        return Significant { arguments: line.consumed, directory: true, wrapper: false };
     }
     // What a shim starts is looked up from the current directory.
-    (0, program.parent().and_then(Path::file_name) == Some(OsStr::new("shims")))
+    let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
+    Significant { arguments: 0, directory: is_shim, wrapper: false }
 }
 
 /// Follows links and `#!` lines from the program to an executable image; none where that is not known,

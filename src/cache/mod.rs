@@ -17,77 +17,14 @@ use crate::inventory::Known;
 use crate::launch::Exec;
 use crate::pin::Places;
 use crate::private;
-use crate::target::{Command, significant_arguments};
+use crate::target::Command;
+
+mod key;
+
+pub use key::Key;
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: u32 = 4;
-/// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
-/// a start does not look there.
-const VARIABLES: &[&str] = &[
-    "CONDA_PREFIX",
-    "CUDARUN_PINS",
-    "CUDARUN_VIEW",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDA_TOOLKIT_ROOT_DIR",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDNN_HOME",
-    "CUDNN_PATH",
-    "CUDNN_ROOT",
-    "CUDNN_ROOT_DIR",
-    "CUTENSOR_ROOT",
-    "GLIBC_TUNABLES",
-    "HOME",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "LOADEDMODULES",
-    "MODULEPATH",
-    "NCCL_HOME",
-    "NCCL_ROOT",
-    "NCCL_ROOT_DIR",
-    "NVHPC",
-    "NVHPC_ROOT",
-    "PATH",
-    "PYENV_DIR",
-    "PYENV_VERSION",
-    "PYTHONHOME",
-    "PYTHONNOUSERSITE",
-    "PYTHONPATH",
-    "PYTHONPLATLIBDIR",
-    "PYTHONSAFEPATH",
-    "PYTHONUSERBASE",
-    "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
-    "XDG_RUNTIME_DIR",
-    "_LMFILES_",
-];
-/// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
-/// from the current directory.
-const PATHS: &[(&str, &[u8])] = &[
-    ("CONDA_PREFIX", b""),
-    ("CUDA_HOME", b""),
-    ("CUDA_PATH", b""),
-    ("CUDA_ROOT", b""),
-    ("CUDA_TOOLKIT_ROOT_DIR", b""),
-    ("CUDNN_HOME", b""),
-    ("CUDNN_PATH", b""),
-    ("CUDNN_ROOT", b""),
-    ("CUDNN_ROOT_DIR", b""),
-    ("CUTENSOR_ROOT", b""),
-    ("LD_LIBRARY_PATH", b":;"),
-    ("LD_PRELOAD", b": "),
-    ("NCCL_HOME", b""),
-    ("NCCL_ROOT", b""),
-    ("NCCL_ROOT_DIR", b""),
-    ("NVHPC", b""),
-    ("NVHPC_ROOT", b""),
-    ("PATH", b":"),
-    ("PYTHONPATH", b":"),
-    ("PYTHONUSERBASE", b""),
-    ("VIRTUAL_ENV", b""),
-];
 /// Files of the kernel have no times of their own; what they say is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// A GPU that sleeps does not say of itself all that it says awake; what it is called is always the same.
@@ -106,10 +43,6 @@ const FACTS_LIMIT: usize = 32 << 20;
 
 /// Device, inode and time of a binary.
 type Identity = (u64, u64, (i64, i64));
-
-/// What a cached start is found by.
-#[derive(Debug)]
-pub struct Key(Vec<u8>);
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
@@ -144,54 +77,6 @@ enum Seen {
 enum Way {
     Whole,
     Identity,
-}
-
-impl Key {
-    /// For starting `program`, which is what PATH says of the command.
-    pub fn of(host: &Host, program: &Path, command: &Command) -> Option<Key> {
-        let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-        let (significant, needs_directory) = significant_arguments(host, program, command);
-        let needs_directory = needs_directory || program.is_relative() || has_relative_paths(host);
-        let mut bytes = Vec::with_capacity(1024);
-        let mut part = |value: Option<&[u8]>| {
-            let length = value.map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(value.unwrap_or_default());
-        };
-        for number in
-            [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()]
-        {
-            part(Some(&number.to_le_bytes()));
-        }
-        part(Some(&host.uid.to_le_bytes()));
-        part(Some(program.as_os_str().as_bytes()));
-        part(Some(command.program.as_bytes()));
-        for argument in &command.arguments[..significant.min(command.arguments.len())] {
-            part(Some(argument.as_bytes()));
-        }
-        part(None);
-        part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
-        for name in VARIABLES {
-            part(host.env.get(name).map(OsStr::as_bytes));
-        }
-        Some(Key(bytes))
-    }
-
-    fn file_name(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.0.hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
-    }
-}
-
-/// Whether one of the lists of paths leads somewhere else in another directory. An empty variable is no
-/// list, but for `PATH`, where it means the current directory.
-fn has_relative_paths(host: &Host) -> bool {
-    PATHS.iter().any(|(name, separators)| {
-        let Some(value) = host.env.get(name).map(OsStr::as_bytes) else { return false };
-        let mut parts = value.split(|byte| separators.contains(byte));
-        (*name == "PATH" || !value.is_empty()) && parts.any(|part| !part.starts_with(b"/"))
-    })
 }
 
 /// The start that was kept for this key, if nothing that it was read from has changed.
@@ -360,64 +245,6 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-
-    #[test]
-    fn a_key_knows_every_variable_that_a_plan_depends_on() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("proc/self")).unwrap();
-        fs::write(root.path().join("proc/self/exe"), b"").unwrap();
-        let key = |variable: Option<(&str, &str)>| {
-            let env = variable.into_iter().collect();
-            let host = Host::at(root.path(), env, "/".into()).unwrap();
-            let command = Command { program: "true".into(), arguments: Vec::new() };
-            Key::of(&host, Path::new("/bin/true"), &command).unwrap().0
-        };
-        assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
-        let decide = [
-            "CONDA_PREFIX",
-            "CUDARUN_PINS",
-            "CUDARUN_VIEW",
-            "CUDA_HOME",
-            "CUDA_PATH",
-            "CUDA_ROOT",
-            "CUDA_TOOLKIT_ROOT_DIR",
-            "CUDA_VISIBLE_DEVICES",
-            "CUDNN_HOME",
-            "CUDNN_PATH",
-            "CUDNN_ROOT",
-            "CUDNN_ROOT_DIR",
-            "CUTENSOR_ROOT",
-            "GLIBC_TUNABLES",
-            "HOME",
-            "LD_AUDIT",
-            "LD_LIBRARY_PATH",
-            "LD_PRELOAD",
-            "LOADEDMODULES",
-            "MODULEPATH",
-            "NCCL_HOME",
-            "NCCL_ROOT",
-            "NCCL_ROOT_DIR",
-            "NVHPC",
-            "NVHPC_ROOT",
-            "PATH",
-            "PYENV_DIR",
-            "PYENV_VERSION",
-            "PYTHONHOME",
-            "PYTHONNOUSERSITE",
-            "PYTHONPATH",
-            "PYTHONPLATLIBDIR",
-            "PYTHONSAFEPATH",
-            "PYTHONUSERBASE",
-            "VIRTUAL_ENV",
-            "XDG_CACHE_HOME",
-            "XDG_RUNTIME_DIR",
-            "_LMFILES_",
-        ];
-        for name in decide {
-            let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
-            assert!(one != other && one != key(None), "{name}");
-        }
-    }
 
     #[test]
     fn of_a_gpu_only_its_name_is_compared() {

@@ -1,0 +1,79 @@
+//! The wording of what a person should know about how a target was read.
+
+use crate::target::{Loss, Note, Target};
+use crate::text::{escape, show};
+
+/// A remark about how the target was read.
+pub fn note(note: &Note, target: &Target) -> String {
+    let program = show(target.runs().file_name().unwrap_or_default());
+    match note {
+        Note::Static => format!("`{program}` is static: it has no loader, and nothing can be pinned"),
+        Note::SecureExecution { why } => {
+            let starts_others = ["sudo", "doas", "su", "pkexec"].contains(&program.as_str());
+            let inside = if starts_others {
+                format!("; put cudarun inside: `{program} cudarun …`")
+            } else {
+                String::new()
+            };
+            format!(
+                "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set{inside}"
+            )
+        }
+        Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
+        Note::ForeignLoader { loader } => {
+            format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
+        }
+        Note::ScriptNotRead { interpreter } => {
+            format!(
+                "`{program}` is a script for {}, and what it starts is not looked into: put cudarun inside",
+                show(interpreter)
+            )
+        }
+        Note::StartsAnother => format!(
+            "`{program}` starts another program, which is not looked into: put cudarun right before that one"
+        ),
+        Note::Elsewhere => format!(
+            "`{program}` starts its program on another machine or under another root, where this environment does not reach: put cudarun inside"
+        ),
+        Note::EnvironmentNotKnown { wrapper } => format!(
+            "`{}` chooses or makes the environment only when it runs, so what it starts is not known: put cudarun inside",
+            show(wrapper)
+        ),
+        Note::LosesEnvironment { wrapper, loss } => losses(&show(wrapper), loss, &program),
+        Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
+        Note::ShimNotResolved => format!(
+            "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
+        ),
+        Note::NotReadable => {
+            format!(
+                "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"
+            )
+        }
+        Note::NotWhereItIsSought { module, by } => format!(
+            "{} imports `{}`, which stands in no directory that Python is known to search: nothing is picked for it",
+            escape(by.as_bytes()),
+            escape(module.as_bytes())
+        ),
+        Note::Malformed { why } => format!("`{program}` cannot be read as a program: {}", show(why)),
+        Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
+    }
+}
+
+/// How a wrapper undoes what would be set, and what to type instead.
+fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
+    let before = format!("put cudarun right before `{program}`");
+    match loss {
+        Loss::Rights => format!(
+            "`{wrapper}` takes the loader's variables out of the environment: type `{wrapper} cudarun …` instead of `cudarun {wrapper} …`"
+        ),
+        Loss::Clears => format!("`{wrapper}` clears the environment that cudarun makes: {before}"),
+        Loss::Sets { variable } => format!("`{wrapper}` sets {variable} after cudarun does: {before}"),
+        Loss::Unsets { variable } => format!("`{wrapper}` takes {variable} out of the environment: {before}"),
+        Loss::Script { file } => {
+            format!(
+                "`{wrapper}` runs {}, which changes LD_LIBRARY_PATH after cudarun does: {before}",
+                show(file)
+            )
+        }
+    }
+}

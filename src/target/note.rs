@@ -1,0 +1,103 @@
+//! What a person should know about how a target was read. Values; their sentences stand in `report/`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::text;
+
+/// What a person should know about how this target was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "note", rename_all = "kebab-case")]
+pub enum Note {
+    /// No dynamic loader runs, so nothing can be pinned.
+    Static,
+    /// The kernel makes the loader ignore the environment.
+    SecureExecution { why: &'static str },
+    /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
+    ForeignMachine,
+    /// Another C library, for which NVIDIA builds nothing.
+    ForeignLoader {
+        #[serde(serialize_with = "text::path")]
+        loader: PathBuf,
+    },
+    /// A script for an interpreter that is not looked into.
+    ScriptNotRead {
+        #[serde(serialize_with = "text::path")]
+        interpreter: PathBuf,
+    },
+    /// A program that starts another one, which is not to be known from its command line.
+    StartsAnother,
+    /// A program that starts another one on another machine, or under another root.
+    Elsewhere,
+    /// A program that starts another one in an environment that is not there yet, or not to be known.
+    EnvironmentNotKnown { wrapper: String },
+    /// A program that starts another one, and keeps from it what would be set.
+    LosesEnvironment {
+        wrapper: String,
+        #[serde(flatten)]
+        loss: Loss,
+    },
+    /// A Python script or module that could not be read.
+    SourceNotRead {
+        #[serde(serialize_with = "text::path")]
+        file: PathBuf,
+        why: String,
+    },
+    /// A shim of pyenv for a version that is not there.
+    ShimNotResolved,
+    /// A framework that is imported and stands in no directory that is known to be searched.
+    NotWhereItIsSought { module: String, by: String },
+    /// It begins like a program and is none that can be read: cut short, perhaps.
+    Malformed { why: String },
+    /// A program that can be run but not read.
+    NotReadable,
+    /// Python whose site-packages were not found.
+    NoSitePackages,
+}
+
+impl Note {
+    /// Whether another program will start that is not looked into.
+    pub fn hides_a_program(&self) -> bool {
+        matches!(
+            self,
+            Note::ScriptNotRead { .. }
+                | Note::StartsAnother
+                | Note::EnvironmentNotKnown { .. }
+                | Note::LosesEnvironment { .. }
+        )
+    }
+
+    /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
+    pub fn must_be_said(&self) -> bool {
+        matches!(
+            self,
+            Note::SecureExecution { .. }
+                | Note::Elsewhere
+                | Note::ForeignLoader { .. }
+                | Note::NotWhereItIsSought { .. }
+                | Note::ShimNotResolved
+                | Note::NotReadable
+        )
+    }
+}
+
+/// How a wrapper keeps from its program what cudarun sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Loss {
+    /// The program runs with other rights, and the loader's variables are taken out.
+    Rights,
+    Clears,
+    Sets {
+        variable: &'static str,
+    },
+    Unsets {
+        variable: &'static str,
+    },
+    /// A file of the environment that is activated says what a variable is.
+    Script {
+        #[serde(serialize_with = "text::path")]
+        file: PathBuf,
+    },
+}

@@ -1,0 +1,298 @@
+//! The environment that `uv run`, `poetry run`, `conda run` and their like look for a program in, as each of them
+//! finds it. Nothing is run; where the tool would make one, or its own records decide, that is said.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::Target;
+use super::options::Start;
+use crate::catalog::Finder;
+use crate::formats::metadata;
+use crate::formats::project::{self, Project};
+use crate::host::Host;
+
+/// The variables that decide here.
+pub(super) const VARIABLES: &[&str] = &[
+    "CONDA_DEFAULT_ENV",
+    "CONDA_ENVS_DIRS",
+    "CONDA_ENVS_PATH",
+    "CONDA_EXE",
+    "CONDA_ROOT",
+    "MAMBA_ROOT_PREFIX",
+    "PIPENV_IGNORE_VIRTUALENVS",
+    "UV_NO_PROJECT",
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_PYTHON",
+];
+
+/// What `activate.d` and conda's own list of variables may change.
+const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH";
+
+/// An environment whose programs come first.
+pub(super) struct Found {
+    pub prefix: PathBuf,
+    /// The variable that names it.
+    pub variable: &'static str,
+    /// A file of it that sets `LD_LIBRARY_PATH` when it is activated.
+    pub sets_library_path: Option<PathBuf>,
+}
+
+/// Finds the environment; `wrapper` is the tool itself. None where it is not there, or is not to be known.
+pub(super) fn find(
+    host: &Host,
+    finder: Finder,
+    wrapper: &Path,
+    start: &Start,
+    target: &mut Target,
+) -> Option<Found> {
+    let mut search = Search { host, start, target };
+    let prefix = match finder {
+        Finder::Uv => search.uv(),
+        Finder::Poetry => search.poetry(),
+        Finder::Pipenv => search.pipenv(),
+        Finder::Pdm => search.pdm(),
+        Finder::Hatch => None,
+        Finder::Conda => {
+            let prefix = search.conda(wrapper)?;
+            let sets_library_path = search.activation(&prefix);
+            return Some(Found { prefix, variable: "CONDA_PREFIX", sets_library_path });
+        }
+    };
+    let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
+    Some(Found { prefix, variable: "VIRTUAL_ENV", sets_library_path: None })
+}
+
+struct Search<'a> {
+    host: &'a Host,
+    start: &'a Start,
+    target: &'a mut Target,
+}
+
+impl Search<'_> {
+    fn uv(&mut self) -> Option<PathBuf> {
+        let first = self.start.words.first()?;
+        let is_elsewhere = first == "-" || first.as_bytes().starts_with(b"http");
+        if is_elsewhere || self.has_inline_metadata(Path::new(first)) {
+            return None;
+        }
+        let from = self.given(&["--project"], "UV_PROJECT").unwrap_or_else(|| self.host.cwd.clone());
+        let is_off = self.start.option(&["--no-project"]).is_some() || self.is_on("UV_NO_PROJECT");
+        let root = if is_off { None } else { self.uv_project(&from) };
+        let active = self.path("VIRTUAL_ENV");
+        let prefix = match root {
+            Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
+            Some(root) => {
+                let given = self.host.env.non_empty("UV_PROJECT_ENVIRONMENT").unwrap_or(OsStr::new(".venv"));
+                root.join(given)
+            }
+            None => active
+                .or_else(|| self.active_conda())
+                .or_else(|| Some(self.upward(&self.host.cwd.clone(), ".venv/pyvenv.cfg")?.join(".venv")))?,
+        };
+        self.is_wanted_python(&prefix, &from).then_some(prefix)
+    }
+
+    /// The directory whose environment a project shares: its workspace's, or its own.
+    fn uv_project(&mut self, from: &Path) -> Option<PathBuf> {
+        let own = self.upward(from, "pyproject.toml")?;
+        let project = self.project(&own);
+        if project.is_unmanaged || !project.is_project && project.workspace.is_none() {
+            return None;
+        }
+        if project.workspace.is_some() {
+            return Some(own);
+        }
+        for directory in own.ancestors().skip(1) {
+            self.target.located.insert(directory.join("pyproject.toml"));
+            let project = self.project(directory);
+            if let Some(workspace) = &project.workspace {
+                let is_member = own.strip_prefix(directory).is_ok_and(|below| workspace.has(below));
+                return Some(if is_member { directory.to_owned() } else { own });
+            }
+            if project.is_project {
+                break;
+            }
+        }
+        Some(own)
+    }
+
+    /// Whether uv would take this environment for the Python that is asked for, and not make it anew.
+    fn is_wanted_python(&mut self, prefix: &Path, from: &Path) -> bool {
+        let asked = self.start.option(&["-p", "--python"]).or_else(|| self.host.env.non_empty("UV_PYTHON"));
+        let asked = match asked {
+            Some(asked) => asked.to_string_lossy().into_owned(),
+            None => {
+                let Some(directory) = self.upward(from, ".python-version") else { return true };
+                let text = self.host.read_text(&directory.join(".python-version")).unwrap_or_default();
+                text.lines()
+                    .map(str::trim)
+                    .find(|line| !line.is_empty() && !line.starts_with('#'))
+                    .unwrap_or("")
+                    .to_owned()
+            }
+        };
+        let config = prefix.join("pyvenv.cfg");
+        let values = metadata::pyvenv(&self.host.read_text(&config).unwrap_or_default());
+        self.target.watched.insert(config);
+        let has = values.get("version_info").or_else(|| values.get("version"));
+        let asked = asked.strip_prefix("python").unwrap_or(&asked);
+        has.is_some_and(|has| {
+            has.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    fn poetry(&mut self) -> Option<PathBuf> {
+        if let Some(active) = self.path("VIRTUAL_ENV").or_else(|| self.active_conda()) {
+            return Some(active);
+        }
+        let from = self.given(&["-P", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
+        Some(self.upward(&from, "pyproject.toml")?.join(".venv"))
+    }
+
+    fn pipenv(&mut self) -> Option<PathBuf> {
+        let active = self.path("VIRTUAL_ENV").filter(|_| !self.is_on("PIPENV_IGNORE_VIRTUALENVS"));
+        active.or_else(|| Some(self.upward(&self.host.cwd.clone(), "Pipfile")?.join(".venv")))
+    }
+
+    /// PDM keeps the path of the interpreter that it chose.
+    fn pdm(&mut self) -> Option<PathBuf> {
+        let from = self.given(&["-p", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
+        let root = self.upward(&from, "pyproject.toml")?;
+        let first = self.start.words.first()?;
+        if self.project(&root).scripts.iter().any(|name| first == name.as_str()) {
+            return None;
+        }
+        let saved = root.join(".pdm-python");
+        self.target.watched.insert(saved.clone());
+        let python = PathBuf::from(self.host.read_text(&saved).ok()?.trim());
+        Some(python.parent()?.parent()?.to_owned()).filter(|_| python.is_absolute())
+    }
+
+    fn conda(&mut self, wrapper: &Path) -> Option<PathBuf> {
+        if let Some(prefix) = self.start.option(&["-p", "--prefix"]) {
+            return Some(self.host.absolute(Path::new(prefix))).filter(|prefix| self.is_conda(prefix));
+        }
+        let bases = self.conda_bases(wrapper);
+        let Some(name) = self.start.option(&["-n", "--name"]) else {
+            let active = self.path("CONDA_PREFIX");
+            return active.into_iter().chain(bases).find(|prefix| self.is_conda(prefix));
+        };
+        if name == "base" || name == "root" {
+            return bases.into_iter().find(|prefix| self.is_conda(prefix));
+        }
+        if name.as_bytes().contains(&b'/') {
+            return None;
+        }
+        let mut collections: Vec<PathBuf> = Vec::new();
+        for variable in ["CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"] {
+            let value = self.host.env.non_empty(variable).map(OsStr::as_bytes).unwrap_or_default();
+            let parts = value.split(|byte| matches!(byte, b':' | b',')).filter(|part| !part.is_empty());
+            collections.extend(parts.map(|part| self.host.absolute(Path::new(OsStr::from_bytes(part)))));
+        }
+        collections.extend(bases.iter().map(|base| base.join("envs")));
+        collections.extend(self.host.home().map(|home| home.join(".conda/envs")));
+        collections.into_iter().map(|envs| envs.join(name)).find(|prefix| self.is_conda(prefix))
+    }
+
+    /// Where conda itself is installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
+    fn conda_bases(&self, wrapper: &Path) -> Vec<PathBuf> {
+        let given = self.start.option(&["-r", "--root-prefix"]).map(PathBuf::from);
+        let above = |path: &Path| Some(path.parent()?.parent()?.to_owned());
+        let is_micro = wrapper.file_name() == Some(OsStr::new("micromamba"));
+        let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"].iter().filter_map(|name| self.path(name));
+        let mut bases: Vec<PathBuf> = given.into_iter().chain(named).collect();
+        bases.extend(self.path("CONDA_EXE").and_then(|path| above(&path)));
+        if is_micro {
+            let home = self.host.home();
+            bases.extend(
+                home.into_iter()
+                    .flat_map(|home| ["micromamba", ".local/share/mamba"].map(|it| home.join(it))),
+            );
+        } else {
+            let real = self.host.canonical(wrapper).ok();
+            bases.extend(
+                [Some(self.host.absolute(wrapper)), real].into_iter().flatten().filter_map(|it| above(&it)),
+            );
+        }
+        bases
+    }
+
+    /// The file of a conda environment that says something of `LD_LIBRARY_PATH` when it is activated.
+    fn activation(&mut self, prefix: &Path) -> Option<PathBuf> {
+        let directory = prefix.join("etc/conda/activate.d");
+        let entries = self.host.list(&directory).unwrap_or_default();
+        let scripts = entries.iter().map(|entry| directory.join(&entry.name));
+        let files: Vec<PathBuf> = scripts.chain([prefix.join("conda-meta/state")]).collect();
+        self.target.watched.insert(directory);
+        self.target.watched.extend(files.iter().cloned());
+        files.into_iter().find(|file| {
+            let text = self.host.read(file).unwrap_or_default();
+            memchr::memmem::find(&text, LIBRARY_PATH).is_some()
+        })
+    }
+
+    fn is_conda(&mut self, prefix: &Path) -> bool {
+        let records = prefix.join("conda-meta");
+        self.target.located.insert(records.clone());
+        self.host.is_directory(&records)
+    }
+
+    /// A conda environment that is active and not conda's own.
+    fn active_conda(&self) -> Option<PathBuf> {
+        let name = self.host.env.non_empty("CONDA_DEFAULT_ENV");
+        self.path("CONDA_PREFIX").filter(|_| name.is_some_and(|name| name != "base" && name != "root"))
+    }
+
+    fn is_environment(&mut self, prefix: &Path) -> bool {
+        let python = prefix.join("bin/python");
+        self.target.located.insert(python.clone());
+        self.host.is_executable(&python)
+    }
+
+    fn has_inline_metadata(&mut self, script: &Path) -> bool {
+        if !super::wrapper::is_python_file(script) {
+            return false;
+        }
+        let script = self.host.absolute(script);
+        let text = self.host.read_text(&script).unwrap_or_default();
+        self.target.watched.insert(script);
+        project::has_inline_metadata(&text)
+    }
+
+    fn project(&mut self, directory: &Path) -> Project {
+        let file = directory.join("pyproject.toml");
+        let text = self.host.read_text(&file).unwrap_or_default();
+        self.target.watched.insert(file);
+        Project::parse(&text)
+    }
+
+    /// The nearest directory upward that has this file.
+    fn upward(&mut self, from: &Path, file: &str) -> Option<PathBuf> {
+        for directory in from.ancestors() {
+            let candidate = directory.join(file);
+            self.target.located.insert(candidate.clone());
+            if self.host.is_file(&candidate) {
+                return Some(directory.to_owned());
+            }
+        }
+        None
+    }
+
+    /// What an option names, or else a variable.
+    fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
+        let option = self.start.option(options).or_else(|| self.host.env.non_empty(variable));
+        option.map(|path| self.host.absolute(Path::new(path)))
+    }
+
+    fn path(&self, variable: &str) -> Option<PathBuf> {
+        self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
+    }
+
+    /// A variable that says yes.
+    fn is_on(&self, variable: &str) -> bool {
+        let value = self.host.env.non_empty(variable).and_then(OsStr::to_str).unwrap_or_default();
+        !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off" | "f" | "n")
+    }
+}

@@ -1,0 +1,323 @@
+//! From a command to the command that it starts: `nohup`, `env`, `torchrun`, `uv run` and their like, as
+//! `profiles/wrappers.toml` describes them. What is not known is not guessed. Runs nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::arguments::{CommandLine, Run};
+use super::options::{self, Line, Start};
+use super::program::{self, DEFAULT_PATH};
+use super::{Command, How, Loss, Note, Target, executable, project, python};
+use crate::catalog::{Finder, Handing, Runs, Wrapper, may_be_wrapper, wrappers};
+use crate::environment::Environment;
+use crate::host::Host;
+
+/// More than anybody types; two that start each other end here.
+const LIMIT: usize = 16;
+/// What the loader reads libraries by.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
+/// names another one fails a test.
+const VARIABLES: &[&str] = &[
+    "BASH_ENV",
+    "LSB_JOBID",
+    "OMPI_MCA_orte_default_hostfile",
+    "PBS_JOBID",
+    "PDM_IGNORE_SAVED_PYTHON",
+    "PDM_PROJECT",
+    "PDM_PYTHON",
+    "PET_MODULE",
+    "PET_NO_PYTHON",
+    "PET_RUN_PATH",
+    "PE_HOSTFILE",
+    "PIPENV_CUSTOM_VENV_NAME",
+    "PIPENV_PIPFILE",
+    "PIPENV_PYTHON",
+    "POETRY_VIRTUALENVS_CREATE",
+    "POETRY_VIRTUALENVS_IN_PROJECT",
+    "PRTE_MCA_prte_default_hostfile",
+    "PYTHON_EXEC",
+    "SLURM_JOB_ID",
+    "UV_ISOLATED",
+    "UV_PYTHON_PLATFORM",
+    "ZDOTDIR",
+];
+
+/// What runs inside of all wrappers.
+pub(super) struct Inside {
+    /// What PATH says of it.
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// The machine as it will see it, where a wrapper changes the environment or the directory.
+    pub host: Option<Host>,
+    /// The first wrapper on the way that keeps from it what cudarun sets, and how.
+    pub loss: Option<(String, Loss)>,
+    /// Whether it can be seen at all.
+    pub is_here: bool,
+}
+
+/// Whether a program or a module of this name may start another one. Decided by names alone.
+pub(super) fn is_possible(program: &Path) -> bool {
+    program.file_name().and_then(OsStr::to_str).is_some_and(may_be_wrapper)
+}
+
+/// The variables that decide for wrappers alone.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    VARIABLES.iter().chain(project::VARIABLES).copied()
+}
+
+pub(super) fn is_python_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
+}
+
+/// Goes inward from `program`, which is what PATH says of the command, as long as the way is known.
+pub(super) fn open(outer: &Host, program: &Path, command: &Command, target: &mut Target) -> Inside {
+    let (program, arguments) = (program.to_owned(), command.arguments.clone());
+    let mut inside = Inside { program, arguments, host: None, loss: None, is_here: true };
+    for _ in 0..LIMIT {
+        let host = inside.host.as_ref().unwrap_or(outer);
+        let Some(way) = Way::of(host, &inside.program, &inside.arguments) else { return inside };
+        let entered = way.enter(&mut inside.loss, target);
+        match entered {
+            Entered::End => return inside,
+            Entered::NotKnown(note) => {
+                inside.is_here = note != Note::Elsewhere;
+                target.notes.push(note);
+                return inside;
+            }
+            Entered::Deeper { program, arguments, host } => {
+                target.step(
+                    How::Wrapper,
+                    &host.as_ref().or(inside.host.as_ref()).unwrap_or(outer).absolute(&program),
+                );
+                (inside.program, inside.arguments) = (program, arguments);
+                inside.host = host.or(inside.host);
+            }
+        }
+    }
+    target.notes.push(Note::StartsAnother);
+    inside
+}
+
+enum Entered {
+    Deeper {
+        program: PathBuf,
+        arguments: Vec<OsString>,
+        /// Where it is not the same machine as before.
+        host: Option<Host>,
+    },
+    /// This is what runs.
+    End,
+    /// It starts something that is not known.
+    NotKnown(Note),
+}
+
+/// One wrapper, on the way inward.
+struct Way<'a> {
+    host: &'a Host,
+    program: &'a Path,
+    /// Its own.
+    arguments: &'a [OsString],
+    row: &'static Wrapper,
+    /// It was started with `python -m`.
+    is_module: bool,
+}
+
+impl<'a> Way<'a> {
+    /// The row of a program, by the name that was typed.
+    fn of(host: &'a Host, program: &'a Path, arguments: &'a [OsString]) -> Option<Way<'a>> {
+        let name = program.file_name()?.to_str()?;
+        if python::is_name(OsStr::new(name)) {
+            let line = CommandLine::parse(arguments);
+            let Run::Module(module) = &line.run else { return None };
+            let module = module.to_str()?;
+            let row = wrappers().iter().find(|row| row.modules.iter().any(|it| it == module))?;
+            let arguments = arguments.get(line.consumed..).unwrap_or_default();
+            return Some(Way { host, program, arguments, row, is_module: true });
+        }
+        let is_it = |row: &&Wrapper| row.names.iter().any(|it| it == name) || is_below(row, program);
+        let row = wrappers().iter().find(is_it)?;
+        Some(Way { host, program, arguments, row, is_module: false })
+    }
+
+    fn enter(&self, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
+        let Way { host, row, .. } = *self;
+        if row.environment == Handing::Elsewhere {
+            return if self.leaves() { Entered::NotKnown(Note::Elsewhere) } else { Entered::End };
+        }
+        // What runs with other rights hands nothing on, whatever it is.
+        let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
+        let is_secure = executable::secure_execution(host, &real).is_some();
+        target.watched.extend([host.absolute(self.program), real]);
+        if row.environment == Handing::Keeps && is_secure {
+            return Entered::End;
+        }
+        let line = options::parse(row, self.arguments, self.is_module);
+        if line != Line::Nothing && row.environment == Handing::Drops {
+            loss.get_or_insert((self.name(), Loss::Rights));
+        }
+        match line {
+            Line::Nothing => Entered::End,
+            Line::Remote => Entered::NotKnown(Note::Elsewhere),
+            Line::Unknown => Entered::NotKnown(Note::StartsAnother),
+            Line::Starts(_) if self.is_undecided(target) => Entered::NotKnown(Note::StartsAnother),
+            Line::Starts(start) => {
+                let lost = loss_by(&start).map(|lost| (self.name(), lost));
+                *loss = loss.take().or(lost);
+                self.follow(&start, loss, target)
+            }
+        }
+    }
+
+    fn follow(&self, start: &Start, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
+        let mut changed = self.changed(start);
+        if let Some(finder) = self.row.finder {
+            let host = changed.as_ref().unwrap_or(self.host);
+            let Some(found) = project::find(host, finder, self.program, start, target) else {
+                return Entered::NotKnown(Note::EnvironmentNotKnown { wrapper: self.name() });
+            };
+            let mut path = found.prefix.join("bin").into_os_string();
+            path.push(":");
+            path.push(path_of(host));
+            let mut env = host.env.clone();
+            env.set("PATH", path);
+            env.set(found.variable, found.prefix);
+            changed = Some(host.inside(env, host.cwd.clone()));
+            let lost = found.sets_library_path.map(|file| (self.name(), Loss::Script { file }));
+            *loss = loss.take().or(lost);
+        }
+        let host = changed.as_ref().unwrap_or(self.host);
+        let words = self.words(host, start, target).unwrap_or_default();
+        let Some((name, arguments)) = words.split_first() else {
+            return Entered::NotKnown(Note::StartsAnother);
+        };
+        // What is not there now would be started once it is.
+        if !name.as_bytes().contains(&b'/') {
+            let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
+            let directories = directories.map(|it| host.absolute(Path::new(OsStr::from_bytes(it))));
+            target.located.extend(directories.map(|directory| directory.join(name)));
+        }
+        match program::locate(host, name) {
+            Err(_) => Entered::NotKnown(Note::StartsAnother),
+            Ok(program) => Entered::Deeper { program, arguments: arguments.to_vec(), host: changed },
+        }
+    }
+
+    fn name(&self) -> String {
+        self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Whether it starts something where nothing of this machine counts.
+    fn leaves(&self) -> bool {
+        let has_word =
+            || self.arguments.iter().any(|word| self.row.word.iter().any(|it| word == it.as_str()));
+        is_below(self.row, self.program)
+            || !self.arguments.is_empty() && (self.row.word.is_empty() || has_word())
+    }
+
+    /// Whether a variable is set, or a file there, that changes what is started.
+    fn is_undecided(&self, target: &mut Target) -> bool {
+        self.row.unless.iter().any(|what| {
+            if what.starts_with('/') {
+                target.located.insert(PathBuf::from(what));
+                return self.host.is_file(Path::new(what));
+            }
+            self.host.env.get(what).is_some()
+        })
+    }
+
+    /// The machine after what the command line changes; none where it changes nothing.
+    fn changed(&self, start: &Start) -> Option<Host> {
+        let host = self.host;
+        if start.set.is_empty() && start.unset.is_empty() && !start.clears && start.directory.is_none() {
+            return None;
+        }
+        let mut env = if start.clears { Environment::default() } else { host.env.clone() };
+        for name in &start.unset {
+            env.remove(name);
+        }
+        for (name, value) in &start.set {
+            env.set(name, value);
+        }
+        let directory = start.directory.as_ref().map(|directory| host.absolute(Path::new(directory)));
+        Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
+    }
+
+    /// The command line that is started; none where that is not known.
+    fn words(&self, host: &Host, start: &Start, target: &mut Target) -> Option<Vec<OsString>> {
+        let by = |python: OsString| {
+            let module = start.is_module.then(|| OsString::from("-m"));
+            [python].into_iter().chain(module).chain(start.words.iter().cloned()).collect()
+        };
+        let first = start.words.first()?;
+        match self.row.runs {
+            Runs::Shell => {
+                start.option(&["-c"])?;
+                options::plain_command(first)
+            }
+            Runs::PythonScript if !start.is_direct => {
+                let given = self.row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
+                let own = || self.own_python(host, target);
+                given.map(OsStr::to_owned).or_else(own).map(by)
+            }
+            // uv starts a file of Python's with Python.
+            Runs::Program
+                if start.is_module
+                    || self.row.finder == Some(Finder::Uv) && is_python_file(Path::new(first)) =>
+            {
+                Some(by(OsString::from("python")))
+            }
+            Runs::Program | Runs::PythonScript => Some(start.words.clone()),
+        }
+    }
+
+    /// The Python that a wrapper of Python's runs in.
+    fn own_python(&self, host: &Host, target: &mut Target) -> Option<OsString> {
+        if self.is_module {
+            return Some(self.program.as_os_str().to_owned());
+        }
+        let mut own = Target::new(self.program.to_owned());
+        let running = program::follow(host, self.program, &[], &mut own).ok().flatten();
+        target.watched.append(&mut own.watched);
+        target.located.append(&mut own.located);
+        let python = running?.executable;
+        python.file_name().is_some_and(python::is_name).then(|| python.into_os_string())
+    }
+}
+
+/// What the command line itself says against the library path.
+fn loss_by(start: &Start) -> Option<Loss> {
+    if start.set.iter().any(|(name, _)| name == LIBRARY_PATH) {
+        Some(Loss::Sets { variable: LIBRARY_PATH })
+    } else if start.clears {
+        Some(Loss::Clears)
+    } else if start.unset.iter().any(|name| name == LIBRARY_PATH) {
+        Some(Loss::Unsets { variable: LIBRARY_PATH })
+    } else {
+        None
+    }
+}
+
+fn is_below(row: &Wrapper, program: &Path) -> bool {
+    program.parent().is_some_and(|directory| row.below.iter().any(|below| directory.ends_with(below)))
+}
+
+fn path_of(host: &Host) -> &OsStr {
+    host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_that_the_table_names_decides() {
+        for row in wrappers() {
+            let named = row.unless.iter().filter(|name| !name.starts_with('/')).chain(&row.interpreter);
+            for name in named {
+                assert!(variables().any(|known| known == name), "{name}");
+            }
+        }
+    }
+}
