@@ -8,6 +8,7 @@
     clippy::too_many_lines
 )]
 
+mod audit;
 mod cli;
 mod damage;
 mod documents;
@@ -28,3 +29,4 @@ mod start;
 mod support;
 mod target;
 mod wrappers;
+mod traced;

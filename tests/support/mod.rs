@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+pub mod audited;
 pub mod elf;
 pub mod machine;
 pub mod parts;
@@ -146,6 +148,11 @@ fn compare(what: &str, expected: &Expected, got: &[u8], output: &Output) {
 fn show(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("{}\n--- standard output\n{out}\n--- standard error\n{err}", output.status)
+}
+
+/// Says so where the test runner does not hide it.
+pub fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// A directory in which C is compiled: shared libraries and programs for the real loader.
