@@ -155,7 +155,8 @@ fn programs_that_load_nothing_and_programs_that_the_loader_guards_are_left_alone
     let directory = WORLD.path("");
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.join("set-id");
-    fs::copy(WORLD.path("plain"), &program).unwrap();
+    // By another process: a program that is open for writing in a child of ours cannot be started.
+    assert!(Command::new("cp").args([&WORLD.path("plain"), &program]).status().unwrap().success());
     chown(&program, Some(65534), Some(65534)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let start = WORLD.start("set-id").does("secure").opens(WORLD.path("wrong/libpin.so.1"));

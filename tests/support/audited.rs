@@ -196,7 +196,8 @@ impl Start {
     pub fn mapped(&self) -> Vec<String> {
         let output = self.output();
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && error.is_empty(), "{:?} {}: {error}", self.program, output.status);
+        let (program, status) = (self.program.display(), output.status);
+        assert!(status.success() && error.is_empty(), "{program} {status}: {error}");
         let text = String::from_utf8(output.stdout).unwrap();
         let root = WORLD.path("");
         let mut files: Vec<&Path> =
