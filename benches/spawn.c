@@ -1,8 +1,8 @@
 /* Times how long a command takes from posix_spawn to its end: spawn ROUNDS COMMAND [-- COMMAND]...
-   Each word list between `--` is one command. The commands take turns, so that all of them meet the same
-   noise, and every round starts with another one; before each round, the shell runs what BEFORE says. What the
-   commands print goes nowhere. Prints a line each: median and quartiles in microseconds, and the most memory
-   that a run had, in kilobytes. */
+   Each word list between `--` is one command, and may begin with NAME=VALUE for its environment. The commands take
+   turns, so that all of them meet the same noise, and every round starts with another one; before each round, the
+   shell runs what BEFORE says. What the commands print goes nowhere. Prints a line each: median and quartiles in
+   microseconds, and the most memory that a run had, in kilobytes. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -25,6 +25,21 @@ static double now(void)
     return at.tv_sec * 1e6 + at.tv_nsec / 1e3;
 }
 
+/* What the commands share, after what one of them has for itself: the first value of a variable counts. */
+static char **environment(char ***words)
+{
+    size_t own = 0, shared = 0;
+    while ((*words)[own] && strchr((*words)[own], '='))
+        own++;
+    while (environ[shared])
+        shared++;
+    char **all = calloc(own + shared + 1, sizeof *all);
+    memcpy(all, *words, own * sizeof *all);
+    memcpy(all + own, environ, shared * sizeof *all);
+    *words += own;
+    return all;
+}
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -33,7 +48,7 @@ static int ascending(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-    char **commands[COMMANDS];
+    char **commands[COMMANDS], **environments[COMMANDS];
     int count = 0, rounds = argc > 2 ? atoi(argv[1]) : 0;
     if (rounds < 1) {
         fprintf(stderr, "usage: spawn ROUNDS COMMAND [-- COMMAND]...\n");
@@ -46,6 +61,8 @@ int main(int argc, char **argv)
         if (i < argc)
             argv[i] = NULL;
     }
+    for (int which = 0; which < count; which++)
+        environments[which] = environment(&commands[which]);
     const char *before = getenv("BEFORE");
     FILE *results = fdopen(fcntl(1, F_DUPFD_CLOEXEC, 3), "w");
     if (!results || dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 1) != 1) {
@@ -64,7 +81,7 @@ int main(int argc, char **argv)
             pid_t child;
             struct rusage usage;
             double start = now();
-            if (posix_spawnp(&child, commands[which][0], NULL, NULL, commands[which], environ)) {
+            if (posix_spawnp(&child, commands[which][0], NULL, NULL, commands[which], environments[which])) {
                 perror(commands[which][0]);
                 return 1;
             }

@@ -9,7 +9,7 @@ mod pins;
 mod system;
 
 use core::cell::UnsafeCell;
-use core::ffi::{c_char, c_int, c_uint};
+use core::ffi::{c_int, c_uint};
 use core::panic::PanicInfo;
 
 use pins::{PATH_LIMIT, Pins};
@@ -32,7 +32,7 @@ const RULES: [(c_uint, &[u8]); 5] = [
 #[repr(C)]
 pub struct Object {
     address: usize,
-    path: *const c_char,
+    path: *const u8,
 }
 
 /// All that is remembered. The loader calls with its lock held, or before there is a second thread.
@@ -56,7 +56,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
 }));
 
 struct State {
-    environment: *const *const c_char,
+    environment: *const *const u8,
     pins: Option<Pins<'static>>,
     /// The path of the log, ended by NUL.
     log: Option<&'static [u8]>,
@@ -70,7 +70,7 @@ struct Search {
     rule: Option<&'static [u8]>,
     name: [u8; PATH_LIMIT],
     length: usize,
-    requester: *const c_char,
+    requester: *const u8,
     /// What will be opened next, by its hash.
     candidate: u64,
 }
@@ -78,9 +78,9 @@ struct Search {
 /// The loader calls this first, as it calls constructors, with what the program was started with.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = start;
+static START: extern "C" fn(c_int, *const *const u8, *const *const u8) = start;
 
-extern "C" fn start(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+extern "C" fn start(_: c_int, _: *const *const u8, environment: *const *const u8) {
     // SAFETY: one call at a time.
     unsafe { (*STATE.0.get()).environment = environment };
 }
@@ -106,10 +106,10 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
 /// For the loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn la_objsearch(
-    name: *const c_char,
+    name: *const u8,
     requester: *const *const Object,
     why: c_uint,
-) -> *const c_char {
+) -> *const u8 {
     // SAFETY: one call at a time.
     let State { pins, log, answer, search, .. } = unsafe { &mut *STATE.0.get() };
     if why != ASKED && log.is_none() {
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn la_objsearch(
         search.rule = Some(if path.is_some() { b"pinned" } else { b"path" });
         search.candidate = hash(path.and_then(|path| path.split_last()).map_or(text, |(_, path)| path));
     }
-    path.map_or(name, |path| path.as_ptr().cast())
+    path.map_or(name, <[u8]>::as_ptr)
 }
 
 /// An object is mapped. 0: its symbols are bound without asking us.
@@ -173,14 +173,14 @@ impl Search {
 }
 
 /// The path of the object that asks, which is what its cookie is at first; we leave it so.
-unsafe fn requester_path(requester: *const *const Object) -> *const c_char {
+unsafe fn requester_path(requester: *const *const Object) -> *const u8 {
     // SAFETY: the loader's pointers, to what it knows.
     unsafe { requester.as_ref().and_then(|object| object.as_ref()) }
         .map_or(core::ptr::null(), |object| object.path)
 }
 
 /// The first value of a variable, as `getenv` has it, without its NUL.
-fn variable(mut environment: *const *const c_char, name: &str) -> Option<&'static [u8]> {
+fn variable(mut environment: *const *const u8, name: &str) -> Option<&'static [u8]> {
     // SAFETY: the list ends in a null pointer, each entry in NUL.
     unsafe {
         while let Some(entry) = environment.as_ref().filter(|entry| !entry.is_null()) {
@@ -194,11 +194,11 @@ fn variable(mut environment: *const *const c_char, name: &str) -> Option<&'stati
 }
 
 /// What follows `NAME=`.
-unsafe fn value(mut entry: *const c_char, name: &str) -> Option<*const c_char> {
+unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
     for byte in name.bytes().chain([b'=']) {
         // SAFETY: the entry ends in NUL, which is no byte of a name.
         unsafe {
-            if *entry as u8 != byte {
+            if *entry != byte {
                 return None;
             }
             entry = entry.add(1);
@@ -220,7 +220,7 @@ fn kept(text: &'static [u8]) -> &'static [u8] {
 ///
 /// # Safety
 /// There is one, or nothing at all, and it stays as long as it is used.
-unsafe fn text(start: *const c_char) -> &'static [u8] {
+unsafe fn text(start: *const u8) -> &'static [u8] {
     if start.is_null() {
         return b"";
     }
@@ -230,7 +230,7 @@ unsafe fn text(start: *const c_char) -> &'static [u8] {
         while *start.add(length) != 0 {
             length += 1;
         }
-        core::slice::from_raw_parts(start.cast(), length)
+        core::slice::from_raw_parts(start, length)
     }
 }
 

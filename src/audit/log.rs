@@ -45,7 +45,7 @@ fn open(file: &[u8]) -> Option<usize> {
 fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     let mut used = 0;
     for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
+        *digit = b"0123456789".get(number % 10).copied().unwrap_or_default();
         number /= 10;
         used += 1;
         if number == 0 {

@@ -31,7 +31,7 @@ mod number {
 }
 
 /// Where paths are absolute, the directory that they start from does not count.
-const AT_FDCWD: usize = -100_isize as usize;
+const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 
 /// A part of what is written: `struct iovec`.
 #[repr(C)]
@@ -126,14 +126,14 @@ pub(crate) fn memory(length: usize) -> Option<&'static mut [u8]> {
 /// Whatever the system call does with its arguments must be sound.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
-    let [a, b, c, d, e, f] = arguments;
+    let [first, second, third, fourth, fifth, sixth] = arguments;
     let result: isize;
     // SAFETY: the kernel's convention: these two registers are lost, and no others.
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            inlateout("rax") number.cast_signed() => result,
+            in("rdi") first, in("rsi") second, in("rdx") third, in("r10") fourth, in("r8") fifth, in("r9") sixth,
             lateout("rcx") _, lateout("r11") _,
             options(nostack)
         );
@@ -145,15 +145,15 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
 /// Whatever the system call does with its arguments must be sound.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
-    let [a, b, c, d, e, f] = arguments;
+    let [first, second, third, fourth, fifth, sixth] = arguments;
     let result: isize;
     // SAFETY: the kernel's convention: all other registers are kept.
     unsafe {
         asm!(
             "svc 0",
             in("x8") number,
-            inlateout("x0") a as isize => result,
-            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            inlateout("x0") first.cast_signed() => result,
+            in("x1") second, in("x2") third, in("x3") fourth, in("x4") fifth, in("x5") sixth,
             options(nostack)
         );
     }
