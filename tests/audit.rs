@@ -250,6 +250,55 @@ fn the_module_is_published_for_us_alone_or_not_at_all() {
     assert_eq!(entries, 1, "nothing is left behind");
 }
 
+/// glibc 2.35 brought the second interface; an answer of 0 sends the module away.
+#[test]
+fn an_older_loader_and_a_start_that_asks_for_nothing_are_refused() {
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int count, char **words)
+        {
+            unsigned (*version)(unsigned) = dlsym(dlopen(words[1], RTLD_NOW), "la_version");
+            printf("%u %u %u %u", version(0), version(1), version(2), version(3));
+        }"#;
+    WORLD.workshop.compile("asks", source, &["-w"]);
+    let ask = |start: Start| String::from_utf8(start.does(&WORLD.module).output().stdout).unwrap();
+    let start = || WORLD.start("asks");
+    assert_eq!(ask(start().env(module::PINS, WORLD.pins())), "0 0 2 2");
+    assert_eq!(ask(start().env(module::TRACE, "/log")), "0 0 2 2");
+    assert_eq!(ask(start()), "0 0 0 0");
+    assert_eq!(ask(start().env(module::PINS, "view:a").env(module::TRACE, "log")), "0 0 0 0");
+    assert_eq!(ask(start().env("CUDARUN_PINSX", "/view:a").env("XCUDARUN_TRACE", "/log")), "0 0 0 0");
+}
+
+/// The loader maps nothing to be executed from such a file system, says one line in each process, and goes on.
+#[test]
+fn where_nothing_may_be_executed_the_module_is_not_published() {
+    let place = tempfile::tempdir().unwrap();
+    let mount = |options: &str| {
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", options, "none"]).arg(place.path());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    if !mount("noexec,mode=700") {
+        skipped("nothing can be mounted here");
+        return;
+    }
+    let host = Host::here();
+    let cache = place.path().join("cache");
+    let refused = module::publish(&host, &cache);
+    let written: Vec<_> =
+        fs::read_dir(cache.join("audit")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let control = WORLD.start("with-rpath").pinned().env("LD_AUDIT", &written[0]).output();
+    let executable = mount("remount,exec").then(|| module::publish(&host, &cache));
+    let unmounted = Command::new("umount").arg(place.path()).status().unwrap();
+    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    let said = String::from_utf8_lossy(&control.stderr);
+    assert!(said.contains("cannot be loaded as audit interface"), "the control must fail: {said}");
+    assert_eq!(executable.unwrap().unwrap(), written[0]);
+    assert!(unmounted.success());
+}
+
 #[test]
 fn libraries_with_much_static_tls_need_room_under_any_auditor() {
     // As much as jemalloc has.
