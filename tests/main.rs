@@ -28,5 +28,5 @@ mod solving;
 mod start;
 mod support;
 mod target;
-mod wrappers;
 mod traced;
+mod wrappers;
