@@ -18,6 +18,7 @@ mod inventory;
 mod launch;
 mod layers;
 mod machines;
+mod modes;
 mod packages;
 mod pinning;
 mod places;

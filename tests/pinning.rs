@@ -7,9 +7,8 @@ use std::sync::LazyLock;
 
 use crate::support::{CUDARUN, Run, Workshop, bare};
 
-/// A stand-in for cuDNN's top library: opens its sublibraries as the real one does, longest name first, and
-/// answers with the version of the one that it got.
-const TOP: &str = r#"
+/// How cuDNN's libraries open each other: longest name first.
+const OPENER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,24 +25,34 @@ static void *sub(const char *stem)
         found = dlopen(name[i], RTLD_NOW);
     return found;
 }
+"#;
+
+/// A stand-in for cuDNN's top library: opens its sublibraries as the real one does, and answers with the version of
+/// the one that it got.
+const TOP: &str = r#"
 int cudnnGetVersion(void)
 {
-    static const char *all[] = {"cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_engines_precompiled",
-                                "cudnn_engines_runtime_compiled", "cudnn_heuristic", "cudnn_ext"};
-    for (int i = 0; i < 7; i++)
+    static const char *all[] = {"cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_ext"};
+    for (int i = 0; i < 5; i++)
         sub(all[i]);
     void *graph = sub("cudnn_graph");
     return graph ? ((int (*)(void))dlsym(graph, "graph_version"))() : -1;
 }
 "#;
 
-const GRAPH: &str = r"
+const GRAPH: &str = r#"
 __attribute__((used)) static const char stamp[] = STAMP;
-int graph_version(void) { return 90000 + 100 * MINOR + PATCH; }
-";
+int graph_version(void)
+{
+    sub("cudnn_heuristic");
+    sub("cudnn_engines_precompiled");
+    sub("cudnn_engines_runtime_compiled");
+    return 90000 + 100 * MINOR + PATCH;
+}
+"#;
 
 /// Prints the version that it gets and every cuDNN file that is mapped.
-const PROGRAM: &str = r#"
+pub const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <string.h>
 int cudnnGetVersion(void);
@@ -74,11 +83,11 @@ const SUBLIBRARIES: [&str; 6] = [
 
 /// `old` is 9.1.0, `new` 9.10.2 with one sublibrary more and the long names of Debian's packages, `torn` is
 /// 9.10.2 without one that it needs.
-struct World {
-    workshop: Workshop,
+pub struct World {
+    pub workshop: Workshop,
 }
 
-static WORLD: LazyLock<World> = LazyLock::new(|| {
+pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     let workshop = Workshop::new();
     for (copy, minor, patch) in [("old", 1, 0), ("new", 10, 2), ("torn", 10, 2)] {
         let (m, p) = (format!("-DMINOR={minor}"), format!("-DPATCH={patch}"));
@@ -88,8 +97,13 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
             "new" => format!("{copy}/{stem}.so.9.{minor}.{patch}"),
             _ => format!("{copy}/{stem}.so.9"),
         };
-        workshop.library(&at("libcudnn"), "libcudnn.so.9", TOP, &[&m, &p, runpath]);
-        workshop.library(&at("libcudnn_graph"), "libcudnn_graph.so.9", GRAPH, &[&m, &p, &stamp]);
+        workshop.library(&at("libcudnn"), "libcudnn.so.9", &[OPENER, TOP].concat(), &[&m, &p, runpath]);
+        workshop.library(
+            &at("libcudnn_graph"),
+            "libcudnn_graph.so.9",
+            &[OPENER, GRAPH].concat(),
+            &[&m, &p, &stamp, runpath],
+        );
         let more = if copy == "new" { vec!["libcudnn_ext"] } else { Vec::new() };
         for stem in SUBLIBRARIES.iter().chain(&more) {
             if !(copy == "torn" && *stem == "libcudnn_cnn") {
@@ -122,38 +136,38 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 });
 
 impl World {
-    fn path(&self, below: &str) -> PathBuf {
+    pub fn path(&self, below: &str) -> PathBuf {
         self.workshop.path(below).canonicalize().unwrap()
     }
 
-    fn library_path(&self, directories: &[&str]) -> String {
+    pub fn library_path(&self, directories: &[&str]) -> String {
         let element =
             |name: &&str| if name.is_empty() { String::new() } else { self.path(name).display().to_string() };
         directories.iter().map(element).collect::<Vec<_>>().join(":")
     }
 
     /// What the program prints in this environment, without cudarun.
-    fn control(&self, program: &str, library_path: &str) -> Got {
+    pub fn control(&self, program: &str, library_path: &str) -> Got {
         let env = BTreeMap::from([("LD_LIBRARY_PATH", library_path.to_owned())]);
         Got::read(&String::from_utf8_lossy(&bare(&self.path(program), &[], &env).stdout))
     }
 
-    fn cured(&self, program: &str, library_path: &str) -> Got {
+    pub fn cured(&self, program: &str, library_path: &str) -> Got {
         let run = Run::new([self.path(program)]).env("LD_LIBRARY_PATH", library_path);
         Got::read(&run.any_stdout().check())
     }
 }
 
 #[derive(Debug, PartialEq)]
-struct Got {
-    version: i32,
+pub struct Got {
+    pub version: i32,
     /// The directories that the mapped files come from.
-    directories: Vec<PathBuf>,
-    files: usize,
+    pub directories: Vec<PathBuf>,
+    pub files: usize,
 }
 
 impl Got {
-    fn read(output: &str) -> Got {
+    pub fn read(output: &str) -> Got {
         let mut lines = output.lines();
         let version = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
         let files: Vec<&Path> = lines.map(Path::new).collect();

@@ -1,0 +1,272 @@
+//! The modes that are stronger than a library path, and what a trace says of them, under the real loader. Each cure
+//! has its control: the same start without cudarun, or in a weaker mode, goes wrong.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::pinning::{Got, PROGRAM, WORLD};
+use crate::support::{CUDARUN, Run, bare};
+
+/// A run of cudarun with these options on a program of the world.
+fn on(options: &[&str], program: &str) -> Run {
+    let words = options.iter().map(PathBuf::from).chain([WORLD.path(program)]);
+    Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+}
+
+fn got(run: Run) -> Got {
+    Got::read(&run.any_stdout().check())
+}
+
+fn all_new() -> Got {
+    Got { version: 91002, directories: vec![WORLD.path("new")], files: 9 }
+}
+
+/// A program that opens the old copy by its path, and what it maps without cudarun.
+fn opens_by_path() -> PathBuf {
+    let world = &*WORLD;
+    let old = world.path("old/libcudnn.so.9");
+    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
+        r#"printf("%d\n", cudnnGetVersion());"#,
+        &format!(
+            r#"void *all = dlopen("{}", RTLD_NOW);
+               printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
+            old.display()
+        ),
+    );
+    let program = world.path("").join("by-path");
+    if !program.exists() {
+        world.workshop.compile("by-path", &source, &[]);
+    }
+    program
+}
+
+fn why(passed: &Value) -> (&str, &str) {
+    (passed["mode"].as_str().unwrap(), passed["why"].as_str().unwrap())
+}
+
+#[test]
+fn what_a_search_path_leads_astray_is_pinned_against_it() {
+    let control = WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"]));
+    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(got(on(&[], "with-torn-rpath")), all_new());
+    assert_eq!(got(on(&["--pin-mode=audit"], "with-torn-rpath")), all_new());
+    assert_eq!(got(on(&["--pin-mode=preload"], "with-torn-rpath")), all_new());
+    let explained = on(&["explain", "--json"], "with-torn-rpath").json();
+    assert_eq!(explained["mode"], "audit");
+    assert_eq!(why(&explained["passed_over"][0]), ("view", "led-astray"));
+    assert_eq!(explained["faults"]["cudnn"], "mixed");
+    let directory = |file: &Value| PathBuf::from(file["path"].as_str().unwrap()).parent().unwrap().to_owned();
+    let before: Vec<PathBuf> = explained["before"].as_array().unwrap().iter().map(directory).collect();
+    assert!(before.contains(&WORLD.path("torn")) && before.contains(&WORLD.path("new")), "{before:?}");
+    let view = PathBuf::from(explained["view"].as_str().unwrap());
+    let after = explained["after"].as_array().unwrap();
+    assert!(after.iter().all(|file| directory(file) == view), "{after:#?}");
+}
+
+#[test]
+fn a_copy_that_a_person_names_is_taken_against_a_search_path() {
+    let directory = format!("--pin=cudnn={}", WORLD.path("new").display());
+    for pin in [directory.as_str(), "--pin=cuDNN=9.10", "--pin=cudnn=9.10.2"] {
+        for mode in [&[][..], &["--pin-mode=audit"], &["--pin-mode=preload"]] {
+            let options = [mode, &[pin]].concat();
+            assert_eq!(got(on(&options, "with-rpath")), all_new(), "{options:?}");
+        }
+    }
+    // The controls: without a pin the search path decides, and the view alone cannot win against it.
+    assert_eq!(got(on(&[], "with-rpath")).directories, [WORLD.path("old")]);
+    on(&["--pin-mode=view", "--pin=cudnn=9.10"], "with-rpath")
+        .status(125)
+        .stderr_contains(&[
+            "error: no cuDNN here fits",
+            "LD_LIBRARY_PATH cannot help",
+            "hint: leave out --pin cudnn",
+        ])
+        .check();
+}
+
+#[test]
+fn what_is_opened_by_its_path_follows_an_auditor_and_nothing_else() {
+    let program = opens_by_path();
+    let control = bare(&program, &[], &BTreeMap::new());
+    let control = Got::read(&String::from_utf8_lossy(&control.stdout));
+    assert_eq!(control.directories, [WORLD.path("old")], "the control must map the one that it names");
+    let run = |options: &[&str]| on(&[&["--pin=cudnn=9.10"], options].concat(), "by-path");
+    assert_eq!(got(run(&[])), all_new());
+    for mode in ["--pin-mode=preload", "--pin-mode=view"] {
+        let refused = run(&[mode]).status(125);
+        refused.stderr_contains(&["error: no cuDNN here fits", "its own opening of absolute paths"]).check();
+    }
+    run(&["--pin-mode=preload"])
+        .status(125)
+        .stderr_contains(&["preload is not enough", "(by its path)"])
+        .check();
+}
+
+#[test]
+fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() {
+    let error =
+        |option: &str, says: &str| on(&[option], "plain").status(125).stderr_contains(&[says]).check();
+    error("--pin=cudnn", "--pin `cudnn` does not say which copy of which family");
+    error("--pin=cudnn=", "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib");
+    error("--pin=cudn=9", "hint: did you mean cudnn?");
+    error("--pin=cudnn=/nowhere", "--pin `/nowhere`: there is no such directory");
+    error("--pin=cudnn=9.9", "--pin names 9.9");
+    // Nobody asks for it by name; it is still wanted.
+    error("--pin=nccl=2.20", "error: no NCCL here fits");
+    on(&["--pin-mode=strong"], "plain").status(125).stderr_contains(&["invalid value 'strong'"]).check();
+}
+
+#[test]
+fn clean_mends_the_environment_and_adds_nothing() {
+    let elements = WORLD.library_path(&["", "stubs", "old"]);
+    let run = |mode: &str| on(&["export", "--json", mode], "plain").env("LD_LIBRARY_PATH", &elements).json();
+    let environment = run("--pin-mode=clean")["environment"].clone();
+    assert_eq!(environment, serde_json::json!({ "LD_LIBRARY_PATH": WORLD.path("old") }));
+    assert!(run("--pin-mode=view")["environment"]["CUDARUN_VIEW"].is_string());
+}
+
+#[test]
+fn what_an_outer_start_has_set_goes_where_it_is_not_needed() {
+    let home = tempfile::tempdir().unwrap();
+    let outer = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath").env("HOME", home.path()).json();
+    let variable = |name: &str| outer["environment"][name].as_str().unwrap().to_owned();
+    assert!(variable("LD_AUDIT").starts_with(home.path().join(".cache/cudarun/audit").to_str().unwrap()));
+    let mut inner = on(&["export", "--json"], "plain").env("HOME", home.path());
+    for name in ["LD_AUDIT", "CUDARUN_PINS", "GLIBC_TUNABLES", "CUDARUN_VIEW"] {
+        inner = inner.env(name, variable(name));
+    }
+    let inner = inner.env("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH")).json();
+    assert_eq!(inner["environment"]["LD_AUDIT"], Value::Null);
+    assert_eq!(inner["environment"]["CUDARUN_PINS"], Value::Null);
+    // An auditor and tunables of others stay.
+    let others = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath")
+        .env("LD_AUDIT", "/opt/auditor.so")
+        .env("GLIBC_TUNABLES", "glibc.malloc.perturb=1")
+        .any_stderr()
+        .json();
+    let auditors = others["environment"]["LD_AUDIT"].as_str().unwrap();
+    assert!(auditors.ends_with(":/opt/auditor.so"), "{auditors}");
+    let tunables = &others["environment"]["GLIBC_TUNABLES"];
+    assert_eq!(tunables, "glibc.malloc.perturb=1:glibc.rtld.optional_static_tls=16384");
+}
+
+#[test]
+fn a_pinned_start_is_kept_and_made_anew_when_what_it_needs_is_gone() {
+    let home = tempfile::tempdir().unwrap();
+    // A copy of its own: where something was written while a start is worked out, it is not kept.
+    let own = home.path().canonicalize().unwrap().join("own");
+    let copy = Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap();
+    assert!(copy.success());
+    let all_new = || Got { directories: vec![own.join("new")], ..all_new() };
+    let start = || {
+        let run = Run::new([own.join("with-torn-rpath")]).env("LD_LIBRARY_PATH", own.join("new"));
+        got(run.env("HOME", home.path()))
+    };
+    assert_eq!(start(), all_new());
+    let starts = home.path().join(".cache/cudarun/starts");
+    assert_eq!(std::fs::read_dir(starts).unwrap().count(), 1);
+    assert_eq!(start(), all_new(), "the kept start");
+    for entry in std::fs::read_dir(home.path().join(".cache/cudarun/audit")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(start(), all_new(), "without the module, which is there again");
+    assert_eq!(std::fs::read_dir(home.path().join(".cache/cudarun/audit")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_trace_tells_what_was_mapped_and_leaves_the_program_alone() {
+    let run = on(&["trace"], "with-torn-rpath").stderr_contains(&[
+        "libcudnn.so.9 ",
+        "  for the program",
+        "  pinned  as planned\n",
+        "the model of the loader says the same",
+    ]);
+    assert_eq!(got(run), all_new(), "standard output is the program's");
+    let as_is = on(&["trace", "--as-is"], "with-torn-rpath").stderr_contains(&[
+        "DT_RPATH or DT_RUNPATH",
+        "LD_LIBRARY_PATH",
+        "the model of the loader says the same",
+    ]);
+    assert_eq!(got(as_is), WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"])));
+    let nothing = Run::new(["trace", "true"]).stderr("cudarun: one process, no NVIDIA library\n");
+    nothing.check();
+}
+
+#[test]
+fn a_trace_sees_children_and_ends_as_the_program_does() {
+    let report = WORLD.path("").join("report.json");
+    let script = format!("{0} > /dev/null; {0} > /dev/null; exit 7", WORLD.path("plain").display());
+    let words = ["trace", "--json", "-o", report.to_str().unwrap(), "sh", "-c", &script];
+    Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["old"])).status(7).check();
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let images = report["images"].as_array().unwrap();
+    let of_cudnn = |image: &&Value| !image["files"].as_array().unwrap().is_empty();
+    assert_eq!(images.iter().filter(of_cudnn).count(), 2, "{images:#?}");
+    let by_signal = Command::new(CUDARUN)
+        .args(["trace", "sh", "-c", "kill -TERM $$"])
+        .env("HOME", WORLD.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(by_signal.status.signal(), Some(15));
+    // What is sent to cudarun reaches the program.
+    let slow = format!("exec {CUDARUN} trace sh -c 'trap \"exit 9\" TERM; echo ready; sleep 5 & wait'");
+    let slow = format!("{{ ({slow}) & }} 2>/dev/null; pid=$!; sleep 1; kill -TERM $pid; wait $pid");
+    let ended = Command::new("sh").args(["-c", &slow]).env("HOME", WORLD.path("")).output().unwrap();
+    assert_eq!(ended.status.code(), Some(9), "{ended:?}");
+}
+
+#[test]
+fn what_the_loader_has_no_part_in_is_not_traced_and_why_is_said() {
+    let world = &*WORLD;
+    world.workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
+    Run::new(["trace".into(), world.path("static")])
+        .status(125)
+        .stderr_contains(&["cudarun: the program cannot be traced: ", "`static` is static"])
+        .check();
+    Run::new(["trace", "--root", "/", "true"])
+        .status(125)
+        .stderr_contains(&["nothing is started under --root"])
+        .check();
+    Run::new(["trace", "-o", "/nowhere/report", "true"])
+        .status(125)
+        .stderr_contains(&["`/nowhere/report` cannot be written"])
+        .check();
+}
+
+/// Of each program in each environment, what a trace finds is what the model says.
+#[test]
+fn what_is_predicted_is_what_is_mapped() {
+    let world = &*WORLD;
+    let preload = world.path("new/libcudnn.so.9.10.2").display().to_string();
+    let mut compared = 0;
+    for program in ["plain", "with-runpath", "with-rpath", "with-torn-rpath"] {
+        for (directories, preload) in [
+            (&["old"][..], ""),
+            (&["new"], ""),
+            (&["new", "old"], ""),
+            (&["torn", "new"], ""),
+            (&["stubs", "old"], ""),
+            (&["", "old"], ""),
+            (&["old"], preload.as_str()),
+            (&["new"], "/nowhere/libcudnn.so.9"),
+        ] {
+            let report = world.path("").join("compared.json");
+            let path = world.library_path(directories);
+            let words = ["trace", "--json", "--as-is", "-o"].map(PathBuf::from).into_iter();
+            let run = Run::new(words.chain([report.clone(), world.path(program)]));
+            run.env("LD_LIBRARY_PATH", &path).env("LD_PRELOAD", preload).any_stdout().any_stderr().check();
+            let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+            for image in
+                report["images"].as_array().unwrap().iter().filter(|image| image["is_target"] == true)
+            {
+                assert_eq!(image["wrong"], serde_json::json!([]), "{program} {path} {preload}");
+                compared += image["files"].as_array().unwrap().len();
+            }
+        }
+    }
+    assert!(compared > 200, "{compared} files");
+}
