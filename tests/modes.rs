@@ -161,6 +161,8 @@ fn a_pinned_start_is_kept_and_made_anew_when_what_it_needs_is_gone() {
     let own = home.path().canonicalize().unwrap().join("own");
     let copy = Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap();
     assert!(copy.success());
+    // Nor where it was written a moment before.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     let all_new = || Got { directories: vec![own.join("new")], ..all_new() };
     let start = || {
         let run = Run::new([own.join("with-torn-rpath")]).env("LD_LIBRARY_PATH", own.join("new"));
