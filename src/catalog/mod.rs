@@ -51,6 +51,8 @@ pub struct Framework {
     #[serde(default)]
     pub loads_wheels: Option<String>,
     #[serde(default)]
+    pub loads_also: Vec<String>,
+    #[serde(default)]
     pub opens: Vec<String>,
     pub opener: Option<String>,
     #[serde(default)]
@@ -240,7 +242,7 @@ mod tests {
             }
         }
         for framework in &catalog.frameworks {
-            let opened = framework.opens.iter().chain(&framework.essential);
+            let opened = framework.opens.iter().chain(&framework.essential).chain(&framework.loads_also);
             assert!(opened.clone().all(|stem| catalog.families.iter().any(|f| f.has_member(stem))));
             assert!(framework.essential.iter().all(|stem| framework.opens.contains(stem)));
             assert!(framework.floor.keys().all(|family| catalog.family(family).is_some()));

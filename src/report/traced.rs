@@ -1,5 +1,7 @@
 //! What the model of the loader expects, and what a traced program really mapped.
 
+use std::path::Path;
+
 use super::Style;
 use super::pinned::{file_name, rule};
 use super::style::columns;
@@ -46,7 +48,7 @@ fn row(file: &Predicted, style: Style) -> Vec<String> {
     } else {
         format!("for {}", file_name(&file.requester))
     };
-    vec![show(&file.name), show(&file.path), asked, style.dim(&rule(&file.rule))]
+    vec![file_name(Path::new(&file.name)), show(&file.path), asked, style.dim(&rule(&file.rule))]
 }
 
 /// `trace`
@@ -87,7 +89,7 @@ fn mapped(file: &Mapped, style: Style) -> Vec<String> {
         Some(false) => style.error("not in the plan"),
         None => String::new(),
     };
-    vec![show(&file.name), show(&file.file), asked, style.dim(by(file.rule)), planned]
+    vec![file_name(Path::new(&file.name)), show(&file.file), asked, style.dim(by(file.rule)), planned]
 }
 
 fn by(rule: module::Rule) -> &'static str {

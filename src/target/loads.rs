@@ -1,11 +1,13 @@
 //! What a Python package opens at run time, in order, as far as its profile and its shared objects tell.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::candidate::Candidate;
 use super::framework;
 use super::{Before, Load, Requirement};
 use crate::catalog::catalog;
+use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
 
@@ -39,19 +41,38 @@ pub(super) fn of(
 
 /// What it opens by its path before all else, library after library.
 fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirement]) -> Vec<Load> {
-    if candidate.framework.is_none_or(|framework| framework.loads_wheels.is_none()) {
+    let Some(framework) = candidate.framework.filter(|framework| framework.loads_wheels.is_some()) else {
         return Vec::new();
-    }
+    };
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
+    let position = |family: &str| catalog().families.iter().position(|known| known.name == family);
     for requirement in requirements {
         let Some(name) = requirement.named() else { continue };
-        let position = catalog().families.iter().position(|family| family.name == requirement.family);
         let in_order = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
         let file = in_order.map(|first| first.directory.join(name)).find(|file| host.is_file(file));
-        found.extend(position.zip(file).filter(|new| !found.contains(new)));
+        found.extend(position(&requirement.family).zip(file).filter(|new| !found.contains(new)));
+    }
+    let directories: BTreeSet<PathBuf> =
+        found.iter().filter_map(|(_, file)| Some(file.parent()?.to_owned())).collect();
+    for stem in &framework.loads_also {
+        let Some(family) = catalog().family_of_stem(stem) else { continue };
+        let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
+        // Before what depends on it.
+        let at = found.iter().position(|(known, _)| Some(*known) == position(&family.name)).unwrap_or(0);
+        if let Some(new) = position(&family.name).zip(file).filter(|new| !found.contains(new)) {
+            found.insert(at, new);
+        }
     }
     found.sort_by_key(|(position, _)| *position);
     found.iter().map(|(_, file)| Load::path(file)).collect()
+}
+
+/// The file of this stem that has a version in its name.
+fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
+    let entries = host.list(directory).ok()?;
+    let is_it = |name: &str| names::split(name).is_some_and(|(it, suffix)| it == stem && !suffix.is_empty());
+    let name = entries.iter().filter_map(|entry| entry.name.to_str()).find(|name| is_it(name))?;
+    Some(directory.join(name))
 }
 
 /// A name, as it is asked for by one of the package's own objects.

@@ -4,7 +4,9 @@
 #
 # Starts torch, jax, cupy and a C program in the environments that break them, first without cudarun (the
 # control: it must break where it is known to) and then with it (it must work, with one copy of each family
-# mapped, all of it from the plan). Prints a row a case and exits with 1 when any row fails.
+# mapped, all of it from the plan). Then what a trace finds is compared with what the model of the loader says, and
+# JAX is pinned to a cuDNN that its own search paths do not lead to. Prints a row a case and exits with 1 when any row
+# fails.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -53,6 +55,37 @@ one() {
     fi
 }
 
+# traced LABEL ENVIRONMENT COMMAND…: what is mapped is what the model says, as it is and as planned.
+traced() {
+    local label=$1 setting=$2 result=ok said="" how
+    shift 2
+    for how in --as-is ""; do
+        env $setting "$cudarun" trace --json $how -o "$work/trace" "$@" >"$work/out" 2>"$work/err"
+        said="$said${how:-as planned}: $(python3 "$here/traced.py" "$work/trace") " || result=FAIL
+    done
+    row $result "$label" "${setting:-as it is}" "${said%%as planned*}" "as planned${said##*as planned}"
+    [ $result = ok ] || tail -n 20 "$work/err" | sed 's/^/      /'
+}
+
+# pinned MODE LABEL COMMAND…: cuDNN comes from Debian's packages alone, or the start is refused.
+pinned() {
+    local mode=$1 label=$2 result=ok without with status
+    shift 2
+    "$@" >"$work/out" 2>"$work/err"
+    without=$(python3 "$here/only.py" "$work/out" "$debian") && result=FAIL
+    "$cudarun" --pin "cudnn=$debian" --pin-mode "$mode" "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    if [ "$mode" = audit ]; then
+        with=$(python3 "$here/only.py" "$work/out" "$debian") || result=FAIL
+        [ $status -eq 0 ] || result=FAIL
+    else
+        with="status $status; $(grep -m1 'is not enough' "$work/err" | sed 's/^ *//')"
+        [ $status -eq 125 ] || result=FAIL
+    fi
+    row $result "$label" "--pin cudnn=$debian --pin-mode $mode" "$without" "$with"
+    [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
+}
+
 echo "date $(date -u +%F), driver $(cat /sys/module/nvidia/version), $("$cudarun" --version)"
 python3 - <<'PY'
 import importlib.metadata as m
@@ -99,6 +132,27 @@ if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
         one breaks "C, $program" "LD_LIBRARY_PATH=$toolkit/compat" "$work/$program"
         one works "C, $program" "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" "$work/$program"
     done
+fi
+
+if has_module torch; then
+    traced torch "" $torch
+    traced torch "LD_LIBRARY_PATH=$debian" $torch
+fi
+if has_module jax; then
+    traced jax "" $jax
+    traced jax "LD_LIBRARY_PATH=$debian" $jax
+    traced jax "LD_LIBRARY_PATH=$toolkit/lib64:$toolkit/lib64/stubs" $jax
+    for mode in audit preload view; do
+        pinned $mode jax $jax
+    done
+fi
+if has_module cupy; then
+    traced cupy "" $cupy
+    traced cupy "LD_LIBRARY_PATH=$debian" $cupy
+fi
+if [ -x "$work/linked" ]; then
+    traced "C, opens" "LD_LIBRARY_PATH=$debian" "$work/opens"
+    traced "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
 fi
 
 echo
