@@ -17,6 +17,7 @@ mod host;
 mod inventory;
 mod launch;
 mod layers;
+mod loader;
 mod machines;
 mod modes;
 mod packages;

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use super::object::Object;
-use super::search::Searcher;
+use super::search::{Place, Searcher};
 
 /// Each directory with the element that stands for it.
 pub(super) type SearchPath = Rc<[(Rc<Directory>, OsString)]>;
@@ -80,29 +80,28 @@ impl Searcher<'_> {
     }
 
     fn look_at(&self, directory: &Path) -> Directory {
-        let host = self.machine.host;
         // Without the slashes at its end, which would make a directory of what is none.
-        let path: PathBuf = host.absolute(directory).components().collect();
-        if let Some(overlay) = &self.setting.overlay
-            && let Ok(below) = path.strip_prefix(&overlay.directory)
-        {
-            let is_it = below.as_os_str().is_empty();
-            return Directory {
-                within: is_it.then(|| path.clone()).into_iter().collect(),
-                path,
-                counts: is_it,
-            };
-        }
-        let is_there = host.is_directory(&path);
+        let path: PathBuf = self.machine.host.absolute(directory).components().collect();
+        let is_there = self.is_directory(&path);
         // The loader does not ask whether a relative one is there.
         let counts = is_there || directory.is_relative();
         let mut within = Vec::new();
         if is_there {
             let subdirectories = self.setting.rules.subdirectories.iter().map(|below| path.join(below));
-            within.extend(subdirectories.filter(|below| host.is_directory(below)));
+            within.extend(subdirectories.filter(|below| self.is_directory(below)));
         }
         within.extend(counts.then(|| path.clone()));
         Directory { path, within, counts }
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        let host = self.machine.host;
+        match self.setting.overlay.as_ref().map(|overlay| overlay.place(path)) {
+            None => host.is_directory(path),
+            Some(Place::Outside(real)) => host.is_directory(&real),
+            Some(Place::Itself) => true,
+            Some(Place::Name(_) | Place::Nowhere) => false,
+        }
     }
 
     /// A text with its tokens put in, for this object; none where the loader leaves it out.

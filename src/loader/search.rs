@@ -1,10 +1,11 @@
 //! The order in which glibc looks for a name: DT_RPATH of the requester and of those who loaded it,
 //! `LD_LIBRARY_PATH`, DT_RUNPATH of the requester, `/etc/ld.so.cache`, the default directories.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use serde::{Serialize, Serializer};
@@ -264,26 +265,22 @@ impl<'h> Searcher<'h> {
     }
 
     pub(super) fn read(&self, path: &Path) -> Reading {
-        match self.setting.overlay.as_ref().and_then(|overlay| path.strip_prefix(&overlay.directory).ok()) {
-            Some(name) => self.read_overlaid(path, name),
-            None => self.read_file(path),
-        }
-    }
-
-    fn read_overlaid(&self, path: &Path, name: &Path) -> Reading {
-        let Some(overlay) = &self.setting.overlay else { return Err(Refusal::Absent(ENOENT)) };
-        let Some(name) = name.to_str() else { return Err(Refusal::Absent(ENOENT)) };
-        if name.is_empty() {
-            return Err(Refusal::Bad("a directory"));
-        }
-        if overlay.empty.contains(name) {
-            return Err(Refusal::Bad("an empty file"));
-        }
-        let Some(target) = overlay.links.get(name) else { return Err(Refusal::Absent(ENOENT)) };
+        let Some(overlay) = &self.setting.overlay else { return self.read_file(path) };
+        let target = match overlay.place(path) {
+            Place::Outside(real) if real == path => return self.read_file(path),
+            Place::Outside(real) => real,
+            Place::Itself => return Err(Refusal::Bad("a directory")),
+            Place::Name(name) if overlay.empty.contains(name) => return Err(Refusal::Bad("an empty file")),
+            Place::Name(name) => match overlay.links.get(name) {
+                Some(target) => Cow::Owned(overlay.directory.join(target)),
+                None => return Err(Refusal::Absent(ENOENT)),
+            },
+            Place::Nowhere => return Err(Refusal::Absent(ENOENT)),
+        };
         if let Some(known) = self.setting.links.borrow().get(path) {
             return known.clone();
         }
-        let read = self.read_file(&overlay.directory.join(target));
+        let read = self.read_file(&target);
         let read = read.map(|object| Rc::new(Object { path: path.to_owned(), ..(*object).clone() }));
         self.setting.links.borrow_mut().insert(path.to_owned(), read.clone());
         read
@@ -358,7 +355,41 @@ impl Setting {
     }
 }
 
+/// Where a path leads, as far as an overlay has a part in it.
+pub(super) enum Place<'p> {
+    /// The same place without a way through the overlay, whose directory may not be there yet.
+    Outside(Cow<'p, Path>),
+    Itself,
+    Name(&'p str),
+    Nowhere,
+}
+
 impl Overlay {
+    pub(super) fn place<'p>(&self, path: &'p Path) -> Place<'p> {
+        let Ok(below) = path.strip_prefix(&self.directory) else {
+            return Place::Outside(Cow::Borrowed(path));
+        };
+        let mut components = below.components();
+        match (components.next(), components.as_path()) {
+            (None, _) => Place::Itself,
+            (Some(Component::ParentDir), rest) => {
+                let real = self.directory.parent().unwrap_or(Path::new("/")).join(rest);
+                match self.place(&real) {
+                    Place::Outside(real) => Place::Outside(Cow::Owned(real.into_owned())),
+                    Place::Itself => Place::Itself,
+                    Place::Name(_) => {
+                        path.file_name().and_then(OsStr::to_str).map_or(Place::Nowhere, Place::Name)
+                    }
+                    Place::Nowhere => Place::Nowhere,
+                }
+            }
+            (Some(Component::Normal(name)), rest) if rest.as_os_str().is_empty() => {
+                name.to_str().map_or(Place::Nowhere, Place::Name)
+            }
+            _ => Place::Nowhere,
+        }
+    }
+
     /// What the audit module answers when this name is looked up.
     fn answer(&self, name: &str) -> Option<PathBuf> {
         let base = name.rsplit('/').next()?;

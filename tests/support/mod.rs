@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 pub mod audited;
 pub mod elf;
+pub mod loading;
 pub mod machine;
 pub mod parts;
 pub mod rpm;
