@@ -1,12 +1,15 @@
-//! Prints which files the loader takes for each path on standard input, as `ld.so --list` would: closures [OPTION]
+//! Prints which files the loader takes for each path on standard input, as `ld.so --list` would: closures [NAME=VALUE]...
 //!
 //! A line with the path, then for each object `<tab>NAME => REALPATH` or `<tab>NAME => not found`, then, where the
-//! loader gives up, `<tab>! WHY`. `--start` is for programs as the kernel starts them.
+//! loader gives up, `<tab>! WHY`. Each argument is a variable of the environment in which they would be loaded, which
+//! has nothing else.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudarun::host::Host;
 use cudarun::loader::process::{Failure, Process};
@@ -15,27 +18,34 @@ use cudarun::loader::search::{Rule, Searcher};
 fn main() -> std::io::Result<()> {
     let host = Host::here();
     let machine = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-    let searcher = Searcher::new(&host, machine);
-    let is_start = std::env::args().any(|argument| argument == "--start");
-    let make = if is_start { Process::start } else { Process::library };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let env = arguments.iter().filter_map(|argument| argument.split_once('=')).collect();
+    let searcher = Searcher::new(&host, machine).within(&env, None);
+    let mut known = HashMap::new();
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     for path in std::io::stdin().lock().lines() {
         let path = PathBuf::from(path?);
-        let process = make(&searcher, &path);
+        let process = Process::library(&searcher, &path);
         writeln!(
             output,
             "{}\n{}",
             path.display(),
-            process.map_or_else(|why| said(&why), |p| listed(&host, &p))
+            process.map_or_else(|why| said(&why), |p| listed(&host, &p, &mut known))
         )?;
     }
     Ok(())
 }
 
-fn listed(host: &Host, process: &Process<'_, '_>) -> String {
+/// `known` are real paths.
+fn listed(host: &Host, process: &Process<'_, '_>, known: &mut HashMap<OsString, PathBuf>) -> String {
     let mut text = String::new();
     for loaded in process.loaded().iter().filter(|loaded| loaded.rule != Rule::Executable) {
-        let real = host.canonical(&loaded.object.path).unwrap_or_else(|_| loaded.object.path.clone());
+        let path = &loaded.object.path;
+        if !known.contains_key(path.as_os_str()) {
+            known
+                .insert(path.clone().into_os_string(), host.canonical(path).unwrap_or_else(|_| path.clone()));
+        }
+        let real = &known[path.as_os_str()];
         let _ = writeln!(text, "\t{} => {}", loaded.name, real.display());
     }
     for miss in process.missing() {
@@ -48,9 +58,8 @@ fn listed(host: &Host, process: &Process<'_, '_>) -> String {
 }
 
 fn said(why: &Failure) -> String {
-    let path = |path: &Path| path.display().to_string();
     match why {
-        Failure::Bad { path: file, why, .. } => format!("\t! {} is {why}\n", path(file)),
+        Failure::Bad { path, why, .. } => format!("\t! {} is {why}\n", path.display()),
         other => format!("\t! {other:?}\n"),
     }
 }

@@ -41,7 +41,7 @@ libnone.so|@/none-such.so @/a2/liba.so.1|@/text/liba.so.1|@/none/liba.so.1 @/a1/
 /// What programs open.
 const NAMES: &str = "\
 liba.so.1|libb.so.1|libw.so.1|libx.so.1|liby.so.1|libz_.so.1|libnd.so.1|libr.so.1|libn.so.1|libalias.so.1
-libnone.so.1|@/a1/liba.so.1|@/a1/libr.so.1|@/view/libr.so.1|@/hard/libn.so.1|@/libs/libslash.so.1
+libp.so.1|libp.so.1|libq.so.1|libp.so.1|libnone.so.1|@/a1/liba.so.1|@/a1/libr.so.1|@/view/libr.so.1|@/hard/libn.so.1|@/libs/libslash.so.1
 ./librelative.so.1|rel/libb.so.1|$ORIGIN/../a1/libb.so.1|$ORIGIN/liba.so.1|@/text/liba.so.1|@/class/liba.so.1
 @/program/liba.so.1|@/bin/plain|@/linked/liba.so.1|libm.so.6|librt.so.1|libc.so.6";
 

@@ -3,6 +3,7 @@
 
 pub mod closure;
 pub mod object;
+mod overlay;
 mod paths;
 pub mod process;
 pub mod rules;

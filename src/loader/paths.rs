@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use super::object::Object;
-use super::search::{Place, Searcher};
+use super::overlay::Place;
+use super::search::Searcher;
 
 /// Each directory with the element that stands for it.
 pub(super) type SearchPath = Rc<[(Rc<Directory>, OsString)]>;
@@ -33,8 +34,17 @@ pub(super) struct Directory {
 impl Searcher<'_> {
     /// A search path of `object`: its own, or that of a program in this environment.
     pub(super) fn path(&self, kind: Kind, object: Option<&Object>) -> SearchPath {
-        let key = (kind, object.map(|object| object.path.clone()).unwrap_or_default());
-        if let Some(known) = self.setting.paths.borrow().get(&key) {
+        let has_none = match kind {
+            Kind::Rpath => object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some()),
+            Kind::Runpath => object.is_none_or(|object| object.runpath.is_none()),
+            Kind::LibraryPath => self.setting.library_path.is_empty(),
+            Kind::Default => false,
+        };
+        if has_none {
+            return self.setting.known.nothing.clone();
+        }
+        let key = (kind, object.map(|object| object.path.clone().into_os_string()).unwrap_or_default());
+        if let Some(known) = self.setting.known.paths.borrow().get(&key) {
             return known.clone();
         }
         let mut path: Vec<(Rc<Directory>, OsString)> = Vec::new();
@@ -45,7 +55,7 @@ impl Searcher<'_> {
             }
         }
         let path: SearchPath = path.into();
-        self.setting.paths.borrow_mut().insert(key, path.clone());
+        self.setting.known.paths.borrow_mut().insert(key, path.clone());
         path
     }
 
@@ -53,7 +63,7 @@ impl Searcher<'_> {
         let list = match kind {
             Kind::LibraryPath => return self.setting.library_path.clone(),
             Kind::Default => return self.setting.rules.defaults.iter().map(OsString::from).collect(),
-            Kind::Rpath => object.filter(|object| object.runpath.is_none()).and_then(|o| o.rpath.as_ref()),
+            Kind::Rpath => object.and_then(|object| object.rpath.as_ref()),
             Kind::Runpath => object.and_then(|object| object.runpath.as_ref()),
         };
         // A list that is empty as a whole has no element.
@@ -71,11 +81,11 @@ impl Searcher<'_> {
         if expanded.is_empty() && !element.is_empty() {
             return None;
         }
-        if let Some(known) = self.setting.directories.borrow().get(&expanded) {
+        if let Some(known) = self.setting.known.directories.borrow().get(&expanded) {
             return Some(known.clone());
         }
         let directory = Rc::new(self.look_at(Path::new(&expanded)));
-        self.setting.directories.borrow_mut().insert(expanded, directory.clone());
+        self.setting.known.directories.borrow_mut().insert(expanded, directory.clone());
         Some(directory)
     }
 

@@ -12,8 +12,6 @@ use super::rules::Release;
 use super::search::{Asker, Bad, Rule, Searcher};
 use crate::host::FileId;
 
-/// Libraries that every program on the machine gets.
-const PRELOADED: &str = "/etc/ld.so.preload";
 /// From this release on, the loader knows the real directory of a program that it is told to list.
 const LISTS_REAL: Release = (2, 42);
 
@@ -206,7 +204,8 @@ impl<'s, 'h> Process<'s, 'h> {
 
     /// What the loader does before it gives control to the program.
     fn run(&mut self) {
-        for name in self.preloaded() {
+        let preload: Vec<String> = self.searcher.preload().collect();
+        for name in preload {
             match self.request(&name, 0, Some(0), Some(Rule::Preload)) {
                 Ok(Some(_)) => {}
                 Ok(None) => self.not_preloaded.push(Failure::NotFound(self.miss(name, 0))),
@@ -217,16 +216,6 @@ impl<'s, 'h> Process<'s, 'h> {
         let missing = || self.missing.first().cloned().map(Failure::NotFound);
         self.failure = ended.err().or_else(missing).or_else(|| self.lacking(0..self.loaded.len()));
         self.static_tls = self.loaded.iter().map(|loaded| loaded.object.tls).fold(0, u64::saturating_add);
-    }
-
-    fn preloaded(&self) -> Vec<String> {
-        let file = self.searcher.host().read_text(Path::new(PRELOADED)).unwrap_or_default();
-        let lines = file.lines().map(|line| line.split('#').next().unwrap_or_default());
-        let global = lines.flat_map(|line| line.split([' ', '\t', ':'])).filter(|name| !name.is_empty());
-        // With more rights, a bare name counts only for files that have them themselves.
-        let is_allowed = |name: &String| !self.searcher.is_secure() || name.contains('/');
-        let own = self.searcher.preload().iter().map(|name| name.to_string_lossy().into_owned());
-        own.chain(global.map(str::to_owned)).filter(is_allowed).collect()
     }
 
     fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {
@@ -306,14 +295,14 @@ impl<'s, 'h> Process<'s, 'h> {
         requester: usize,
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
-        let mut indices = vec![requester];
-        while let Some(loader) = self.loaders[indices[indices.len() - 1]] {
-            indices.push(loader);
+        let mut chain = vec![self.loaded[requester].object.clone()];
+        let mut last = requester;
+        while let Some(loader) = self.loaders[last] {
+            chain.push(self.loaded[loader].object.clone());
+            last = loader;
         }
         // The executable's DT_RPATH counts for everything.
-        indices.extend((indices.last() != Some(&0)).then_some(0));
-        let chain: Vec<Rc<Object>> =
-            indices.into_iter().map(|index| self.loaded[index].object.clone()).collect();
+        chain.extend((last != 0).then(|| self.loaded[0].object.clone()));
         self.searcher.look(name, Asker { chain: &chain, executable: Some(&self.loaded[0].object) }, tried)
     }
 

@@ -3,15 +3,18 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::{Serialize, Serializer};
 
 pub use super::object::Object;
 use super::object::{self, EACCES, ENOENT, ENOTDIR, Refusal};
+pub use super::overlay::Overlay;
+use super::overlay::Place;
 use super::paths::{Directory, Kind, SearchPath};
 use super::rules::{self, Release, Rules};
 pub use super::rules::{Tokens, default_directories};
@@ -19,6 +22,7 @@ use crate::environment::{Environment, library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::host::Host;
 
+const PRELOAD: &str = "/etc/ld.so.preload";
 /// Before this release, a file that stands where a relative directory should be ends its search path.
 const PASSES_FILES: Release = (2, 39);
 
@@ -48,17 +52,6 @@ pub enum Rule {
     Pinned,
 }
 
-/// A view that is planned and perhaps not there yet: names in `directory` are links or empty files, whatever
-/// the disk says.
-#[derive(Clone, Debug, Default)]
-pub struct Overlay {
-    pub directory: PathBuf,
-    pub links: BTreeMap<String, PathBuf>,
-    pub empty: BTreeSet<String>,
-    /// An audit module answers each look-up whose base name is one of these with `directory/name`.
-    pub answers: bool,
-}
-
 /// The loader of one machine in one environment. A clone shares what was read.
 #[derive(Clone)]
 pub struct Searcher<'h> {
@@ -71,7 +64,10 @@ pub(super) struct Machine<'h> {
     pub(super) host: &'h Host,
     number: u16,
     cache: LdCache,
-    files: RefCell<HashMap<PathBuf, Reading>>,
+    /// What every program on it gets, as `/etc/ld.so.preload` names it.
+    preload: Vec<String>,
+    /// By path, as text: that is quicker told apart than the parts of a path.
+    files: RefCell<HashMap<OsString, Reading>>,
 }
 
 /// What depends on the environment, and on which loader it is.
@@ -81,10 +77,21 @@ pub(super) struct Setting {
     preload: Vec<OsString>,
     pub(super) overlay: Option<Overlay>,
     pub(super) is_secure: bool,
-    /// What was found out in this setting: links of the overlay, directories, search paths of objects.
-    links: RefCell<HashMap<PathBuf, Reading>>,
+    /// Whether `LD_LIBRARY_PATH` is the same for every program.
+    is_common: bool,
+    pub(super) known: Known,
+}
+
+/// What was found out in one setting.
+#[derive(Default)]
+pub(super) struct Known {
+    links: RefCell<HashMap<OsString, Reading>>,
     pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
-    pub(super) paths: RefCell<HashMap<(Kind, PathBuf), SearchPath>>,
+    pub(super) paths: RefCell<HashMap<(Kind, OsString), SearchPath>>,
+    /// The search path of those who have none.
+    pub(super) nothing: SearchPath,
+    /// What those find who have no search path of their own.
+    common: RefCell<HashMap<String, (Rc<Object>, Rule)>>,
 }
 
 type Reading = Result<Rc<Object>, Refusal>;
@@ -111,6 +118,7 @@ impl<'h> Searcher<'h> {
             host,
             number: machine,
             cache: cache.and_then(|bytes| LdCache::parse(&bytes, machine).ok()).unwrap_or_default(),
+            preload: preloaded(&host.read_text(Path::new(PRELOAD)).unwrap_or_default()),
             files: RefCell::default(),
         };
         let rules = Rules::of(host, machine, rules::standard_loader(machine));
@@ -153,9 +161,8 @@ impl<'h> Searcher<'h> {
             preload: self.setting.preload.clone(),
             overlay: self.setting.overlay.clone(),
             is_secure: self.setting.is_secure,
-            links: RefCell::default(),
-            directories: RefCell::default(),
-            paths: RefCell::default(),
+            is_common: self.setting.is_common,
+            known: Known::default(),
         })
     }
 
@@ -175,13 +182,12 @@ impl<'h> Searcher<'h> {
         self.setting.rules.is_at_least(release)
     }
 
-    pub(super) fn is_secure(&self) -> bool {
-        self.setting.is_secure
-    }
-
-    /// The elements of `LD_PRELOAD`.
-    pub(super) fn preload(&self) -> &[OsString] {
-        &self.setting.preload
+    /// What is loaded before what a program asks for: `LD_PRELOAD`, then what every program gets.
+    pub(super) fn preload(&self) -> impl Iterator<Item = String> {
+        let own = self.setting.preload.iter().map(|name| name.to_string_lossy().into_owned());
+        let all = own.chain(self.machine.preload.iter().cloned());
+        // With more rights, a bare name counts only for files that have them themselves.
+        all.filter(|name| !self.setting.is_secure || name.contains('/'))
     }
 
     /// Reads a file as the loader would; none when it is not an object for this machine.
@@ -212,6 +218,28 @@ impl<'h> Searcher<'h> {
             let path = self.machine.host.absolute(&path);
             return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
+        // Most have nothing to say to where they find what they need: they find the same.
+        let says_nothing = |object: &Rc<Object>| object.rpath.is_none() && object.runpath.is_none();
+        let is_common =
+            self.setting.is_common && !requester.no_defaults && asker.chain.iter().all(says_nothing);
+        if let Some(known) = self.setting.known.common.borrow().get(name).filter(|_| is_common) {
+            return Ok(Some(known.clone()));
+        }
+        let found = self.seek(name, requester, asker, tried)?;
+        if let Some(found) = found.as_ref().filter(|_| is_common) {
+            self.setting.known.common.borrow_mut().insert(name.to_owned(), found.clone());
+        }
+        Ok(found)
+    }
+
+    /// What every search path has for a name, one after the other.
+    fn seek(
+        &self,
+        name: &str,
+        requester: &Object,
+        asker: Asker<'_>,
+        tried: &mut Vec<PathBuf>,
+    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
         if requester.runpath.is_none() {
             for object in asker.chain {
                 if let Some((found, _)) = self.scan(name, &self.path(Kind::Rpath, Some(object)), tried)? {
@@ -277,21 +305,21 @@ impl<'h> Searcher<'h> {
             },
             Place::Nowhere => return Err(Refusal::Absent(ENOENT)),
         };
-        if let Some(known) = self.setting.links.borrow().get(path) {
+        if let Some(known) = self.setting.known.links.borrow().get(path.as_os_str()) {
             return known.clone();
         }
         let read = self.read_file(&target);
         let read = read.map(|object| Rc::new(Object { path: path.to_owned(), ..(*object).clone() }));
-        self.setting.links.borrow_mut().insert(path.to_owned(), read.clone());
+        self.setting.known.links.borrow_mut().insert(path.into(), read.clone());
         read
     }
 
     fn read_file(&self, path: &Path) -> Reading {
-        if let Some(known) = self.machine.files.borrow().get(path) {
+        if let Some(known) = self.machine.files.borrow().get(path.as_os_str()) {
             return known.clone();
         }
         let read = object::read(self.machine.host, self.machine.number, path).map(Rc::new);
-        self.machine.files.borrow_mut().insert(path.to_owned(), read.clone());
+        self.machine.files.borrow_mut().insert(path.into(), read.clone());
         read
     }
 
@@ -342,60 +370,25 @@ impl<'h> Searcher<'h> {
 
 impl Setting {
     fn new(rules: Rules, env: &Environment, overlay: Option<Overlay>) -> Setting {
+        let library_path = env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
+        let is_common = !library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
         Setting {
             rules,
-            library_path: env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default(),
+            library_path,
             preload: env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default(),
             overlay,
             is_secure: false,
-            links: RefCell::default(),
-            directories: RefCell::default(),
-            paths: RefCell::default(),
+            is_common,
+            known: Known::default(),
         }
     }
 }
 
-/// Where a path leads, as far as an overlay has a part in it.
-pub(super) enum Place<'p> {
-    /// The same place without a way through the overlay, whose directory may not be there yet.
-    Outside(Cow<'p, Path>),
-    Itself,
-    Name(&'p str),
-    Nowhere,
-}
-
-impl Overlay {
-    pub(super) fn place<'p>(&self, path: &'p Path) -> Place<'p> {
-        let Ok(below) = path.strip_prefix(&self.directory) else {
-            return Place::Outside(Cow::Borrowed(path));
-        };
-        let mut components = below.components();
-        match (components.next(), components.as_path()) {
-            (None, _) => Place::Itself,
-            (Some(Component::ParentDir), rest) => {
-                let real = self.directory.parent().unwrap_or(Path::new("/")).join(rest);
-                match self.place(&real) {
-                    Place::Outside(real) => Place::Outside(Cow::Owned(real.into_owned())),
-                    Place::Itself => Place::Itself,
-                    Place::Name(_) => {
-                        path.file_name().and_then(OsStr::to_str).map_or(Place::Nowhere, Place::Name)
-                    }
-                    Place::Nowhere => Place::Nowhere,
-                }
-            }
-            (Some(Component::Normal(name)), rest) if rest.as_os_str().is_empty() => {
-                name.to_str().map_or(Place::Nowhere, Place::Name)
-            }
-            _ => Place::Nowhere,
-        }
-    }
-
-    /// What the audit module answers when this name is looked up.
-    fn answer(&self, name: &str) -> Option<PathBuf> {
-        let base = name.rsplit('/').next()?;
-        let is_known = self.links.contains_key(base) || self.empty.contains(base);
-        (self.answers && is_known).then(|| self.directory.join(base))
-    }
+/// The names in `/etc/ld.so.preload`, which may have comments.
+fn preloaded(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines.flat_map(|line| line.split([' ', '\t', ':'])).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 fn as_text<S: Serializer>(text: &impl AsRef<OsStr>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -126,6 +126,9 @@ impl World {
         self.library("z", "libz_.so.1", &["w"], &[]);
         self.library("y", "liby.so.1", &["z"], &[&rpath("$ORIGIN/../deep:")]);
         self.library("x", "libx.so.1", &["y"], &[]);
+        // Only `y` leads to both.
+        self.library("q", "libq.so.1", &[], &[]);
+        self.library("p", "libp.so.1", &["q"], &[]);
         self.library("alias", "liba.so.1", &[], &[]);
         // What is linked against it asks for these paths.
         self.library("dst", "$ORIGIN/../libs/libdst.so.1", &["a"], &[]);
@@ -152,6 +155,9 @@ impl World {
         }
         fs::rename(self.path("libs/libz.so.1"), self.path("libs/libz_.so.1")).unwrap();
         fs::rename(self.path("libs/librt.so.1"), self.path("stub")).unwrap();
+        for name in ["libp.so.1", "libq.so.1"] {
+            fs::rename(self.path("libs").join(name), self.path("deep").join(name)).unwrap();
+        }
     }
 
     fn make_programs(&mut self) {
@@ -161,7 +167,7 @@ impl World {
             ("not-pie", &["a", "b"], vec!["-no-pie".into()]),
             ("runpath", &["r", "n", "b", "a"], vec![runpath("$ORIGIN/../libs")]),
             ("rpath", &["n", "r", "a"], vec![rpath("$ORIGIN/../libs:$ORIGIN/../a2")]),
-            ("both", &["r", "b", "a"], vec![runpath("$ORIGIN/../libs:$ORIGIN/../a3")]),
+            ("both", &["r", "x", "a"], vec![runpath("$ORIGIN/../libs:$ORIGIN/../all")]),
             ("braces", &["n", "b"], vec![rpath("${ORIGIN}/../libs")]),
             ("tokens", &["b", "a"], vec![runpath("$ORIGIN/../$LIB:$ORIGIN/../${PLATFORM}:$ORIGINS/$LIBS")]),
             ("empty", &["r", "b"], vec![rpath(":$ORIGIN/../libs")]),
@@ -242,7 +248,7 @@ impl World {
             ("lib64", elf.clone()),
             ("x86_64", elf.clone()),
             ("haswell", elf.clone()),
-            ("bin/$ORIGINS", elf.clone()),
+            ("cwd/$ORIGINS", elf.clone()),
         ];
         for (directory, bytes) in files {
             fs::create_dir_all(self.path(directory)).unwrap();

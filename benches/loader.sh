@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# How long the model of the loader takes over many files, against two tools that show the same: benches/loader.sh
+#
+# Every ELF file of /usr/bin, in one process of each: medians of ROUNDS (7) in which ours and libtree take turns, with
+# a warm page cache; then ours and lddtree, which is slow, over a sample of SAMPLE (25) of them. libtree shows the tree
+# of each file, the system's libraries with it; ours every file of its closure with its real path. Says so when a ratio
+# is over its budget, and fails when it is over by more than a quarter. Needs cc, cargo, libtree, and lddtree with the
+# system's own Python.
+set -eu
+here=$(dirname "$(realpath "$0")")
+rounds=${ROUNDS:-7}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+cc -O1 -o "$work/spawn" "$here/spawn.c"
+cargo build --quiet --locked --release --manifest-path "$here/../Cargo.toml" --example closures
+closures=${CARGO_TARGET_DIR:-$here/../target}/release/examples/closures
+find /usr/bin -type f -exec grep -lUzP '\A\x7fELF' {} + >"$work/all"
+shuf --random-source=/usr/bin/env -n "${SAMPLE:-25}" "$work/all" >"$work/sample"
+
+# compare FILES TOOL...: medians of both in milliseconds, and their ratio.
+compare() {
+    local tool
+    tool=$(basename "$2")
+    [ "$tool" != python3 ] || tool=$(basename "$3")
+    mapfile -t files <"$1"
+    # What a tool does not find is no failure of its own.
+    # shellcheck disable=SC2016 # The words are for the shell that is started.
+    "$work/spawn" "$rounds" sh -c '"$0" <"$1" || :' "$closures" "$1" -- \
+        sh -c '"$0" "$@" 2>&1 || :' "${@:2}" "${files[@]}" >"$work/times"
+    awk -v files="${#files[@]}" -v tool="$tool" '{ took[NR] = $1 / 1e3 } END {
+        printf "%d files: ours %.1f ms, %s %.1f ms\n", files, took[1], tool, took[2]
+    }' "$work/times"
+    ratio=$(awk '{ took[NR] = $1 } END { print took[1] / took[2] }' "$work/times")
+}
+# budget WHAT VALUE BUDGET: says whether it holds, and keeps it in mind.
+budget() {
+    awk -v value="$2" -v budget="$3" -v what="$1" 'BEGIN {
+        over = value / budget
+        # In parentheses: a bare `>` would be a redirection.
+        said = (over > 1.25) ? "   TOO MUCH" : (over > 1) ? "   over" : ""
+        printf "%-44s %8.3f   (budget %s)%s\n", what, value, budget, said
+        exit (over > 1.25)
+    }' || failed=1
+}
+
+compare "$work/all" libtree -p -vv
+budget "closures / libtree" "$ratio" 1
+compare "$work/sample" /usr/bin/python3 /usr/bin/lddtree
+budget "closures / lddtree" "$ratio" 0.05
+exit $failed
