@@ -49,6 +49,18 @@ fn completions_know_every_verb_and_option() {
     }
 }
 
+/// Whoever starts a program by another one finds that one in the list.
+#[test]
+fn the_list_of_wrappers_names_every_row_of_the_profile() {
+    let documented = read("docs/wrappers.md");
+    for row in cudarun::catalog::wrappers() {
+        let is_named = row.names.iter().any(|name| {
+            documented.contains(&format!("`{name}`")) || documented.contains(&format!("`{name} "))
+        });
+        assert!(is_named, "{:?}", row.names);
+    }
+}
+
 #[test]
 fn the_readme_names_every_verb_and_exit_code() {
     let readme = read("README.md");

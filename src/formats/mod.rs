@@ -12,6 +12,7 @@ pub mod metadata;
 pub mod modulefile;
 pub mod names;
 pub mod project;
+pub mod pyinstaller;
 pub mod python;
 pub mod rpm;
 pub mod spack;

@@ -1,13 +1,19 @@
 //! The wording of what a person should know about how a target was read.
 
-use crate::target::{Loss, Note, Target};
+use crate::target::{Loss, Note, Packer, Target};
 use crate::text::{escape, show};
 
 /// A remark about how the target was read.
 pub fn note(note: &Note, target: &Target) -> String {
     let program = show(target.runs().file_name().unwrap_or_default());
     match note {
-        Note::Static => format!("`{program}` is static: it has no loader, and nothing can be pinned"),
+        Note::Static { names: None } => {
+            format!("`{program}` is static: it has no loader, and nothing can be pinned")
+        }
+        Note::Static { names: Some(name) } => format!(
+            "`{program}` is static: it has no loader, and {}, which it names, cannot be pinned",
+            show(name)
+        ),
         Note::SecureExecution { why } => {
             let starts_others = ["sudo", "doas", "su", "pkexec"].contains(&program.as_str());
             let inside = if starts_others {
@@ -20,7 +26,7 @@ pub fn note(note: &Note, target: &Target) -> String {
             )
         }
         Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
-        Note::ForeignLoader { loader } => {
+        Note::ForeignLoader { loader, .. } => {
             format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
         }
         Note::ScriptNotRead { interpreter } => {
@@ -40,6 +46,17 @@ pub fn note(note: &Note, target: &Target) -> String {
             show(wrapper)
         ),
         Note::LosesEnvironment { wrapper, loss } => losses(&show(wrapper), loss, &program),
+        Note::Packed { by: Packer::AppImage } => format!(
+            "`{program}` is an AppImage: what it carries is not looked into, and mostly comes before LD_LIBRARY_PATH"
+        ),
+        Note::Packed { by: Packer::PyInstaller { libraries } } => format!(
+            "`{program}` is packed by PyInstaller: {} in it comes before LD_LIBRARY_PATH, and before all that could be picked",
+            match libraries.as_slice() {
+                [] => "what stands".to_owned(),
+                [only] => show(only),
+                [first, rest @ ..] => format!("{} with {} more of NVIDIA's", show(first), rest.len()),
+            }
+        ),
         Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
         Note::ShimNotResolved => format!(
             "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Asker, Before, First, How, Load, Need, Note, Requirement, Standing, Target, Want};
+use super::{Asker, Before, First, How, Load, Need, Note, Packer, Requirement, Standing, Target, Want};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
-use crate::formats::names;
+use crate::formats::{names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::Searcher;
@@ -57,14 +57,47 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
         target.notes.push(Note::ForeignMachine);
         return Ok(None);
     }
+    if let Some(by) = packer(host, &real, &data, target) {
+        // What it carries runs from an image that is mounted then, with a loader of its own.
+        let is_hidden = by == Packer::AppImage;
+        target.notes.push(Note::Packed { by });
+        if is_hidden {
+            return Ok(None);
+        }
+    }
     match elf.interpreter().map(PathBuf::from) {
-        None => target.notes.push(Note::Static),
+        None => target.notes.push(Note::Static { names: first_library(&elf) }),
         Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
-            target.notes.push(Note::ForeignLoader { loader });
+            target.notes.push(Note::ForeignLoader { loader, names: first_library(&elf) });
         }
         Some(_) => return Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
     }
     Ok(None)
+}
+
+/// What a program was packed by that puts its own directories before `LD_LIBRARY_PATH`.
+fn packer(host: &Host, real: &Path, data: &[u8], target: &mut Target) -> Option<Packer> {
+    if matches!(data.get(8..11), Some(b"AI\x01" | b"AI\x02")) {
+        return Some(Packer::AppImage);
+    }
+    let archive = pyinstaller::archive(data)?;
+    let directory = real.parent().unwrap_or(Path::new("/"));
+    let beside = directory.join(archive.directory.as_deref().unwrap_or("_internal"));
+    let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
+    target.watched.insert(beside.clone());
+    let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+    let libraries: BTreeSet<String> = names.filter(|name| is_library(name)).collect();
+    Some(Packer::PyInstaller { libraries: libraries.into_iter().collect() })
+}
+
+/// A library of a known family that stands in the constants.
+fn first_library(elf: &Elf<'_>) -> Option<String> {
+    let named = |constants| {
+        let mut found = names::libraries(constants);
+        found.extend(names::packed_libraries(constants, &is_library));
+        found.into_iter().find(|name| is_library(name))
+    };
+    elf.constants().into_iter().find_map(named)
 }
 
 /// What the closure and the constants of an executable ask for.

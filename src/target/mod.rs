@@ -35,7 +35,7 @@ mod shim;
 mod wrapper;
 
 use executable::Image;
-pub use note::{Loss, Note};
+pub use note::{Loss, Note, Packer};
 use program::Running;
 pub use program::{Significant, locate, significant};
 pub use requirement::{Asker, Before, First, Load, Need, Pin, Requirement, Want};
@@ -299,12 +299,17 @@ impl Target {
         self.steps.last().map_or(&self.program, |step| &step.to)
     }
 
+    /// Whether the program puts directories of its own before what it is given in `LD_LIBRARY_PATH`.
+    pub fn rewrites_library_path(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Packed { .. }))
+    }
+
     /// Whether the loader would not obey an environment at all.
     pub fn cannot_be_pinned(&self) -> Option<&Note> {
         self.notes.iter().find(|note| {
             matches!(
                 note,
-                Note::Static
+                Note::Static { .. }
                     | Note::SecureExecution { .. }
                     | Note::ForeignMachine
                     | Note::ForeignLoader { .. }

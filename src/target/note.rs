@@ -11,7 +11,10 @@ use crate::text;
 #[serde(tag = "note", rename_all = "kebab-case")]
 pub enum Note {
     /// No dynamic loader runs, so nothing can be pinned.
-    Static,
+    Static {
+        /// A library of NVIDIA's that it names all the same.
+        names: Option<String>,
+    },
     /// The kernel makes the loader ignore the environment.
     SecureExecution { why: &'static str },
     /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
@@ -20,6 +23,12 @@ pub enum Note {
     ForeignLoader {
         #[serde(serialize_with = "text::path")]
         loader: PathBuf,
+        names: Option<String>,
+    },
+    /// It puts directories of its own before `LD_LIBRARY_PATH`.
+    Packed {
+        #[serde(flatten)]
+        by: Packer,
     },
     /// A script for an interpreter that is not looked into.
     ScriptNotRead {
@@ -65,20 +74,23 @@ impl Note {
                 | Note::StartsAnother
                 | Note::EnvironmentNotKnown { .. }
                 | Note::LosesEnvironment { .. }
+                | Note::Packed { by: Packer::AppImage }
         )
     }
 
     /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Note::SecureExecution { .. }
-                | Note::Elsewhere
-                | Note::ForeignLoader { .. }
-                | Note::NotWhereItIsSought { .. }
-                | Note::ShimNotResolved
-                | Note::NotReadable
-        )
+            | Note::Elsewhere
+            | Note::NotWhereItIsSought { .. }
+            | Note::ShimNotResolved
+            | Note::NotReadable => true,
+            // What asks for nothing loses nothing.
+            Note::Static { names } | Note::ForeignLoader { names, .. } => names.is_some(),
+            Note::Packed { by: Packer::PyInstaller { libraries } } => !libraries.is_empty(),
+            _ => false,
+        }
     }
 }
 
@@ -100,4 +112,15 @@ pub enum Loss {
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
     },
+}
+
+/// What packs a program together with its libraries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "lowercase")]
+pub enum Packer {
+    PyInstaller {
+        /// Those of NVIDIA's that it carries.
+        libraries: Vec<String>,
+    },
+    AppImage,
 }

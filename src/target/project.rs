@@ -80,6 +80,14 @@ impl Search<'_> {
         let from = self.given(&["--project"], "UV_PROJECT").unwrap_or_else(|| self.host.cwd.clone());
         let is_off = self.start.option(&["--no-project"]).is_some() || self.is_on("UV_NO_PROJECT");
         let root = if is_off { None } else { self.uv_project(&from) };
+        // Newer ones of uv look from the script's directory, older ones from the current one.
+        let beside = self.host.absolute(Path::new(first));
+        let beside = beside.parent().filter(|_| super::wrapper::is_python_file(Path::new(first)));
+        if let Some(beside) = beside.filter(|_| !is_off && self.start.option(&["--project"]).is_none())
+            && self.uv_project(beside) != root
+        {
+            return None;
+        }
         let active = self.path("VIRTUAL_ENV");
         let prefix = match root {
             Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
@@ -153,7 +161,11 @@ impl Search<'_> {
 
     fn pipenv(&mut self) -> Option<PathBuf> {
         let active = self.path("VIRTUAL_ENV").filter(|_| !self.is_on("PIPENV_IGNORE_VIRTUALENVS"));
-        active.or_else(|| Some(self.upward(&self.host.cwd.clone(), "Pipfile")?.join(".venv")))
+        active.or_else(|| {
+            let root = self.upward(&self.host.cwd.clone(), "Pipfile")?;
+            // As far up as it looks itself.
+            self.host.cwd.ancestors().take(3).any(|it| it == root).then(|| root.join(".venv"))
+        })
     }
 
     /// PDM keeps the path of the interpreter that it chose.
