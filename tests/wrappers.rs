@@ -202,7 +202,11 @@ fn what_is_lost_on_the_way_is_said_in_one_sentence() {
         run(&["env", "-i", "true"]).check();
         run(&["env", "LD_LIBRARY_PATH=/x", "true"]).check();
     }
-    run(&["env", "A=1", program]).check();
+    let preloaded = two.workshop.path("b/libnccl.so.2");
+    let preloads = format!("LD_PRELOAD={}", preloaded.display());
+    let sentence = "cudarun: `env` sets LD_PRELOAD after cudarun does: put cudarun right before `program`\n";
+    run(&["env", &preloads, program]).stderr(sentence).check();
+    run(&["env", "A=1", "LD_PRELOAD=libc.so.6", program]).check();
     assert_eq!(two.views().len(), 1, "the control");
 }
 
@@ -466,6 +470,18 @@ fn launchers_of_training_programs_start_their_own_python() {
     }
     let decided = all.explain(&[&bin("torchrun"), "train.py"], "", &[("PET_MODULE", Path::new("1"))]);
     assert_eq!(notes(&decided)[0], "starts-another");
+}
+
+#[test]
+fn the_way_inward_has_an_end() {
+    let words = |count: usize| {
+        let mut words = vec!["explain", "--json"];
+        words.extend(vec!["nice"; count]);
+        words.push("true");
+        words
+    };
+    assert_eq!(led_to(&Run::new(words(15)).json()).unwrap(), "/usr/bin/true", "the control");
+    assert_eq!(notes(&Run::new(words(40)).json()), ["starts-another"]);
 }
 
 /// What decides what a wrapper starts is part of what a kept start is found by.

@@ -31,6 +31,7 @@ pub struct Wrapper {
     direct: Vec<String>,
     pub interpreter: Option<String>,
     nothing: Vec<String>,
+    sets: Vec<String>,
     unsets: Vec<String>,
     directory: Vec<String>,
     splits: Vec<String>,
@@ -93,6 +94,7 @@ pub enum Meaning {
     Direct,
     /// No program is started.
     Nothing,
+    Sets,
     Unsets,
     Directory,
     Splits,
@@ -137,6 +139,7 @@ impl Wrapper {
             (&self.clears, Meaning::Clears),
             (&self.module, Meaning::Module),
             (&self.direct, Meaning::Direct),
+            (&self.sets, Meaning::Sets),
             (&self.unsets, Meaning::Unsets),
             (&self.directory, Meaning::Directory),
             (&self.splits, Meaning::Splits),

@@ -80,9 +80,15 @@ pub fn note(note: &Note, target: &Target) -> String {
 fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
     let before = format!("put cudarun right before `{program}`");
     match loss {
-        Loss::Rights => format!(
-            "`{wrapper}` takes the loader's variables out of the environment: type `{wrapper} cudarun …` instead of `cudarun {wrapper} …`"
-        ),
+        Loss::Rights => {
+            let inside = match wrapper {
+                "su" | "runuser" => format!("{wrapper} -c 'cudarun …'"),
+                _ => format!("{wrapper} cudarun …"),
+            };
+            format!(
+                "`{wrapper}` takes the loader's variables out of the environment: type `{inside}` instead of `cudarun {wrapper} …`"
+            )
+        }
         Loss::Clears => format!("`{wrapper}` clears the environment that cudarun makes: {before}"),
         Loss::Sets { variable } => format!("`{wrapper}` sets {variable} after cudarun does: {before}"),
         Loss::Unsets { variable } => format!("`{wrapper}` takes {variable} out of the environment: {before}"),

@@ -87,12 +87,9 @@ struct Reader<'r> {
 impl Reader<'_> {
     /// What follows the options.
     fn words(mut self) -> Line {
-        let assignment = |word: &OsString| {
-            let at = memchr::memchr(b'=', word.as_bytes()).filter(|at| *at > 0)?;
-            let (name, value) = word.as_bytes().split_at(at);
-            Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value[1..].to_vec())))
-        };
-        while let Some(pair) = self.rest.front().filter(|_| self.row.assignments).and_then(assignment) {
+        while let Some(pair) =
+            self.rest.front().filter(|_| self.row.assignments).and_then(|it| assignment(it))
+        {
             self.start.set.push(pair);
             self.rest.pop_front();
         }
@@ -162,6 +159,7 @@ impl Reader<'_> {
             Meaning::Module => self.start.is_module = true,
             Meaning::Direct => self.start.is_direct = true,
             Meaning::Clears => self.start.clears = true,
+            Meaning::Sets => self.start.set.extend(assignment(&value)),
             Meaning::Unsets => self.start.unset.push(value.clone()),
             Meaning::Directory => self.start.directory = Some(value.clone()),
             Meaning::Splits => self.split(&value),
@@ -182,6 +180,13 @@ impl Reader<'_> {
             self.rest.push_front(OsString::from_vec(word.to_vec()));
         }
     }
+}
+
+/// `NAME=VALUE`.
+fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
+    let at = memchr::memchr(b'=', word.as_bytes()).filter(|at| *at > 0)?;
+    let (name, value) = word.as_bytes().split_at(at);
+    Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value[1..].to_vec())))
 }
 
 /// The words of shell code that is one plain command; none where the shell would do more with it than start
@@ -302,6 +307,8 @@ mod tests {
         assert_eq!(start.directory.as_deref(), Some(OsStr::new("/x")));
         assert_eq!(start.set, [("C".into(), "1".into()), ("D".into(), "".into())]);
         assert_eq!(start.words, ["prog", "E=2"]);
+        let Line::Starts(start) = line("mpirun -x A -x B=1 prog") else { panic!() };
+        assert_eq!(start.set, [("B".into(), "1".into())]);
         let row = wrappers().iter().find(|row| row.names == ["env"]).unwrap();
         let parse = |words: &[&str]| parse(row, &words.iter().map(OsString::from).collect::<Vec<_>>(), false);
         let Line::Starts(start) = parse(&["-S", "-u A B=1  prog x", "y"]) else { panic!() };

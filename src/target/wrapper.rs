@@ -10,13 +10,14 @@ use super::options::{self, Line, Start};
 use super::program::{self, DEFAULT_PATH};
 use super::{Command, How, Loss, Note, Target, executable, project, python};
 use crate::catalog::{Finder, Handing, Runs, Wrapper, may_be_wrapper, wrappers};
-use crate::environment::Environment;
+use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
 
 /// More than anybody types; two that start each other end here.
 const LIMIT: usize = 16;
 /// What the loader reads libraries by.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+const PRELOAD: &str = "LD_PRELOAD";
 /// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
 /// names another one fails a test.
 const VARIABLES: &[&str] = &[
@@ -43,6 +44,8 @@ const VARIABLES: &[&str] = &[
     "SLURM_JOB_ID",
     "UV_ISOLATED",
     "UV_PYTHON_PLATFORM",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
     "ZDOTDIR",
 ];
 
@@ -288,10 +291,19 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What the command line itself says against the library path.
+/// What the command line itself says against what cudarun sets.
 fn loss_by(start: &Start) -> Option<Loss> {
-    if start.set.iter().any(|(name, _)| name == LIBRARY_PATH) {
-        Some(Loss::Sets { variable: LIBRARY_PATH })
+    let is_library = |element: &OsString| {
+        let name = Path::new(element).file_name().and_then(OsStr::to_str);
+        name.is_some_and(executable::is_library)
+    };
+    let undone = |(name, value): &(OsString, OsString)| match name.to_str()? {
+        LIBRARY_PATH => Some(LIBRARY_PATH),
+        PRELOAD => preload_elements(value).iter().any(is_library).then_some(PRELOAD),
+        _ => None,
+    };
+    if let Some(variable) = start.set.iter().find_map(undone) {
+        Some(Loss::Sets { variable })
     } else if start.clears {
         Some(Loss::Clears)
     } else if start.unset.iter().any(|name| name == LIBRARY_PATH) {
