@@ -34,7 +34,7 @@ fn ask_all(data: &[u8]) {
         let _ = elf.bytes_of(&symbol);
     }
     let _ = (elf.needed_versions(b"libcublasLt.so.12"), elf.defined_versions());
-    let _ = (elf.constants(), elf.code(), elf.note(b".note.cuda.fwd_compatibility"));
+    let _ = (elf.constants(), elf.code(), elf.notes(b".note.cuda.fwd_compatibility").count());
     let _ = (elf.local_function(b"cudnnCreate"), elf.build_id());
     let _ = fatbin::code_of(&elf, &|| ());
     let exports = Exports::of(&elf);
@@ -64,7 +64,7 @@ fn the_sample_is_read_as_it_was_written() {
     assert_eq!(imported[0].name, "cublasLtCreate");
     assert!(Exports::of(&elf).lack(&imported[0]));
     assert_eq!(elf.defined_versions(), [b"libcudnn_graph.so.9"]);
-    assert!(elf.note(b".note.cuda.fwd_compatibility").unwrap().starts_with(b"{\"format\":1"));
+    assert!(elf.notes(b".note.cuda.fwd_compatibility").next().unwrap().starts_with(b"{\"format\":1"));
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn what_pyinstaller_has_packed_in_comes_first_and_that_is_said() {
     };
     is_silent(&program("plain", &[(b's', "app"), (b'b', "libz.so.1")]), "is packed by PyInstaller");
     let one = program("one", &[(b'b', "nvidia/cudnn/lib/libcudnn.so.9"), (b'b', "libcudart.so.12")]);
-    let sentence = "cudarun: `app` is packed by PyInstaller: libcudart.so.12 with 1 more of NVIDIA's in it comes before LD_LIBRARY_PATH, and before all that could be picked\n";
+    let sentence = "cudarun: `app` is packed by PyInstaller: libcudart.so.12 with 1 more of NVIDIA's in it comes before LD_LIBRARY_PATH\n";
     Run::new([&one]).status(7).stderr(sentence).check();
     let many = program("many", &[(b'o', "pyi-contents-directory parts"), (b's', "app")]);
     is_silent(&many, "is packed by PyInstaller");

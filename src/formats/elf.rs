@@ -240,12 +240,17 @@ impl<'d> Elf<'d> {
         ranges.filter(fits).collect()
     }
 
-    /// The payload of the note in a section of this name.
-    pub fn note(&self, section: &[u8]) -> Option<&'d [u8]> {
-        let (_, header) = self.sections().find(|(name, _)| *name == section)?;
-        let data = header.data(LE, self.data).ok()?;
-        let mut notes = NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()?;
-        notes.next().ok().flatten().map(|note| note.desc())
+    /// The payloads of the notes in sections of this name.
+    pub fn notes(&self, section: &[u8]) -> impl Iterator<Item = &'d [u8]> {
+        let headers = self.sections().filter(move |(name, _)| *name == section);
+        let notes = headers.filter_map(|(_, header)| {
+            let data = header.data(LE, self.data).ok()?;
+            NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()
+        });
+        // A note that is broken ends its list.
+        notes.flat_map(|mut notes| {
+            std::iter::from_fn(move || notes.next().ok().flatten().map(|note| note.desc()))
+        })
     }
 
     /// What the linker wrote so that this very build is known again.

@@ -2,6 +2,7 @@
 //! Must not open files.
 
 pub mod conda;
+pub mod dlopen;
 pub mod dpkg;
 pub mod elf;
 pub mod fatbin;

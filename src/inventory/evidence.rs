@@ -130,7 +130,7 @@ pub(super) fn read(
         runpath: elf.runpath().map(<[u8]>::to_vec),
         truncated: elf.is_truncated(),
         code: scope.code.then(|| fatbin::code_of(&elf, release)),
-        forward_compatibility: elf.note(FORWARD_COMPATIBILITY).and_then(forward_compatibility),
+        forward_compatibility: elf.notes(FORWARD_COMPATIBILITY).next().and_then(forward_compatibility),
         soname,
         needed,
         versions,

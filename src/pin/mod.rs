@@ -223,6 +223,7 @@ impl Question<'_, '_> {
     /// What keeps a mode from working at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
         match mode {
+            Mode::View if self.target.rewrites_library_path() => Some(Why::RewritesLibraryPath),
             Mode::Audit if !suits_auditors(self.searcher) => {
                 Some(Why::OldLoader { glibc: release(self.searcher) })
             }

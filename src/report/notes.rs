@@ -50,7 +50,7 @@ pub fn note(note: &Note, target: &Target) -> String {
             "`{program}` is an AppImage: what it carries is not looked into, and mostly comes before LD_LIBRARY_PATH"
         ),
         Note::Packed { by: Packer::PyInstaller { libraries } } => format!(
-            "`{program}` is packed by PyInstaller: {} in it comes before LD_LIBRARY_PATH, and before all that could be picked",
+            "`{program}` is packed by PyInstaller: {} in it comes before LD_LIBRARY_PATH",
             match libraries.as_slice() {
                 [] => "what stands".to_owned(),
                 [only] => show(only),

@@ -9,7 +9,7 @@ use super::{Asker, Before, First, How, Load, Need, Note, Packer, Requirement, St
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
-use crate::formats::{names, pyinstaller};
+use crate::formats::{dlopen, names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::Searcher;
@@ -231,6 +231,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> Vec<Re
         found.extend(names::packed_libraries(constants, &is_library));
         paths.extend(names::library_paths(constants));
     }
+    found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));
     let mut opened = opened_names(&found, by, &First::rpath(&consumer.search_first), Need::Named);
