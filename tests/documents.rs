@@ -81,14 +81,18 @@ fn the_json_that_is_printed_is_documented() {
     let site = "/opt/venv/lib/python3.12/site-packages";
     fs::remove_file(torn.real(&format!("{site}/nvidia/cudnn/lib/libcudnn_cnn.so.9"))).unwrap();
     let program = ["--json", "python3", "/home/user/train.py"];
+    let in_view = ["--json", "--pin-mode=view", "python3", "/home/user/train.py"];
+    let predicted = ["--json", "--predict", "python3", "/home/user/train.py"];
     let mut undocumented = BTreeSet::new();
     for (machine, verb, arguments, status) in [
         (&container, "list", &["--json"][..], 0),
         (&container, "explain", &program, 0),
         (&container, "export", &program, 0),
         (&torn, "list", &["--json"], 0),
-        (&torn, "explain", &program, 1),
-        (&torn, "export", &program, 1),
+        (&torn, "explain", &program, 0),
+        (&torn, "explain", &in_view, 1),
+        (&torn, "export", &in_view, 1),
+        (&torn, "trace", &predicted, 0),
         (&torn, "explain", &["--json", "/nowhere"], 2),
     ] {
         let words = [&[verb], arguments].concat();
@@ -97,6 +101,11 @@ fn the_json_that_is_printed_is_documented() {
     }
     let verified = Run::new(["verify", "--json", "/bin/true"]).json();
     collect(&verified, &documented, &mut undocumented);
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report");
+    Run::new(["trace", "--json", "--all", "-o", report.to_str().unwrap(), "/bin/true"]).check();
+    let traced: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    collect(&traced, &documented, &mut undocumented);
     assert!(undocumented.is_empty(), "not in docs/json.md: {undocumented:?}");
 }
 

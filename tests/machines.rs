@@ -180,6 +180,63 @@ hint: pip --python /opt/venv/bin/python3 install --force-reinstall --no-deps \"n
         .check();
 }
 
+/// The same where the view is not all that is tried.
+#[test]
+fn what_no_mode_can_pin_is_refused_with_each_reason() {
+    let text = std::fs::read_to_string("tests/machines/h200-container.toml").unwrap();
+    let with_glibc = |release: &str| {
+        let machine =
+            Machine::describe(&text.replace("release version 2.39", &format!("release version {release}")));
+        let part = machine.real(&format!("{SITE}/nvidia/cudnn/lib/libcudnn_cnn.so.9"));
+        std::fs::remove_file(part).unwrap();
+        machine
+    };
+    let program = ["python3", "/home/user/train.py"];
+    let old = with_glibc("2.31");
+    Run::on(&old, &[&["export"], &program[..]].concat())
+        .status(1)
+        .stderr_contains(&[
+            "error: no cuDNN here fits `torch 2.11.0`",
+            "audit is not enough: glibc 2.31 makes every call slow under an auditor; 2.35 does not",
+            "preload is not enough: libcudnn.so.9 would come from site-packages/nvidia/cudnn/lib (by its path)",
+            "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
+        ])
+        .check();
+    let explained = Run::on(&with_glibc("2.35"), &[&["explain", "--json"], &program[..]].concat()).json();
+    assert_eq!(explained["mode"], "audit");
+    assert_eq!(explained["environment"]["GLIBC_TUNABLES"], "glibc.rtld.optional_static_tls=16384");
+}
+
+#[test]
+fn what_would_be_mapped_without_cudarun_is_shown_with_what_is_wrong_with_it() {
+    let machine = Machine::load("h200-container");
+    let explain = |library_path: &str, lines: &[&str]| {
+        let run = Run::on(&machine, &["explain", "python3", "/home/user/train.py"]);
+        let text = run.env("LD_LIBRARY_PATH", library_path).any_stdout().check();
+        // Columns are as wide as the paths in them.
+        let text = text.split('\n').map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let text = text.collect::<Vec<_>>().join("\n");
+        for line in lines {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    };
+    explain(
+        "/usr/local/cuda/compat",
+        &["without: older than the kernel's driver: 580.95.05 /usr/local/cuda-13.0/compat"],
+    );
+    explain(
+        "/usr/lib/x86_64-linux-gnu",
+        &[
+            "without: mixed: 9.19.0.56 site-packages/nvidia/cudnn/lib and 9.14.0.64 /usr/lib/x86_64-linux-gnu",
+            "mode view: first in LD_LIBRARY_PATH, which is enough here",
+        ],
+    );
+    let stub = machine.real("/usr/local/cuda-13.0/targets/x86_64-linux/lib/stubs/libcuda.so.1");
+    std::os::unix::fs::symlink("libcuda.so", stub).unwrap();
+    explain("/usr/local/cuda/lib64/stubs", &["driver 580.159.04 /usr/local/nvidia/lib64 without: a stub:"]);
+    explain("", &["as without cudarun"]);
+}
+
 #[test]
 fn files_that_lie_are_passed_over_with_a_warning() {
     let machine = Machine::load("hostile");
