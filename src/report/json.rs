@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::explained::Explanation;
+use super::loader;
 use super::pinned::given;
-use super::traced;
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
@@ -115,7 +115,7 @@ pub fn refusal(decision: &Decision) -> String {
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction) -> String {
     let mut object = value(prediction);
-    object["failure"] = prediction.failure.as_ref().map(traced::failure).into();
+    object["failure"] = prediction.failure.as_ref().map(loader::failure).into();
     finish(object)
 }
 

@@ -8,6 +8,7 @@ mod explained;
 mod hints;
 pub mod json;
 mod listed;
+mod loader;
 mod notes;
 mod pinned;
 mod style;

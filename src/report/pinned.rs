@@ -1,20 +1,18 @@
 //! How the loader is made to take a plan: what the program would get without it, what it gets with it, by which mode,
 //! and why no weaker one is enough.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use super::Style;
+use super::loader::rule;
 use super::style::columns;
 use super::words;
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::loader::search::Rule;
 use crate::pin::{Decision, Mode, NotEnough, Why};
 use crate::predict::{Predicted, Prediction};
 use crate::solve::Outcome;
-use crate::target::{Pin, Target};
+use crate::target::Target;
 use crate::text::show;
 use crate::version::Version;
+use std::collections::BTreeMap;
 
 /// More files of one kind say no more.
 const SHOWN: usize = 3;
@@ -188,7 +186,7 @@ fn why(why: &Why, target: &Target) -> String {
         }
         Why::OldLoader { glibc } => too_old_for_auditors(*glibc),
         Why::NotStarted { failure } => {
-            format!("the program does not start: {}", super::traced::failure(failure))
+            format!("the program does not start: {}", super::loader::failure(failure))
         }
         Why::NoModule => "there is no module for this kind of machine".to_owned(),
     }
@@ -200,29 +198,6 @@ fn leak(file: &Predicted, target: &Target) -> String {
         file.path.parent().map(|directory| words::place(directory, Some(target))).unwrap_or_default();
     let name = file.name.rsplit('/').next().unwrap_or_default();
     format!("{} would come from {directory} ({})", show(name), rule(&file.rule))
-}
-
-/// By which rule the loader takes a file.
-pub(super) fn rule(rule: &Rule) -> String {
-    match rule {
-        Rule::Executable => "the program".to_owned(),
-        Rule::Interpreter => "the loader itself".to_owned(),
-        Rule::Preload => "LD_PRELOAD".to_owned(),
-        Rule::Path => "by its path".to_owned(),
-        Rule::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
-        Rule::LibraryPath { element } if element.is_empty() => {
-            "an empty element of LD_LIBRARY_PATH".to_owned()
-        }
-        Rule::LibraryPath { element } => format!("LD_LIBRARY_PATH, {}", show(element)),
-        Rule::Runpath => "its requester's DT_RUNPATH".to_owned(),
-        Rule::Cache => "ld.so.cache".to_owned(),
-        Rule::Default => "a default directory".to_owned(),
-        Rule::Pinned => "pinned".to_owned(),
-    }
-}
-
-pub(super) fn file_name(path: &Path) -> String {
-    path.file_name().map(show).unwrap_or_default()
 }
 
 pub fn too_old_for_auditors(glibc: Option<Version>) -> String {
@@ -271,13 +246,5 @@ pub(super) fn leak_hint(decision: &Decision, target: &Target) -> String {
             words::place(directory, Some(target))
         ),
         None => "see `cudarun explain -v`".to_owned(),
-    }
-}
-
-/// What a person has named.
-pub(super) fn named(pin: &Pin) -> String {
-    match pin {
-        Pin::Version(version) => version.to_string(),
-        Pin::Directory(directory) => format!("the one in {}", show(directory)),
     }
 }

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use super::Style;
-use super::pinned::{file_name, rule};
+use super::loader::{file_name, rule};
 use super::style::columns;
-use crate::loader::process::Failure;
 use crate::module;
 use crate::observe::{Image, Mapped, Observation, Wrong};
 use crate::predict::{Predicted, Prediction, When};
@@ -33,7 +32,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
         text.push_str(&format!(
             "{} the program does not start: {}\n",
             style.error("error:"),
-            self::failure(failure)
+            super::loader::failure(failure)
         ));
     }
     if text.is_empty() {
@@ -130,23 +129,5 @@ fn difference(wrong: &Wrong) -> String {
         (None, Some(mapped)) => format!("{name} is {}, and was not expected", show(mapped)),
         (Some(expected), None) => format!("{name} was expected from {}, and was not mapped", show(expected)),
         (None, None) => name,
-    }
-}
-
-/// Why the loader would give up.
-pub(super) fn failure(failure: &Failure) -> String {
-    match failure {
-        Failure::Static => "it is linked statically: no loader has part in it".to_owned(),
-        Failure::OtherLoader { interpreter } => {
-            format!("its loader is {}, which is not glibc's", show(interpreter))
-        }
-        Failure::NoInterpreter { interpreter } => format!("its loader {} is not there", show(interpreter)),
-        Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
-        Failure::OtherMachine { path } => format!("{} is for another kind of machine", show(path)),
-        Failure::NotFound(miss) => format!("{} is nowhere to be found", show(&miss.name)),
-        Failure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
-        Failure::Version { file, version, .. } => {
-            format!("{} has no version {}", show(file), show(version))
-        }
     }
 }

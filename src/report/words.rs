@@ -5,7 +5,7 @@ pub use super::notes::note;
 use crate::environment::Change;
 use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
 use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
-use crate::target::{Asker, Requirement, Target, Want};
+use crate::target::{Asker, Pin, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +67,7 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::NotThatVersion { needed, by } => {
             format!("{} brings a part of {needed} and needs the rest of it", title(by))
         }
-        Reason::NotThePinned { pin } => format!("--pin names {}", super::pinned::named(pin)),
+        Reason::NotThePinned { pin } => format!("--pin names {}", named(pin)),
         Reason::VersionUnknown { by } => {
             format!("its version is not known, and {} needs a certain one", title(by))
         }
@@ -137,6 +137,14 @@ fn less_preferred(criterion: Criterion) -> &'static str {
     }
 }
 
+/// What a person has named.
+fn named(pin: &Pin) -> String {
+    match pin {
+        Pin::Version(version) => version.to_string(),
+        Pin::Directory(directory) => format!("the one in {}", show(directory)),
+    }
+}
+
 /// `libcudnn.so.9, 9.8 or newer`
 pub(super) fn needs(requirements: &[Requirement]) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -146,7 +154,7 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
             Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
-            Want::Pinned(pin) => versions.push(super::pinned::named(pin)),
+            Want::Pinned(pin) => versions.push(named(pin)),
             Want::Recorded(_) | Want::Symbols(_) => {}
         }
     }

@@ -1,0 +1,48 @@
+//! What the dynamic loader does, in words: by which rule it takes a file, and why it gives up.
+
+use std::path::Path;
+
+use crate::loader::process::Failure;
+use crate::loader::search::Rule;
+use crate::text::show;
+
+/// By which rule the loader takes a file.
+pub(super) fn rule(rule: &Rule) -> String {
+    match rule {
+        Rule::Executable => "the program".to_owned(),
+        Rule::Interpreter => "the loader itself".to_owned(),
+        Rule::Preload => "LD_PRELOAD".to_owned(),
+        Rule::Path => "by its path".to_owned(),
+        Rule::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
+        Rule::LibraryPath { element } if element.is_empty() => {
+            "an empty element of LD_LIBRARY_PATH".to_owned()
+        }
+        Rule::LibraryPath { element } => format!("LD_LIBRARY_PATH, {}", show(element)),
+        Rule::Runpath => "its requester's DT_RUNPATH".to_owned(),
+        Rule::Cache => "ld.so.cache".to_owned(),
+        Rule::Default => "a default directory".to_owned(),
+        Rule::Pinned => "pinned".to_owned(),
+    }
+}
+
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().map(show).unwrap_or_default()
+}
+
+/// Why the loader would give up.
+pub(super) fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Static => "it is linked statically: no loader has part in it".to_owned(),
+        Failure::OtherLoader { interpreter } => {
+            format!("its loader is {}, which is not glibc's", show(interpreter))
+        }
+        Failure::NoInterpreter { interpreter } => format!("its loader {} is not there", show(interpreter)),
+        Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
+        Failure::OtherMachine { path } => format!("{} is for another kind of machine", show(path)),
+        Failure::NotFound(miss) => format!("{} is nowhere to be found", show(&miss.name)),
+        Failure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
+        Failure::Version { file, version, .. } => {
+            format!("{} has no version {}", show(file), show(version))
+        }
+    }
+}
