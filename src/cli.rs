@@ -10,6 +10,9 @@ use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 /// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
 pub const VERBS: &[&str] = &["run", "list", "explain", "export", "verify", "trace"];
 
+/// Under which heading the options of every verb stand.
+const EVERYWHERE: &str = "Options of every verb";
+
 #[derive(Debug, Parser)]
 #[command(
     name = "cudarun",
@@ -43,22 +46,22 @@ pub struct Cli {
 #[derive(Args, Debug, Default)]
 pub struct Common {
     /// Say more: what was picked and why; twice, every candidate; three times, every place
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
     /// Say nothing but errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
     /// When to use colour
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
     /// Look for libraries in DIR as well: a directory of them, a toolkit, an environment
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub also: Vec<PathBuf>,
     /// Do not look for libraries there: `conda`, `toolkit`, `library-path` …
-    #[arg(long, global = true, value_name = "SOURCE", value_delimiter = ',')]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "SOURCE", value_delimiter = ',')]
     pub without: Vec<String>,
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
 

@@ -1,6 +1,8 @@
 //! How the loader is made to take a plan: what the program would get without it, what it gets with it, by which mode,
 //! and why no weaker one is enough.
 
+use std::collections::BTreeMap;
+
 use super::Style;
 use super::loader::rule;
 use super::style::columns;
@@ -12,7 +14,6 @@ use crate::solve::Outcome;
 use crate::target::Target;
 use crate::text::show;
 use crate::version::Version;
-use std::collections::BTreeMap;
 
 /// More files of one kind say no more.
 const SHOWN: usize = 3;
