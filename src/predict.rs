@@ -23,7 +23,7 @@ const LIMIT: usize = 4096;
 pub struct Prediction {
     /// In the order in which they would be mapped.
     pub files: Vec<Predicted>,
-    /// Names that nothing answers.
+    /// Names that nothing answers: of what is linked, and of what a family opens of its own and cannot do without.
     pub missing: Vec<Missing>,
     /// Why the program would not start.
     #[serde(skip)]
@@ -84,6 +84,7 @@ pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) 
         Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
     };
     let start = process.loaded().len();
+    let mut missing = Vec::new();
     if process.failure().is_none() {
         for load in &target.loads {
             let by = load.by.as_ref().and_then(|by| position(&process, by));
@@ -92,13 +93,30 @@ pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) 
         let mut next = 0;
         while next < process.loaded().len() && process.loaded().len() < LIMIT {
             let object = process.loaded()[next].object.clone();
-            for alternatives in opened_by(&object, inventory) {
-                let _ = alternatives.iter().find(|name| process.open(name, Some(next)).is_ok());
+            for opened in opened_by(&object, inventory) {
+                missing.extend(open_first(&mut process, &opened, next));
             }
             next += 1;
         }
     }
-    Prediction::of(&process, start)
+    let mut prediction = Prediction::of(&process, start);
+    prediction.missing.append(&mut missing);
+    prediction
+}
+
+/// Opens the first of the names that is there; of what nothing works without, that there is none.
+fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Option<Missing> {
+    let mut tried = Vec::new();
+    for name in &opened.names {
+        match process.open(name, Some(by)) {
+            Ok(_) => return None,
+            Err(Failure::NotFound(miss)) if miss.requester == by => tried.extend(miss.tried),
+            Err(_) => {}
+        }
+    }
+    let name = opened.required.clone()?;
+    let family = catalog().family_of(&name).map(|(family, _)| family.name.clone());
+    Some(Missing { name, requester: process.loaded()[by].object.path.clone(), tried, family })
 }
 
 impl Prediction {
@@ -144,8 +162,15 @@ fn family_of(object: &Object) -> Option<(&'static Family, String)> {
     catalog().family_of(name).map(|(family, stem)| (family, stem.to_owned()))
 }
 
-/// The names that a library of NVIDIA's opens once it is used; of each list the first that is there.
-fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Vec<String>> {
+/// What a library of NVIDIA's opens once it is used.
+struct Opened {
+    /// The first of these that is there.
+    names: Vec<String>,
+    /// Its SONAME, where its family does not work without it.
+    required: Option<String>,
+}
+
+fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let name = object.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((stem, suffix)) = names::split(name) else { return Vec::new() };
     let stem = names::without_hash(stem).unwrap_or(stem);
@@ -158,12 +183,19 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Vec<String>> {
     let version = of_name.filter(|_| !family.numbered_otherwise).or_else(|| copy?.version);
     let opened = family.opens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
         match catalog().family_of_stem(opened)? {
-            own if own.name == family.name => own_names(family, opened, major, version, copy),
+            own if own.name == family.name => {
+                let is_required = family.required(major).contains(&opened);
+                Some(Opened {
+                    names: own_names(family, opened, major, version, copy)?,
+                    required: is_required.then(|| format!("{opened}.so.{major}")),
+                })
+            }
             other => {
                 let suffix = other.suffix(copy.and_then(|copy| copy.cuda).unwrap_or(0))?;
                 let bare = format!("{opened}.so");
                 let is_tried = family.opens_bare(major).contains(&bare);
-                Some([format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare)).collect())
+                let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
+                Some(Opened { names: names.collect(), required: None })
             }
         }
     });

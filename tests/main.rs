@@ -24,6 +24,7 @@ mod modes;
 mod packages;
 mod pinning;
 mod places;
+mod predicted;
 mod problems;
 mod proof;
 mod snapshots;
