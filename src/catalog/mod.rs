@@ -54,7 +54,8 @@ pub struct Framework {
     pub loads_also: Vec<String>,
     #[serde(default)]
     pub opens: Vec<String>,
-    pub opener: Option<String>,
+    #[serde(default)]
+    pub openers: Vec<String>,
     #[serde(default)]
     pub essential: Vec<String>,
     pub cuda: Record,

@@ -1,11 +1,12 @@
 //! What a Python package opens at run time, in order, as far as its profile and its shared objects tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::candidate::Candidate;
 use super::framework;
-use super::{Before, Load, Requirement};
+use super::{Before, Load, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::Host;
@@ -19,13 +20,13 @@ pub(super) fn of(
     requirements: &[Requirement],
 ) -> Vec<Load> {
     let mut loads = by_absolute_path(host, candidate, requirements);
-    let modules = consumers.iter().filter(|consumer| !consumer.needed.is_empty());
-    loads.extend(modules.map(|consumer| Load::path(&consumer.object.path)));
-    let opener = candidate.framework.and_then(|framework| {
-        let pattern = framework.opener.as_ref()?;
-        let found = candidate.sites.iter().flat_map(|site| framework::expand(host, site, pattern));
-        found.into_iter().find(|file| host.is_file(file))
-    });
+    let packers = packers(consumers, requirements);
+    let is_opened = |consumer: &&Consumer| {
+        !consumer.needed.is_empty() || packers.contains(consumer.object.path.as_path())
+    };
+    loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
+    let openers = openers(host, candidate);
+    loads.extend(openers.iter().map(|opener| Load::path(opener)));
     for requirement in requirements.iter().filter(|requirement| requirement.named().is_some()) {
         let object = consumers.iter().find(|consumer| consumer.object.path == requirement.by.file);
         let is_linked =
@@ -33,10 +34,43 @@ pub(super) fn of(
         match object {
             Some(consumer) if is_linked(consumer) => {}
             Some(consumer) => loads.push(opened(requirement, Some(&consumer.object.path))),
-            None => loads.push(opened(requirement, opener.as_deref())),
+            None if openers.is_empty() => loads.push(opened(requirement, None)),
+            // Each asks for it: whoever finds it first.
+            None => loads.extend(openers.iter().map(|opener| opened(requirement, Some(opener)))),
         }
     }
     loads
+}
+
+/// The files that open what stands in no file, which need not be linked against anything themselves.
+fn openers(host: &Host, candidate: &Candidate) -> Vec<PathBuf> {
+    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.openers);
+    let first = |pattern: &String| {
+        let found = candidate.sites.iter().flat_map(|site| framework::expand(host, site, pattern));
+        found.into_iter().find(|file| host.is_file(file))
+    };
+    patterns.iter().filter_map(first).collect()
+}
+
+/// The objects through which a library that was packed into the package, under a name of its own, is mapped.
+fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashSet<&'c Path> {
+    let is_packed = |consumer: &&Consumer| {
+        let asks_for_the_rest =
+            |it: &Requirement| it.by.file == consumer.object.path && matches!(it.want, Want::Exactly(_));
+        requirements.iter().any(asks_for_the_rest)
+    };
+    let mut found: HashSet<&Path> = HashSet::new();
+    let mut news: Vec<&Consumer> = consumers.iter().filter(is_packed).collect();
+    while let Some(new) = news.pop() {
+        if !found.insert(&new.object.path) {
+            continue;
+        }
+        let name = new.object.path.file_name().and_then(OsStr::to_str);
+        let needs =
+            |other: &&Consumer| other.object.needed.iter().any(|needed| Some(needed.as_str()) == name);
+        news.extend(consumers.iter().filter(needs));
+    }
+    found
 }
 
 /// What it opens by its path before all else, library after library.
