@@ -248,7 +248,7 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
             "incomplete: libcudnn_cnn missing",
             "LD_LIBRARY_PATH cannot help",
             "its DT_RPATH",
-            "hint: replace the copy in ",
+            " is enough, and what is taken when it is left out",
         ])
         .check();
 }
@@ -414,4 +414,23 @@ fn without_a_home_there_is_still_a_place_and_without_a_place_there_is_a_reason()
         .any_stdout()
         .check();
     assert!(!spaced.join(".cache/cudarun/views").exists());
+}
+
+/// Where it is the mode that is in the way, the hint does not speak of the pin.
+#[test]
+fn a_mode_that_is_not_enough_names_the_one_that_is() {
+    let world = &*WORLD;
+    let pin = format!("--pin=cudnn={}", world.path("new").display());
+    let ask = |mode: &str| {
+        let words = ["explain", "--json", &pin, &format!("--pin-mode={mode}")].map(PathBuf::from);
+        Run::new(words.into_iter().chain([world.path("with-rpath")])).status(1).json()
+    };
+    let refused = ask("view");
+    assert_eq!(refused["decision"], "conflict");
+    let hint = refused["hint"].as_str().unwrap();
+    assert!(hint.starts_with("--pin-mode ") && hint.contains(" is enough"), "{hint}");
+    let named = hint.split(' ').nth(1).unwrap();
+    let words = [PathBuf::from(&pin), "--pin-mode".into(), named.into(), world.path("with-rpath")];
+    let got = Got::read(&Run::new(words).any_stdout().check());
+    assert_eq!(got.directories, [world.path("new")], "what it says is so");
 }

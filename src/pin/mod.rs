@@ -88,6 +88,8 @@ pub struct Decision {
     /// How, where there is a plan and a mode that is enough.
     pub pinned: Option<Pinned>,
     pub passed_over: Vec<NotEnough>,
+    /// Where the mode that a person wants is not enough: the one that is.
+    pub instead: Option<Mode>,
 }
 
 /// What a decision is made from.
@@ -123,23 +125,13 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
 
 /// Decides on a set and on the mode that makes the loader take it.
 pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
-    let mut passed_over = Vec::new();
-    let mut outcome = solve::solve(question.inventory, question.target, &question.policy);
-    let mut ladder = LADDER.to_vec();
-    if let Outcome::Conflict(_) = &outcome
-        && question.mode.is_none_or(|mode| mode > Mode::View)
-        && let Some((released, families)) = released(&mut question, &outcome)
-    {
-        passed_over.push(NotEnough { mode: Mode::View, why: Why::LedAstray { families } });
-        ladder.retain(|mode| *mode > Mode::View);
-        let conflict = std::mem::replace(&mut outcome, Outcome::Plan(released));
-        let pinned = question.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
-        // What could only be had by force, and cannot, is what stood in the way at first.
-        let outcome = if pinned.is_some() { outcome } else { conflict };
-        return Ok(Decision { outcome, pinned, passed_over });
+    let mut decision = question.decide()?;
+    let is_refused = decision.pinned.is_none() && !matches!(decision.outcome, Outcome::Nothing { .. });
+    if is_refused && question.mode.take().is_some() {
+        question.policy.released.clear();
+        decision.instead = question.decide()?.pinned.map(|pinned| pinned.mode);
     }
-    let pinned = question.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
-    Ok(Decision { outcome, pinned, passed_over })
+    Ok(decision)
 }
 
 /// A plan in which search paths of the program's own do not count for the families that they lead astray.
@@ -167,6 +159,26 @@ fn released(question: &mut Question<'_, '_>, first: &Outcome) -> Option<(Plan, V
 }
 
 impl Question<'_, '_> {
+    fn decide(&mut self) -> Result<Decision, Error> {
+        let mut passed_over = Vec::new();
+        let mut outcome = solve::solve(self.inventory, self.target, &self.policy);
+        let mut ladder = LADDER.to_vec();
+        if let Outcome::Conflict(_) = &outcome
+            && self.mode.is_none_or(|mode| mode > Mode::View)
+            && let Some((released, families)) = released(self, &outcome)
+        {
+            passed_over.push(NotEnough { mode: Mode::View, why: Why::LedAstray { families } });
+            ladder.retain(|mode| *mode > Mode::View);
+            let conflict = std::mem::replace(&mut outcome, Outcome::Plan(released));
+            let pinned = self.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
+            // What could only be had by force, and cannot, is what stood in the way at first.
+            let outcome = if pinned.is_some() { outcome } else { conflict };
+            return Ok(Decision { outcome, pinned, passed_over, instead: None });
+        }
+        let pinned = self.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
+        Ok(Decision { outcome, pinned, passed_over, instead: None })
+    }
+
     fn first_that_is_enough(
         &self,
         outcome: &Outcome,

@@ -13,12 +13,6 @@ pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> Strin
     conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect()
 }
 
-/// What to type.
-pub(super) fn hint(conflict: &Conflict, style: Style) -> String {
-    let hint = conflict.hint.as_ref();
-    hint.map(|hint| format!("\n{} {}\n", style.hint("hint:"), super::hint(hint))).unwrap_or_default()
-}
-
 fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
     let askers: BTreeSet<String> =
         unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();

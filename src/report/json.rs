@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::explained::Explanation;
 use super::loader;
-use super::pinned::given;
+use super::pinned::{self, given};
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
@@ -89,6 +89,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
     };
     object["decision"] = decided.into();
     merge(&mut object, details);
+    merge(&mut object, instead(decision));
     finish(object)
 }
 
@@ -109,7 +110,13 @@ pub fn refusal(decision: &Decision) -> String {
         object["decision"] = "conflict".into();
         merge(&mut object, self::conflict(conflict));
     }
+    merge(&mut object, instead(decision));
     finish(object)
+}
+
+/// What to type where another mode is enough than the one that was asked for.
+fn instead(decision: &Decision) -> Value {
+    decision.instead.map_or(Value::Null, |mode| json!({ "hint": pinned::instead(mode) }))
 }
 
 /// `trace --predict`

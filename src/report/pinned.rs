@@ -219,24 +219,35 @@ pub fn refusal(decision: &Decision, target: &Target, style: Style) -> String {
             for passed in decision.passed_over.iter().filter(|passed| passed.mode != Mode::View) {
                 text.push_str(&format!("  {}\n", not_enough(passed, target)));
             }
-            text.push_str(&super::conflict::hint(conflict, style));
         }
         _ => {
             text.push_str(&format!("{} the loader would not take what was picked\n", style.error("error:")));
             for passed in &decision.passed_over {
                 text.push_str(&format!("  {}\n", not_enough(passed, target)));
             }
-            text.push_str(&format!("\n{} {}\n", style.hint("hint:"), leak_hint(decision, target)));
         }
+    }
+    if let Some(hint) = hint(decision, target) {
+        text.push_str(&format!("\n{} {hint}\n", style.hint("hint:")));
     }
     text
 }
 
-/// What would have to change.
-pub(super) fn leak_hint(decision: &Decision, target: &Target) -> String {
-    if let [only] = decision.passed_over.as_slice() {
-        return format!("leave out --pin-mode {}: the others were not tried", mode_name(only.mode));
+/// What to type.
+fn hint(decision: &Decision, target: &Target) -> Option<String> {
+    match (decision.instead, &decision.outcome) {
+        (Some(mode), _) => Some(instead(mode)),
+        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(super::hint),
+        (None, _) => Some(leak_hint(decision, target)),
     }
+}
+
+pub(super) fn instead(mode: Mode) -> String {
+    format!("--pin-mode {} is enough, and what is taken when it is left out", mode_name(mode))
+}
+
+/// What would have to change.
+fn leak_hint(decision: &Decision, target: &Target) -> String {
     let leaking = decision.passed_over.iter().find_map(|passed| match &passed.why {
         Why::Leaks { files } => files.first(),
         _ => None,
