@@ -124,16 +124,23 @@ def main():
         (cured.directories == [str(second)] and len(cured.files) == 5, cured),
         (why[str(own)] == (False, "older than 9.8 that jax 0.8.3 was compiled for"), why),
     )
-    # … and where the plugin's DT_RPATH would still load 9.1.0, nothing starts.
+    # … and so does the plugin, against its DT_RPATH, which would still load 9.1.0.
     control = start(python, PLUGIN, [second])
-    refused = start(python, PLUGIN, [second], CUDARUN)
+    cured = start(python, PLUGIN, [second], CUDARUN)
     case(
-        "b: where the plugin's own DT_RPATH leads to the old one, it is refused",
+        "b: where the plugin's own DT_RPATH leads to the old one, the newer is pinned against it",
         (control.directories == sorted([str(own), str(second)]), f"the control must mix: {control!r}"),
+        (cured.status == 0 and cured.version == "91002" and cured.directories == [str(second)], cured),
+    )
+    # Where there is no other, nothing starts.
+    control = start(python, PLUGIN, [])
+    refused = start(python, PLUGIN, [], CUDARUN)
+    case(
+        "b: where only the old one is there, it is refused",
+        (control.directories == [str(own)] and control.version == "90100", f"the control must run: {control!r}"),
         (refused.status == 125 and refused.version is None, refused),
         ("no cuDNN here fits `jax 0.8.3`" in refused.error, refused),
         ("older than 9.8 that jax 0.8.3 was compiled for" in refused.error, refused),
-        ("its DT_RPATH" in refused.error, refused),
         (' install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
     )
     # What the hint says to type mends it.
