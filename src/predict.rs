@@ -76,7 +76,8 @@ pub struct Missing {
 }
 
 /// Walks through the start, then through what the program opens, then through what NVIDIA's libraries open in their
-/// turn when they are used.
+/// turn when they are used. Which part of a family is used first is the program's affair, and may decide what the others
+/// get: of each order what it would map is there.
 pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) -> Prediction {
     let Some(executable) = &target.executable else { return Prediction::default() };
     let mut process = match Process::start(searcher, executable) {
@@ -84,24 +85,52 @@ pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) 
         Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
     };
     let start = process.loaded().len();
-    let mut missing = Vec::new();
-    if process.failure().is_none() {
-        for load in &target.loads {
-            let by = load.by.as_ref().and_then(|by| position(&process, by));
-            let _ = process.open(&load.name, by);
-        }
-        let mut next = 0;
-        while next < process.loaded().len() && process.loaded().len() < LIMIT {
-            let object = process.loaded()[next].object.clone();
-            for opened in opened_by(&object, inventory) {
-                missing.extend(open_first(&mut process, &opened, next));
-            }
-            next += 1;
-        }
+    if process.failure().is_some() {
+        return Prediction::of(&process, start);
     }
-    let mut prediction = Prediction::of(&process, start);
-    prediction.missing.append(&mut missing);
+    for load in &target.loads {
+        let by = load.by.as_ref().and_then(|by| position(&process, by));
+        let _ = process.open(&load.name, by);
+    }
+    let used = |first: Option<&(usize, Opened)>| {
+        let mut process = process.clone();
+        let mut missing: Vec<Missing> = Vec::new();
+        if let Some((by, opened)) = first {
+            let _ = open_first(&mut process, opened, *by);
+        }
+        use_all(&mut process, inventory, &mut missing);
+        let mut prediction = Prediction::of(&process, start);
+        prediction.missing.extend(missing);
+        prediction
+    };
+    let mut prediction = used(None);
+    for first in first_uses(&process, inventory) {
+        prediction.join(used(Some(&first)));
+    }
     prediction
+}
+
+/// Opens all that NVIDIA's libraries may open, one after the other.
+fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut Vec<Missing>) {
+    let mut next = 0;
+    while next < process.loaded().len() && process.loaded().len() < LIMIT {
+        let object = process.loaded()[next].object.clone();
+        for opened in opened_by(&object, inventory) {
+            missing.extend(open_first(process, &opened, next));
+        }
+        next += 1;
+    }
+}
+
+/// The parts of families that open their own, any of which may be the first to be used.
+fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
+    let loaded = process.loaded().iter().enumerate();
+    let of_object = |(by, loaded): (usize, &Loaded)| {
+        let own = opened_by(&loaded.object, inventory).into_iter().filter(|opened| opened.is_own);
+        // The first of them is the first in the usual order.
+        own.skip(1).map(move |opened| (by, opened)).collect::<Vec<_>>()
+    };
+    loaded.flat_map(of_object).collect()
 }
 
 /// Opens the first of the names that is there; of what nothing works without, that there is none.
@@ -120,6 +149,13 @@ fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Opti
 }
 
 impl Prediction {
+    /// Takes up what another order of use would map besides.
+    fn join(&mut self, other: Prediction) {
+        let new = other.files.into_iter().filter(|file| self.files.iter().all(|known| known.id != file.id));
+        let new: Vec<Predicted> = new.collect();
+        self.files.extend(new);
+    }
+
     fn of(process: &Process<'_, '_>, start: usize) -> Prediction {
         let loaded = process.loaded();
         let path = |index: usize| loaded[index].object.path.clone();
@@ -168,6 +204,8 @@ struct Opened {
     names: Vec<String>,
     /// Its SONAME, where its family does not work without it.
     required: Option<String>,
+    /// A part of a family that opens its own.
+    is_own: bool,
 }
 
 fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
@@ -188,6 +226,7 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
                 Some(Opened {
                     names: own_names(family, opened, major, version, copy)?,
                     required: is_required.then(|| format!("{opened}.so.{major}")),
+                    is_own: family.opens_own,
                 })
             }
             other => {
@@ -195,7 +234,7 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
                 let bare = format!("{opened}.so");
                 let is_tried = family.opens_bare(major).contains(&bare);
                 let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
-                Some(Opened { names: names.collect(), required: None })
+                Some(Opened { names: names.collect(), required: None, is_own: false })
             }
         }
     });

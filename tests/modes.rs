@@ -83,7 +83,7 @@ fn a_copy_that_a_person_names_is_taken_against_a_search_path() {
         .stderr_contains(&[
             "error: no cuDNN here fits",
             "LD_LIBRARY_PATH cannot help",
-            "hint: leave out --pin cudnn",
+            "hint: leave out --pin-mode: audit is enough",
         ])
         .check();
 }

@@ -16,6 +16,7 @@ use crate::host::FileId;
 const LISTS_REAL: Release = (2, 42);
 
 /// A process, in the order in which its objects were loaded: the executable first.
+#[derive(Clone)]
 pub struct Process<'s, 'h> {
     searcher: Cow<'s, Searcher<'h>>,
     loaded: Vec<Loaded>,

@@ -243,7 +243,7 @@ fn hint(decision: &Decision, target: &Target) -> Option<String> {
 }
 
 pub(super) fn instead(mode: Mode) -> String {
-    format!("--pin-mode {} is enough, and what is taken when it is left out", mode_name(mode))
+    format!("leave out --pin-mode: {} is enough", mode_name(mode))
 }
 
 /// What would have to change.
