@@ -67,6 +67,10 @@ pub enum Error {
         path: PathBuf,
         error: io::Error,
     },
+    /// A person has named a copy, and this start cannot be made to take one.
+    NotPinned {
+        why: String,
+    },
     /// `trace` could not watch the program.
     NotTraced {
         why: String,
@@ -109,6 +113,7 @@ impl Error {
             | Error::NoSuchDirectory { .. }
             | Error::BadPin { .. }
             | Error::NotTraced { .. }
+            | Error::NotPinned { .. }
             | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }

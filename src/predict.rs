@@ -1,6 +1,7 @@
 //! What a program would map in an environment: the model of the loader applied to all that is known of the program,
 //! its start and what it opens at run time. Says what would be; must not judge it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -28,6 +29,9 @@ pub struct Prediction {
     /// Why the program would not start.
     #[serde(skip)]
     pub failure: Option<Failure>,
+    /// What all this depends on, there or not, besides the directories of search paths and the files themselves.
+    #[serde(skip)]
+    pub watched: BTreeSet<PathBuf>,
 }
 
 /// A file that would be mapped.
@@ -154,6 +158,7 @@ impl Prediction {
         let new = other.files.into_iter().filter(|file| self.files.iter().all(|known| known.id != file.id));
         let new: Vec<Predicted> = new.collect();
         self.files.extend(new);
+        self.watched.extend(other.watched);
     }
 
     fn of(process: &Process<'_, '_>, start: usize) -> Prediction {
@@ -184,6 +189,7 @@ impl Prediction {
             files: loaded.iter().enumerate().map(file).collect(),
             missing: missing.collect(),
             failure: process.failure().cloned(),
+            watched: process.searcher().depends_on().into_iter().collect(),
         }
     }
 }

@@ -104,6 +104,14 @@ pub fn cache_directory(host: &Host) -> Result<PathBuf, Error> {
     })
 }
 
+/// What is kept in the first place that can be used and takes it.
+pub fn first_that_takes<T>(host: &Host, keep: impl Fn(&Path) -> io::Result<T>) -> Result<T, Error> {
+    first_place(host, |directory| {
+        usable(host, directory).map_err(Refusal::Here)?;
+        keep(directory).map_err(|error| Refusal::Here(error.to_string()))
+    })
+}
+
 /// Where views may stand; nothing is created.
 pub fn view_parents(host: &Host) -> Vec<PathBuf> {
     cache_directories(host).into_iter().map(|directory| directory.join("views")).collect()
@@ -111,12 +119,17 @@ pub fn view_parents(host: &Host) -> Vec<PathBuf> {
 
 /// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
+    Ok(cache_place(host)?.join("views").join(spec.name()))
+}
+
+/// What `cache_directory` would be; nothing is created.
+pub fn cache_place(host: &Host) -> Result<PathBuf, Error> {
     first_place(host, |directory| {
         suits(host, directory).map_err(Refusal::Here)?;
         if !can_be_made(host, directory) {
             return Err(Refusal::Here("cannot be written to".to_owned()));
         }
-        Ok(directory.join("views").join(spec.name()))
+        Ok(directory.to_owned())
     })
 }
 

@@ -174,7 +174,7 @@ error: no cuDNN here fits `torch 2.11.0`
          9.14.0.64  /usr/lib/x86_64-linux-gnu       the loader takes another: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
   LD_LIBRARY_PATH cannot help: `torch 2.11.0` takes the one in site-packages/nvidia/cudnn/lib before the loader looks there (its DT_RPATH and its own opening of absolute paths)
 
-hint: pip --python /opt/venv/bin/python3 install --force-reinstall --no-deps \"nvidia-cudnn-cu13==9.19.0.56\"
+hint: leave out --pin-mode: audit is enough
 ",
         )
         .check();

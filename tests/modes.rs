@@ -297,3 +297,106 @@ int main(void) { return 0; }
         "{after:#?}"
     );
 }
+
+/// A program that starts another one in a way that nobody sees: its child has a search path of its own.
+#[test]
+fn a_pin_holds_for_whoever_asks_where_nobody_is_seen_to() {
+    let workshop = crate::support::Workshop::new();
+    let child = WORLD.path("with-rpath");
+    let source = format!(
+        r#"#include <stdlib.h>
+int main(void) {{ return system("{}"); }}"#,
+        child.display()
+    );
+    let program = workshop.compile("starts", &source, &[]);
+    let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
+    let run = |options: &[&str]| {
+        let words = options.iter().map(PathBuf::from).chain([program.clone()]);
+        got(Run::new([PathBuf::from(&pin)].into_iter().chain(words)))
+    };
+    assert_eq!(run(&["--pin-mode=view"]).directories.len(), 2, "the control: by a path alone it is a mix");
+    assert_eq!(run(&[]), all_new());
+    let words = [PathBuf::from("explain"), "--json".into(), PathBuf::from(&pin), program.clone()];
+    assert_eq!(why(&Run::new(words).json()["passed_over"][0]), ("view", "unseen"));
+    // A file stands for the copy that it is of.
+    let file = format!("--pin=cudnn={}", WORLD.path("new/libcudnn.so.9.10.2").display());
+    assert_eq!(got(Run::new([PathBuf::from(file), program])), all_new());
+}
+
+#[test]
+fn a_pin_that_cannot_be_kept_is_refused() {
+    let workshop = crate::support::Workshop::new();
+    let still = workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
+    let refused = |words: &[&str], program: PathBuf, says: &str| {
+        let words = words.iter().map(PathBuf::from).chain([program]);
+        Run::new(words)
+            .env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+            .status(125)
+            .stderr_contains(&[says])
+            .check();
+    };
+    refused(&["--pin=cudnn=9.10"], still, "--pin cannot be kept: `static` is static");
+    refused(
+        &["--pin=cudnn=9.10", "--pin-mode=clean"],
+        WORLD.path("plain"),
+        "--pin cannot be kept: --pin-mode clean",
+    );
+    refused(&["--pin=driver=9"], WORLD.path("plain"), "error: no driver here fits");
+}
+
+/// The table of the module cannot hold every name: what is not in it would not be answered.
+#[test]
+fn a_set_whose_names_do_not_fit_into_the_table_is_not_pinned_by_half() {
+    let own = tempfile::tempdir().unwrap();
+    let own = own.path().canonicalize().unwrap().join("own");
+    assert!(Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap().success());
+    let odd = crate::support::Workshop::new();
+    let library = odd.library("odd.so", "libcudnn_ext:x.so.9", "int nothing;", &[]);
+    std::fs::copy(library, own.join("new/libcudnn_ext.so.9.10.2")).unwrap();
+    let run = |options: &[&str]| {
+        let words = options.iter().map(PathBuf::from).chain([own.join("with-torn-rpath")]);
+        Run::new(words).env("LD_LIBRARY_PATH", own.join("new"))
+    };
+    let explained = run(&["explain", "--json"]).json();
+    assert_eq!(explained["mode"], "preload", "{explained:#}");
+    assert_eq!(why(&explained["passed_over"][1]), ("audit", "no-module"));
+    assert_eq!(got(run(&[])).directories, [own.join("new")]);
+}
+
+/// A kept start does not outlive what the model has looked at.
+#[test]
+fn a_library_for_this_processor_that_appears_later_is_seen() {
+    let own = tempfile::tempdir().unwrap();
+    let own = own.path().canonicalize().unwrap().join("own");
+    assert!(Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap().success());
+    let late = own.join("late/glibc-hwcaps/x86-64-v2");
+    std::fs::create_dir_all(&late).unwrap();
+    let link = own.join("old/libcudnn.so.9");
+    let workshop = crate::support::Workshop::new();
+    let program = workshop.compile(
+        "with-late-rpath",
+        PROGRAM,
+        &[
+            link.to_str().unwrap(),
+            "-Wl,--allow-shlib-undefined",
+            &format!("-Wl,--disable-new-dtags,-rpath,{}", own.join("late").display()),
+        ],
+    );
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let home = tempfile::tempdir().unwrap();
+    let start = || got(Run::new([&program]).env("HOME", home.path()).env("LD_LIBRARY_PATH", own.join("new")));
+    let expected = Got { version: 91002, directories: vec![own.join("new")], files: 9 };
+    assert_eq!(start(), expected);
+    assert_eq!(start(), expected);
+    let kept = std::fs::read_dir(home.path().join(".cache/cudarun/starts")).unwrap().count();
+    assert_eq!(kept, 1, "the start is kept");
+    for entry in std::fs::read_dir(own.join("old")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, late.join(path.file_name().unwrap())).unwrap();
+    }
+    let bare =
+        bare(&program, &[], &BTreeMap::from([("LD_LIBRARY_PATH", own.join("new").display().to_string())]));
+    let bare = Got::read(&String::from_utf8_lossy(&bare.stdout));
+    assert!(bare.directories.contains(&late), "the control: this processor takes it: {bare:?}");
+    assert_eq!(start().directories.len(), 1, "one copy, whichever");
+}

@@ -72,6 +72,14 @@ fn consider<'h>(
 ) -> Result<Considered<'h>, Error> {
     let (mut target, searcher) = target::read(host, command, &wishes.uses)?;
     let (pins, named) = pins(host, &wishes.pin)?;
+    if !pins.is_empty() {
+        if wishes.pin_mode == Some(PinMode::Clean) {
+            return Err(Error::NotPinned { why: "--pin-mode clean adds nothing".to_owned() });
+        }
+        if let Some(note) = target.cannot_be_pinned() {
+            return Err(Error::NotPinned { why: report::note(note, &target) });
+        }
+    }
     target.requirements.extend(pins);
     let searcher = match &target.executable {
         Some(executable) => searcher.of_program(executable),
@@ -111,13 +119,16 @@ fn pins(host: &Host, words: &[OsString]) -> Result<(Vec<Requirement>, Vec<PathBu
         let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
         let (name, which) = (&word.as_bytes()[..at], OsStr::from_bytes(&word.as_bytes()[at + 1..]));
         let family = family(std::str::from_utf8(name).map_err(|_| bad())?)?;
-        let version = which.to_str().and_then(|text| text.parse().ok());
+        let version = which.to_str().and_then(|text| text.trim_start_matches('v').parse().ok());
         let pin = match version {
             Some(version) => Pin::Version(version),
             None if which.is_empty() => return Err(bad()),
             None => {
                 let path = host.absolute(Path::new(which));
-                let real = host.canonical(&path).ok().filter(|real| host.is_directory(real));
+                // Of a file, the copy that it is of.
+                let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
+                let real = directory.and_then(|directory| host.canonical(directory).ok());
+                let real = real.filter(|real| host.is_directory(real));
                 let real = real.ok_or(Error::NoSuchDirectory { option: "--pin", path })?;
                 directories.push(real.clone());
                 Pin::Directory(real)
@@ -182,7 +193,8 @@ fn own_views(host: &Host) -> Vec<PathBuf> {
     let inherited =
         host.env.non_empty(pin::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
     let candidates = view::view_parents(host).into_iter().chain(inherited);
-    candidates.filter_map(|directory| host.canonical(&directory).ok()).collect()
+    // By their real names, and as the environment may name them.
+    candidates.flat_map(|directory| [host.canonical(&directory).ok(), Some(directory)]).flatten().collect()
 }
 
 impl Considered<'_> {
@@ -232,11 +244,11 @@ impl Considered<'_> {
 
 /// Where the audit module is put, or would be.
 fn audit_module(host: &Host, publish: bool) -> Result<PathBuf, Error> {
-    let directory = view::cache_directory(host)?;
-    if !publish {
-        return Ok(module::place(&directory));
+    if publish {
+        view::first_that_takes(host, |directory| module::publish(host, directory))
+    } else {
+        Ok(module::place(&view::cache_place(host)?))
     }
-    module::publish(host, &directory).map_err(|error| Error::View { path: module::place(&directory), error })
 }
 
 /// A program and its arguments, from the words of the command line.

@@ -140,6 +140,9 @@ fn keep(host: &Host, considered: &Considered<'_>, command: &Command, exec: &Exec
     let mut watched = considered.target.watched.clone();
     watched.extend(inventory.watched.iter().cloned());
     watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
+    if let Some(pinned) = &considered.decision.pinned {
+        watched.extend(pinned.after.watched.iter().cloned());
+    }
     if let Outcome::Plan(plan) = &considered.decision.outcome {
         // A copy that was passed over may be the better one once it is whole.
         let is_picked = |copy: &&Copy| plan.picks.iter().any(|pick| pick.copy.family == copy.family);

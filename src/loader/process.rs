@@ -156,6 +156,11 @@ impl<'s, 'h> Process<'s, 'h> {
         opened
     }
 
+    /// By which rules it was made.
+    pub fn searcher(&self) -> &Searcher<'h> {
+        &self.searcher
+    }
+
     /// The objects in the order in which they were loaded: the executable, its loader, what is preloaded, the rest.
     pub fn loaded(&self) -> &[Loaded] {
         &self.loaded

@@ -140,6 +140,20 @@ impl<'h> Searcher<'h> {
         self.with(Setting { is_secure: true, ..setting })
     }
 
+    /// What its answers depend on besides the directories of search paths: their sub-directories for processors, and
+    /// what every program is given.
+    pub fn depends_on(&self) -> Vec<PathBuf> {
+        let directories = self.setting.known.directories.borrow();
+        let there = directories.values().filter(|directory| !directory.within.is_empty());
+        let below = there.flat_map(|directory| {
+            let within = directory.within.iter().filter(|within| **within != directory.path).cloned();
+            within.chain([directory.path.join("glibc-hwcaps")])
+        });
+        let overlaid = self.setting.overlay.as_ref().map(|overlay| overlay.directory.clone());
+        let below = below.filter(|path| overlaid.as_ref().is_none_or(|view| !path.starts_with(view)));
+        below.chain([PathBuf::from(PRELOAD)]).collect()
+    }
+
     /// The release of this loader; none where neither it nor its C library says.
     pub fn release(&self) -> Option<Release> {
         self.setting.rules.release

@@ -63,8 +63,8 @@ impl Means<'_> {
         };
         change("LD_LIBRARY_PATH", self.library_path(places, env));
         change("LD_PRELOAD", self.preload(places, env));
-        let module = places.module.as_deref().filter(|_| self.mode == Mode::Audit);
-        let pins = module.and_then(|_| self.pins(places));
+        let pins = if self.mode == Mode::Audit { self.pins(places) } else { None };
+        let module = places.module.as_deref().filter(|_| pins.is_some());
         if module.is_some() {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }

@@ -1,7 +1,7 @@
 //! How the loader is made to take a plan: the weakest mode that its model says is enough. A plan of which the model
 //! shows a leak in every mode is not started.
 
-use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -68,6 +68,8 @@ pub enum Why {
     Leaks { files: Vec<Predicted> },
     /// What a search path that comes before `LD_LIBRARY_PATH` leads to does not fit.
     LedAstray { families: Vec<String> },
+    /// Nobody is seen to ask for these, which a person has named.
+    Unseen { families: Vec<String> },
     /// The program puts a directory of its own before all others.
     RewritesLibraryPath,
     /// Auditors slow every call on this C library.
@@ -134,49 +136,52 @@ pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
     Ok(decision)
 }
 
-/// A plan in which search paths of the program's own do not count for the families that they lead astray.
-fn released(question: &mut Question<'_, '_>, first: &Outcome) -> Option<(Plan, Vec<String>)> {
-    let astray = |outcome: &Outcome| -> BTreeSet<String> {
-        let Outcome::Conflict(conflict) = outcome else { return BTreeSet::new() };
-        let led = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
-        led.map(|unmet| unmet.family.clone()).collect()
-    };
-    let mut families = astray(first);
-    while !families.is_empty() {
-        let before = question.policy.released.len();
-        question.policy.released.extend(families);
-        if question.policy.released.len() == before {
-            return None;
-        }
-        match solve::solve(question.inventory, question.target, &question.policy) {
-            Outcome::Plan(plan) => {
-                return Some((plan, question.policy.released.iter().cloned().collect()));
-            }
-            outcome => families = astray(&outcome),
-        }
-    }
-    None
-}
-
 impl Question<'_, '_> {
     fn decide(&mut self) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
-        let mut outcome = solve::solve(self.inventory, self.target, &self.policy);
-        let mut ladder = LADDER.to_vec();
-        if let Outcome::Conflict(_) = &outcome
-            && self.mode.is_none_or(|mode| mode > Mode::View)
-            && let Some((released, families)) = released(self, &outcome)
-        {
+        let outcome = solve::solve(self.inventory, self.target, &self.policy);
+        let families = outcome.led_astray();
+        if !families.is_empty() {
+            let is_refused = matches!(outcome, Outcome::Conflict(_));
+            let families = families.into_iter().collect();
             passed_over.push(NotEnough { mode: Mode::View, why: Why::LedAstray { families } });
-            ladder.retain(|mode| *mode > Mode::View);
-            let conflict = std::mem::replace(&mut outcome, Outcome::Plan(released));
-            let pinned = self.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
-            // What could only be had by force, and cannot, is what stood in the way at first.
-            let outcome = if pinned.is_some() { outcome } else { conflict };
-            return Ok(Decision { outcome, pinned, passed_over, instead: None });
+            if self.mode != Some(Mode::View)
+                && let Some(plan) = self.released(&outcome)
+            {
+                let by_force = Outcome::Plan(plan);
+                let pinned = self.first_that_is_enough(&by_force, &LADDER[1..], &mut passed_over)?;
+                if pinned.is_some() {
+                    return Ok(Decision { outcome: by_force, pinned, passed_over, instead: None });
+                }
+            }
+            if is_refused {
+                // What could only be had by force, and cannot, is what stood in the way at first.
+                return Ok(Decision { outcome, pinned: None, passed_over, instead: None });
+            }
+            // What is only guessed to be asked for is left as it is.
+            self.policy.released.clear();
+            passed_over.clear();
         }
-        let pinned = self.first_that_is_enough(&outcome, &ladder, &mut passed_over)?;
+        let pinned = self.first_that_is_enough(&outcome, &LADDER, &mut passed_over)?;
         Ok(Decision { outcome, pinned, passed_over, instead: None })
+    }
+
+    /// A plan in which search paths of the program's own do not count for the families that they lead astray.
+    fn released(&mut self, first: &Outcome) -> Option<Plan> {
+        let mut families = first.led_astray();
+        loop {
+            let before = self.policy.released.len();
+            self.policy.released.extend(families);
+            if self.policy.released.len() == before {
+                return None;
+            }
+            let outcome = solve::solve(self.inventory, self.target, &self.policy);
+            families = outcome.led_astray();
+            match outcome {
+                Outcome::Plan(plan) if families.is_empty() => return Some(plan),
+                _ => {}
+            }
+        }
     }
 
     fn first_that_is_enough(
@@ -211,6 +216,10 @@ impl Question<'_, '_> {
         }
         loop {
             pinned.after = self.predict(plan, &pinned)?;
+            let unseen = self.unseen(&pinned.after);
+            if mode != Mode::Audit && self.mode.is_none() && !unseen.is_empty() {
+                return Ok(Err(Why::Unseen { families: unseen }));
+            }
             if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
                 // What the model cannot see start is given what is enough by the rules alone.
                 let is_enough = mode == Mode::View && self.policy.released.is_empty();
@@ -219,7 +228,8 @@ impl Question<'_, '_> {
             }
             let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
             if leaks.is_empty() {
-                return Ok(Ok(pinned));
+                let lacks_table = mode == Mode::Audit && self.table(plan, &pinned)?.is_none();
+                return Ok(if lacks_table { Err(Why::NoModule) } else { Ok(pinned) });
             }
             let is_mended = match mode {
                 Mode::Preload => pinned.preload_more(plan, &leaks),
@@ -230,6 +240,21 @@ impl Question<'_, '_> {
                 return Ok(Err(Why::Leaks { files: leaks }));
             }
         }
+    }
+
+    /// The families that a person has named and for which nobody is seen to ask: whoever does may have search paths
+    /// of its own.
+    fn unseen(&self, prediction: &Prediction) -> Vec<String> {
+        let pinned = self.target.requirements.iter().filter(|requirement| requirement.is_pinned());
+        let is_seen =
+            |family: &String| prediction.files.iter().any(|file| file.family.as_ref() == Some(family));
+        pinned.map(|requirement| requirement.family.clone()).filter(|family| !is_seen(family)).collect()
+    }
+
+    /// The table of the audit module; none where it cannot be made.
+    fn table(&self, plan: &Plan, pinned: &Pinned) -> Result<Option<OsString>, Error> {
+        let places = Places { view: Some(view::place(self.host, &pinned.spec)?), module: None };
+        Ok(pinned.means(plan, &self.policy.views).pins(&places))
     }
 
     /// What keeps a mode from working at all.
@@ -272,8 +297,12 @@ impl Pinned {
     /// The change of environment, with the view and the module where they were put; `own` are the directories in
     /// which views of ours stand.
     pub fn environment(&self, plan: &Plan, places: &Places, own: &[PathBuf], env: &Environment) -> Diff {
+        self.means(plan, own).environment(places, env)
+    }
+
+    fn means<'a>(&'a self, plan: &'a Plan, own: &'a [PathBuf]) -> Means<'a> {
         let Pinned { mode, spec, preload, .. } = self;
-        Means { plan, mode: *mode, spec, preload, own }.environment(places, env)
+        Means { plan, mode: *mode, spec, preload, own }
     }
 
     /// Preloads the picked files for which others would be mapped; says whether there was one more.

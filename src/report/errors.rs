@@ -32,6 +32,7 @@ pub fn error(error: &Error) -> String {
         Error::BadPin { word } => {
             format!("--pin `{}` does not say which copy of which family", show(word))
         }
+        Error::NotPinned { why } => format!("--pin cannot be kept: {why}"),
         Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { verb } => {
@@ -45,7 +46,7 @@ pub fn error(error: &Error) -> String {
                 format!("\n  {}  {}", show(path), plain(why).to_lowercase())
             };
             let tried: Vec<String> = tried.iter().map(line).collect();
-            format!("there is no place for the view that only you can write to{}", tried.concat())
+            format!("there is no place for what cudarun needs that only you can write to{}", tried.concat())
         }
         Error::View { path, error } => format!("the view `{}` cannot be written: {}", show(path), os(error)),
         Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),

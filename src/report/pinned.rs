@@ -95,7 +95,7 @@ pub(super) fn loads(
         let name = words::family(family).to_owned();
         let with = places(now, target);
         match before.get(family) {
-            Some(then) if places(then, target) == with => {
+            Some(then) if places(then, target) == with && then.fault(inventory).is_none() => {
                 rows.push(vec![name, with, style.dim("as without cudarun")]);
             }
             Some(then) => {
@@ -181,6 +181,10 @@ fn why(why: &Why, target: &Target) -> String {
                 "a search path that comes before LD_LIBRARY_PATH leads to {} that does not fit",
                 words::list(&names)
             )
+        }
+        Why::Unseen { families } => {
+            let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
+            format!("who asks for {} is not seen, and may have search paths of its own", words::list(&names))
         }
         Why::RewritesLibraryPath => {
             "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()

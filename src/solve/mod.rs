@@ -104,6 +104,9 @@ pub struct Unpinned {
     pub names: Vec<String>,
     /// What speaks against the copy that comes nearest.
     pub why: Reason,
+    /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
+    #[serde(skip)]
+    pub is_led_astray: bool,
 }
 
 /// An element of `LD_LIBRARY_PATH`, and whether it stays.
@@ -358,8 +361,24 @@ pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome
 impl Unmet {
     /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
     pub fn is_led_astray(&self) -> bool {
-        let is_led = |reason: &Reason| matches!(reason, Reason::LoaderTakesAnother { .. });
-        !self.forced.is_empty() || self.candidates.iter().any(|candidate| is_led(candidate.reason.deepest()))
+        !self.forced.is_empty() || self.candidates.iter().any(Rejection::is_led_astray)
+    }
+}
+
+impl Outcome {
+    /// The families for which search paths that come before `LD_LIBRARY_PATH` stand in the way.
+    pub fn led_astray(&self) -> BTreeSet<String> {
+        let unpinned = |unpinned: &[Unpinned]| -> BTreeSet<String> {
+            unpinned.iter().filter(|it| it.is_led_astray).map(|it| it.family.clone()).collect()
+        };
+        match self {
+            Outcome::Nothing { unpinned: left, .. } => unpinned(left),
+            Outcome::Plan(plan) => unpinned(&plan.unpinned),
+            Outcome::Conflict(conflict) => {
+                let led = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
+                led.map(|unmet| unmet.family.clone()).collect()
+            }
+        }
     }
 }
 
@@ -390,5 +409,9 @@ impl Rejection {
     /// Whether it was ever meant: a copy of another SONAME, a stub or a renamed file was not.
     pub fn is_of_concern(&self) -> bool {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
+    }
+
+    fn is_led_astray(&self) -> bool {
+        matches!(self.reason.deepest(), Reason::LoaderTakesAnother { .. })
     }
 }

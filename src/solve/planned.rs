@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::search::{Filled, Solution};
 use super::slots::Slot;
-use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Removal, Unpinned};
+use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
@@ -164,7 +164,8 @@ fn tried_names(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
 pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
     let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
-    Some(Unpinned { family, names, why: nearest.reason.clone() })
+    let is_led_astray = slot.rejected.iter().any(Rejection::is_led_astray);
+    Some(Unpinned { family, names, why: nearest.reason.clone(), is_led_astray })
 }
 
 /// One entry a family.

@@ -97,9 +97,8 @@ fn group<'a>(inventory: &Inventory, target: &Target, policy: &Policy) -> Vec<Slo
     let mut unkeyed = Vec::new();
     // Without a GPU to reach, the driver's libraries are not ours to choose.
     let has_gpu = inventory.has_gpu();
-    for requirement in
-        target.requirements.iter().filter(|requirement| has_gpu || requirement.family != "driver")
-    {
+    let is_ours = |r: &&Requirement| has_gpu || r.family != "driver" || r.is_pinned();
+    for requirement in target.requirements.iter().filter(is_ours) {
         let Some(position) = catalog().families.iter().position(|family| family.name == requirement.family)
         else {
             continue;

@@ -374,7 +374,7 @@ def linked_programs(rows):
         rows.pinned(f"{name}, 9.10.2 on the path", program, path(new), newest, *wanted, *mode)
     by_version = ["--also", newest, "--pin", "cudnn=9.22"]
     rows.pinned("DT_RPATH, --pin VERSION", program, {}, newest, *by_version)
-    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "--pin-mode audit is enough"]
+    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("DT_RPATH, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
     mixed = {"fault": "mixed", "passed_over": []}
@@ -399,7 +399,7 @@ def python_programs(rows):
     for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "preload"]:
         name = " ".join(["jax 0.4.38, --pin DIRECTORY", *mode])
         rows.pinned(name, program, path(new), newest, *wanted, *mode, least=len(few))
-    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "--pin-mode audit is enough"]
+    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("jax 0.4.38, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
     # That of 0.8.3 has it too, and JAX itself opens the wheel by its absolute path.
@@ -417,7 +417,7 @@ def python_programs(rows):
     rows.pinned("all of jax 0.8.3, --pin DIRECTORY", initialize, path(old), newest, *wanted, least=len(few))
     audit = ["--pin-mode", "audit"]
     rows.pinned("all of jax 0.8.3, --pin-mode audit", initialize, preload, newest, *wanted, *audit, least=len(few))
-    words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "--pin-mode audit is enough"]
+    words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
     refuse = [*wanted, "--pin-mode", "preload"]
     rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
     pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
