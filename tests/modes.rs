@@ -400,3 +400,49 @@ fn a_library_for_this_processor_that_appears_later_is_seen() {
     assert!(bare.directories.contains(&late), "the control: this processor takes it: {bare:?}");
     assert_eq!(start().directories.len(), 1, "one copy, whichever");
 }
+
+/// What a wrapper takes away or sets anew cannot pin; a mode that does without is taken, or none.
+#[test]
+fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
+    let program = WORLD.path("with-torn-rpath").display().to_string();
+    let run = |words: &[&str]| {
+        let words = words.iter().chain([&program.as_str()]).map(PathBuf::from).collect::<Vec<_>>();
+        Run::new(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+    };
+    assert_eq!(got(run(&["env", "A=1"])), all_new());
+    assert_eq!(got(run(&["env", "-u", "LD_AUDIT"])), all_new());
+    assert_eq!(got(run(&["env", "LD_PRELOAD=libm.so.6"])), all_new());
+    for words in
+        [&["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"][..], &["env", "CUDARUN_PINS=", "LD_PRELOAD="]]
+    {
+        let says = [
+            "audit is not enough: what the program is started through sets or unsets ",
+            "preload is not enough",
+        ];
+        run(words).status(125).stderr_contains(&says).check();
+    }
+    let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
+    let says = ["--pin cannot be kept: `env` sets LD_LIBRARY_PATH"];
+    run(&[&pin, "env", "LD_LIBRARY_PATH=/nowhere"]).status(125).stderr_contains(&says).check();
+}
+
+/// Relative search paths start where the program does.
+#[test]
+fn a_program_is_seen_from_the_directory_that_a_wrapper_starts_it_in() {
+    let own = tempfile::tempdir().unwrap();
+    let own = own.path().canonicalize().unwrap();
+    for (directory, copy) in [("one", "old"), ("two", "new")] {
+        std::fs::create_dir(own.join(directory)).unwrap();
+        std::os::unix::fs::symlink(WORLD.path(copy), own.join(directory).join("libs")).unwrap();
+    }
+    let run = |words: &[&str]| {
+        let words = words.iter().map(PathBuf::from).chain([WORLD.path("plain")]);
+        Run::new(words).in_directory(own.join("one")).env("LD_LIBRARY_PATH", "libs")
+    };
+    assert_eq!(got(run(&[])).directories, [WORLD.path("old")], "the control");
+    assert_eq!(got(run(&["env", "-C", "../two"])).directories, [WORLD.path("new")]);
+    let predicted = run(&["trace", "--predict", "--as-is", "--json", "env", "-C", "../two"]).json();
+    let files = predicted["files"].as_array().unwrap();
+    let top = files.iter().find(|file| file["name"] == "libcudnn.so.9").unwrap();
+    assert!(top["path"].as_str().unwrap().starts_with(own.join("two").to_str().unwrap()), "{top}");
+}

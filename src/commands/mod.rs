@@ -20,7 +20,7 @@ use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan, Policy};
-use crate::target::{self, Command, How, Pin, Requirement, Target};
+use crate::target::{self, Command, How, Note, Pin, Requirement, Target};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
@@ -76,7 +76,8 @@ fn consider<'h>(
         if wishes.pin_mode == Some(PinMode::Clean) {
             return Err(Error::NotPinned { why: "--pin-mode clean adds nothing".to_owned() });
         }
-        if let Some(note) = target.cannot_be_pinned() {
+        let lost = target.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
+        if let Some(note) = lost.as_ref().or_else(|| target.cannot_be_pinned()) {
             return Err(Error::NotPinned { why: report::note(note, &target) });
         }
     }
@@ -98,7 +99,13 @@ fn consider<'h>(
         ..asked(host, common, &named)?
     };
     let policy = Policy { views: views.clone(), ..Policy::default() };
-    let seen = target.environment.clone().map(|env| host.inside(env, host.cwd.clone()));
+    // What keeps the environment from a program is said by a note, and what is here counts for that.
+    let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
+    let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
+    let searcher = match &target.inside {
+        Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
+        None => searcher,
+    };
     let inventory = look(seen.as_ref().unwrap_or(host), &scope);
     let decision = pin::decide(pin::Question {
         host,
@@ -229,7 +236,8 @@ impl Considered<'_> {
 
     /// What the program maps in the environment as it is.
     fn before(&self, host: &Host) -> Prediction {
-        predict::predict(&self.searcher.within(&host.env, None), &self.target, &self.inventory)
+        let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
+        predict::predict(&self.searcher.within(env, None), &self.target, &self.inventory)
     }
 
     /// Proves a plan in the environment that the program will get, where there is a GPU to prove it on.

@@ -91,7 +91,7 @@ impl Searcher<'_> {
 
     fn look_at(&self, directory: &Path) -> Directory {
         // Without the slashes at its end, which would make a directory of what is none.
-        let path: PathBuf = self.machine.host.absolute(directory).components().collect();
+        let path: PathBuf = self.absolute(directory).components().collect();
         let is_there = self.is_directory(&path);
         // The loader does not ask whether a relative one is there.
         let counts = is_there || directory.is_relative();

@@ -110,7 +110,7 @@ impl<'s, 'h> Process<'s, 'h> {
         } else {
             Cow::Owned(searcher.by(&interpreter))
         };
-        let loader = searcher.object(&searcher.host().absolute(&interpreter));
+        let loader = searcher.object(&searcher.absolute(&interpreter));
         let loader = loader.ok_or_else(|| Failure::NoInterpreter { interpreter: interpreter.clone() })?;
         let mut process = Process::new(searcher, object);
         process.add(loader, interpreter.to_string_lossy().into_owned(), None, None, Rule::Interpreter);
@@ -120,7 +120,7 @@ impl<'s, 'h> Process<'s, 'h> {
 
     /// What `ld.so --list LIB` shows: a library, or a program, that the loader itself loads as the main object.
     pub fn library(searcher: &'s Searcher<'h>, path: &Path) -> Result<Process<'s, 'h>, Failure> {
-        let found = searcher.host().absolute(path);
+        let found = searcher.absolute(path);
         let real =
             if searcher.is_at_least(LISTS_REAL) { searcher.host().canonical(&found).ok() } else { None };
         let object = read(searcher, &real.unwrap_or(found))?;

@@ -75,6 +75,8 @@ pub(super) struct Setting {
     pub(super) rules: Rules,
     pub(super) library_path: Vec<OsString>,
     preload: Vec<OsString>,
+    /// What relative paths start from.
+    directory: PathBuf,
     pub(super) overlay: Option<Overlay>,
     pub(super) is_secure: bool,
     /// Whether `LD_LIBRARY_PATH` is the same for every program.
@@ -122,12 +124,25 @@ impl<'h> Searcher<'h> {
             files: RefCell::default(),
         };
         let rules = Rules::of(host, machine, rules::standard_loader(machine));
-        Searcher { machine: Rc::new(shared), setting: Rc::new(Setting::new(rules, &host.env, None)) }
+        Searcher {
+            machine: Rc::new(shared),
+            setting: Rc::new(Setting::new(rules, &host.env, &host.cwd, None)),
+        }
     }
 
     /// The same machine in another environment.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
-        self.with(Setting::new(self.setting.rules.clone(), env, overlay))
+        self.with(Setting::new(self.setting.rules.clone(), env, &self.setting.directory, overlay))
+    }
+
+    /// The same for a program that starts in another directory.
+    pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
+        self.with(Setting::new(self.setting.rules.clone(), env, directory, None))
+    }
+
+    /// The path against the directory that the program starts in; nothing is resolved.
+    pub(super) fn absolute(&self, path: &Path) -> PathBuf {
+        self.setting.directory.join(path)
     }
 
     /// The same for programs that start with more rights than whoever starts them has (AT_SECURE).
@@ -136,7 +151,12 @@ impl<'h> Searcher<'h> {
         if let Some(overlay) = &mut overlay {
             overlay.answers = false;
         }
-        let setting = Setting::new(self.setting.rules.clone(), &Environment::default(), overlay);
+        let setting = Setting::new(
+            self.setting.rules.clone(),
+            &Environment::default(),
+            &self.setting.directory,
+            overlay,
+        );
         self.with(Setting { is_secure: true, ..setting })
     }
 
@@ -173,6 +193,7 @@ impl<'h> Searcher<'h> {
             rules: Rules::of(self.machine.host, self.machine.number, loader),
             library_path: self.setting.library_path.clone(),
             preload: self.setting.preload.clone(),
+            directory: self.setting.directory.clone(),
             overlay: self.setting.overlay.clone(),
             is_secure: self.setting.is_secure,
             is_common: self.setting.is_common,
@@ -229,7 +250,7 @@ impl<'h> Searcher<'h> {
         }
         if name.contains('/') {
             let Some(path) = self.expand(name.as_bytes(), requester) else { return Ok(None) };
-            let path = self.machine.host.absolute(&path);
+            let path = self.absolute(&path);
             return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
         // Most have nothing to say to where they find what they need: they find the same.
@@ -383,13 +404,14 @@ impl<'h> Searcher<'h> {
 }
 
 impl Setting {
-    fn new(rules: Rules, env: &Environment, overlay: Option<Overlay>) -> Setting {
+    fn new(rules: Rules, env: &Environment, directory: &Path, overlay: Option<Overlay>) -> Setting {
         let library_path = env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
         let is_common = !library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
         Setting {
             rules,
             library_path,
             preload: env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default(),
+            directory: directory.to_owned(),
             overlay,
             is_secure: false,
             is_common,

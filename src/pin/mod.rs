@@ -72,6 +72,8 @@ pub enum Why {
     Unseen { families: Vec<String> },
     /// The program puts a directory of its own before all others.
     RewritesLibraryPath,
+    /// A wrapper on the way to the program sets it anew, or takes it away.
+    Undone { variable: &'static str },
     /// Auditors slow every call on this C library.
     OldLoader { glibc: Option<Version> },
     /// The model has nothing to go by.
@@ -259,6 +261,14 @@ impl Question<'_, '_> {
 
     /// What keeps a mode from working at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
+        let variables = match mode {
+            Mode::Audit => &["LD_AUDIT", module::PINS][..],
+            Mode::Preload => &["LD_PRELOAD"],
+            Mode::View | Mode::Clean => &[],
+        };
+        if let Some(variable) = self.target.undone.iter().find(|undone| variables.contains(undone)) {
+            return Some(Why::Undone { variable });
+        }
         match mode {
             Mode::View if self.target.rewrites_library_path() => Some(Why::RewritesLibraryPath),
             Mode::Audit if !suits_auditors(self.searcher) => {

@@ -189,6 +189,7 @@ fn why(why: &Why, target: &Target) -> String {
         Why::RewritesLibraryPath => {
             "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()
         }
+        Why::Undone { variable } => format!("what the program is started through sets or unsets {variable}"),
         Why::OldLoader { glibc } => too_old_for_auditors(*glibc),
         Why::NotStarted { failure } => {
             format!("the program does not start: {}", super::loader::failure(failure))

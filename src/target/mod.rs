@@ -81,9 +81,22 @@ pub struct Target {
     /// Of these it matters whether they are there and which they are, not what they hold.
     #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
-    /// What it will see of the environment, where a wrapper changes that.
+    /// Where it will be, where a wrapper changes that.
     #[serde(skip)]
-    pub environment: Option<Environment>,
+    pub inside: Option<Surroundings>,
+    /// The wrapper that keeps from it what would be set, and how.
+    #[serde(skip)]
+    pub loss: Option<(String, Loss)>,
+    /// The variables of the stronger modes that a wrapper on the way sets anew or takes away.
+    #[serde(skip)]
+    pub undone: BTreeSet<&'static str>,
+}
+
+/// What a program finds around it.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    pub environment: Environment,
+    pub directory: PathBuf,
 }
 
 /// How to call pip for one Python and no other.
@@ -150,7 +163,7 @@ pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(T
     let outside = Searcher::new(host, target.machine);
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running {
-        let searcher = outside.within(&host.env, None);
+        let searcher = outside.in_directory(&host.env, &host.cwd);
         match python::recognise(host, &running) {
             Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
             None => match uses.first() {
@@ -162,11 +175,10 @@ pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(T
         }
         target.settle(host);
     }
-    match inside.loss {
-        // What is here for it counts then, whether it will see that or not.
-        Some((wrapper, loss)) => target.lose(wrapper, loss),
-        None => target.environment = inside.host.map(|host| host.env),
+    if let Some((wrapper, loss)) = inside.loss {
+        target.lose(wrapper, loss);
     }
+    target.inside = inside.host.map(|host| Surroundings { environment: host.env, directory: host.cwd });
     Ok((target, outside))
 }
 
@@ -227,7 +239,9 @@ impl Target {
             loads: Vec::new(),
             watched: BTreeSet::new(),
             located: BTreeSet::new(),
-            environment: None,
+            inside: None,
+            loss: None,
+            undone: BTreeSet::new(),
         }
     }
 
@@ -280,6 +294,7 @@ impl Target {
 
     /// What a wrapper starts that keeps the environment from it gets nothing; said only where that matters.
     fn lose(&mut self, wrapper: String, loss: Loss) {
+        self.loss = Some((wrapper.clone(), loss.clone()));
         if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
         {
             self.requirements.clear();

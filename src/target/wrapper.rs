@@ -18,6 +18,8 @@ const LIMIT: usize = 16;
 /// What the loader reads libraries by.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const PRELOAD: &str = "LD_PRELOAD";
+/// What the stronger modes pin by.
+const PINNING: [&str; 3] = ["LD_AUDIT", "CUDARUN_PINS", PRELOAD];
 /// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
 /// names another one fails a test.
 const VARIABLES: &[&str] = &[
@@ -168,6 +170,7 @@ impl<'a> Way<'a> {
             Line::Unknown => Entered::NotKnown(Note::StartsAnother),
             Line::Starts(_) if self.is_undecided(target) => Entered::NotKnown(Note::StartsAnother),
             Line::Starts(start) => {
+                target.undone.extend(undone_by(&start));
                 let lost = loss_by(&start).map(|lost| (self.name(), lost));
                 *loss = loss.take().or(lost);
                 self.follow(&start, loss, target)
@@ -245,7 +248,10 @@ impl<'a> Way<'a> {
         for (name, value) in &start.set {
             env.set(name, value);
         }
-        let directory = start.directory.as_ref().map(|directory| host.absolute(Path::new(directory)));
+        let directory = start.directory.as_ref().map(|directory| {
+            let directory = host.absolute(Path::new(directory));
+            host.canonical(&directory).unwrap_or(directory)
+        });
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
     }
 
@@ -311,6 +317,14 @@ fn loss_by(start: &Start) -> Option<Loss> {
     } else {
         None
     }
+}
+
+/// The variables by which a stronger mode pins, as far as the command line sets them anew or takes them away.
+fn undone_by(start: &Start) -> impl Iterator<Item = &'static str> {
+    let named = |variable: &str| {
+        start.set.iter().any(|(name, _)| name == variable) || start.unset.iter().any(|name| name == variable)
+    };
+    PINNING.iter().copied().filter(move |variable| named(variable))
 }
 
 fn is_below(row: &Wrapper, program: &Path) -> bool {
