@@ -60,6 +60,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &["catalog", "formats", "host::FileId", "inventory", "loader", "target", "text", "version"],
     ),
     ("pin/means.rs", &["environment", "module", "solve::Plan", "view::ViewSpec"]),
+    ("pin/inherited.rs", &["environment", "host", "loader::search", "module"]),
     (
         "pin/",
         &[

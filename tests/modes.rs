@@ -446,3 +446,44 @@ fn a_program_is_seen_from_the_directory_that_a_wrapper_starts_it_in() {
     let top = files.iter().find(|file| file["name"] == "libcudnn.so.9").unwrap();
     assert!(top["path"].as_str().unwrap().starts_with(own.join("two").to_str().unwrap()), "{top}");
 }
+
+/// A path that starts from the current directory is looked up there, and no start is kept for another one.
+#[test]
+fn a_relative_path_that_is_opened_is_seen() {
+    let workshop = crate::support::Workshop::new();
+    let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
+        r#"printf("%d\n", cudnnGetVersion());"#,
+        r#"void *all = dlopen("old/libcudnn.so.9", RTLD_NOW);
+               if (!all) all = dlopen("libcudnn.so.9", RTLD_NOW);
+               printf("%d\n", ((int (*)(void))dlsym(all, "cudnnGetVersion"))());"#,
+    );
+    let program = workshop.compile("relative", &source, &[]);
+    let home = tempfile::tempdir().unwrap();
+    let run = |directory: PathBuf| {
+        let run = Run::new([&program]).in_directory(directory).env("HOME", home.path());
+        got(run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])))
+    };
+    let control =
+        Command::new(&program).current_dir(WORLD.path("")).env("LD_LIBRARY_PATH", WORLD.path("new")).output();
+    let control = Got::read(&String::from_utf8_lossy(&control.unwrap().stdout));
+    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
+    assert_eq!(run(WORLD.path("new")), all_new());
+    assert_eq!(run(WORLD.path("")), all_new());
+}
+
+/// What an outer start has pinned is part of the environment as it is.
+#[test]
+fn inherited_pins_count_for_what_is_there() {
+    let home = tempfile::tempdir().unwrap();
+    let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
+    let outer = on(&["export", "--json", &pin], "with-rpath").env("HOME", home.path()).json();
+    let mut run = on(&["trace", "--predict", "--as-is", "--json"], "with-rpath").env("HOME", home.path());
+    // Pins alone, so that no path helps.
+    for name in ["LD_AUDIT", "CUDARUN_PINS", "GLIBC_TUNABLES"] {
+        run = run.env(name, outer["environment"][name].as_str().unwrap());
+    }
+    let predicted = run.env("LD_LIBRARY_PATH", "").json();
+    let files = predicted["files"].as_array().unwrap();
+    let of_cudnn: Vec<&Value> = files.iter().filter(|file| file["family"] == "cudnn").collect();
+    assert!(of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"), "{of_cudnn:#?}");
+}

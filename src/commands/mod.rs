@@ -237,7 +237,8 @@ impl Considered<'_> {
     /// What the program maps in the environment as it is.
     fn before(&self, host: &Host) -> Prediction {
         let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
-        predict::predict(&self.searcher.within(env, None), &self.target, &self.inventory)
+        let pinned = pin::inherited::pins(host, env, &self.views);
+        predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
     }
 
     /// Proves a plan in the environment that the program will get, where there is a GPU to prove it on.

@@ -61,7 +61,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
     }
     // What must be said is said at every start.
-    if is_plain && must_be_said(&considered).next().is_none() {
+    let is_kept = is_plain && !considered.target.is_of_directory;
+    if is_kept && must_be_said(&considered).next().is_none() {
         keep(host, &considered, command, &exec, &places);
     }
     launch::exec(&exec).map(|never| match never {})

@@ -19,7 +19,7 @@ pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSe
     memchr::memmem::find_iter(data, b".so").filter_map(|at| packed_name(data, at, is_known)).collect()
 }
 
-/// Every absolute path of a `lib….so…` that is written out.
+/// Every path of a `lib….so…` that is written out; a relative one where it is all of a text, which ends in NUL.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so").filter_map(|at| path_around(data, at)).collect()
 }
@@ -90,7 +90,10 @@ fn path_around(data: &[u8], at: usize) -> Option<String> {
     let path = std::str::from_utf8(&data[begin..end_of_numbers(data, at)]).ok()?;
     // What stands before a brace is filled in when the program runs.
     let is_whole = !matches!(data[..begin].last(), Some(b'{' | b'}' | b'%' | b'$'));
-    (path.starts_with('/') && is_whole).then(|| path.to_owned())
+    let end = end_of_numbers(data, at);
+    let is_text = begin.checked_sub(1).is_none_or(|before| data[before] == 0)
+        && data.get(end).is_none_or(|end| *end == 0);
+    (is_whole && (path.starts_with('/') || is_text)).then(|| path.to_owned())
 }
 
 /// Where the name that `.so` at `at` ends begins at the earliest.
@@ -152,9 +155,10 @@ mod tests {
     #[test]
     fn finds_paths() {
         let data =
-            b"x\0/opt/cuda/lib64/libcudnn.so.9\0a:/b/libcublas.so.12' lib/libcufft.so.11 {d}/libcudart.so.12";
+            b"x\0/opt/cuda/lib64/libcudnn.so.9\0a:/b/libcublas.so.12' lib/libcufft.so.11 {d}/libcudart.so.12\0./libnccl.so.2\0";
         let found: Vec<String> = library_paths(data).into_iter().collect();
-        assert_eq!(found, ["/b/libcublas.so.12", "/opt/cuda/lib64/libcudnn.so.9"]);
+        assert_eq!(found, ["./libnccl.so.2", "/b/libcublas.so.12", "/opt/cuda/lib64/libcudnn.so.9"]);
+        assert_eq!(library_paths(b"lib/libcudnn.so.9").len(), 1);
     }
 
     #[test]

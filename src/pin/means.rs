@@ -29,7 +29,7 @@ pub struct Places {
 /// A change of environment, and besides it what makes the module write down what is mapped.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
-    let others = watched.get("LD_AUDIT").map(split).unwrap_or_default();
+    let others = watched.get("LD_AUDIT").map(auditors).unwrap_or_default();
     if !others.contains(&module.as_os_str()) {
         let all = [module.as_os_str()].into_iter().chain(others);
         let all = join_elements(all);
@@ -109,8 +109,8 @@ impl Means<'_> {
     /// Ours first, then those of others.
     fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
         let inherited = env.get("LD_AUDIT").unwrap_or_default();
-        let elements: Vec<&OsStr> = split(inherited);
-        let others = elements.iter().copied().filter(|element| !self.is_own_module(Path::new(element)));
+        let elements: Vec<&OsStr> = auditors(inherited);
+        let others = elements.iter().copied().filter(|element| !is_own_module(Path::new(element), self.own));
         let all: Vec<&OsStr> = module.map(Path::as_os_str).into_iter().chain(others).collect();
         if all == elements { env.get("LD_AUDIT").map(OsStr::to_owned) } else { joined(all) }
     }
@@ -120,12 +120,12 @@ impl Means<'_> {
         let views = file.parent().and_then(Path::parent);
         views.is_some_and(|views| self.own.iter().any(|own| own == views))
     }
+}
 
-    /// Modules stand beside the views.
-    fn is_own_module(&self, file: &Path) -> bool {
-        let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(module::DIRECTORY));
-        self.own.iter().any(|own| beside(own).as_deref() == file.parent())
-    }
+/// Modules of ours stand beside our views.
+pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
+    let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(module::DIRECTORY));
+    own.iter().any(|own| beside(own).as_deref() == file.parent())
 }
 
 /// Without elements: what is there and empty stays so.
@@ -137,7 +137,8 @@ fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
     (!elements.is_empty()).then(|| join_elements(elements))
 }
 
-fn split(list: &OsStr) -> Vec<&OsStr> {
+/// The elements of an `LD_AUDIT`.
+pub(super) fn auditors(list: &OsStr) -> Vec<&OsStr> {
     use std::os::unix::ffi::OsStrExt;
     let elements = list.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
     elements.map(OsStr::from_bytes).collect()

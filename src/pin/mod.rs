@@ -20,6 +20,7 @@ use crate::target::Target;
 use crate::version::Version;
 use crate::view::{self, ViewSpec};
 
+pub mod inherited;
 mod means;
 
 use means::Means;

@@ -128,7 +128,8 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
         if is_program && is_cudarun(host, consumer) || !is_program && is_system(&consumer.object.path) {
             continue;
         }
-        let written = written_in(host, consumer, &by);
+        let (written, is_relative) = written_in(host, consumer, &by);
+        target.is_of_directory |= is_relative;
         let opener = Some(consumer.object.path.as_path());
         target.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
         target.requirements.extend(written);
@@ -221,10 +222,11 @@ pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Optio
     host.is_file(&path).then(|| opened_names([&name], by, &[first], need).pop())?
 }
 
-/// The library names and paths that stand in an object's constants: it may open them.
-pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> Vec<Requirement> {
-    let Ok(data) = host.map(&consumer.object.path) else { return Vec::new() };
-    let Ok(elf) = Elf::parse(&data) else { return Vec::new() };
+/// The library names and paths that stand in an object's constants: it may open them. And whether one of them starts
+/// from the current directory.
+pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<Requirement>, bool) {
+    let Ok(data) = host.map(&consumer.object.path) else { return (Vec::new(), false) };
+    let Ok(elf) = Elf::parse(&data) else { return (Vec::new(), false) };
     let (mut found, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for constants in elf.constants() {
         found.extend(names::libraries(constants));
@@ -235,8 +237,9 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> Vec<Re
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));
     let mut opened = opened_names(&found, by, &First::rpath(&consumer.search_first), Need::Named);
+    let is_relative = paths.iter().any(|path| !path.starts_with('/') && is_library(file_name(path)));
     opened.extend(paths.iter().filter_map(|path| by_path(host, Path::new(path), by, Need::Named)));
-    opened
+    (opened, is_relative)
 }
 
 /// Set-user-id, set-group-id and file capabilities make the loader drop what the environment says.

@@ -75,6 +75,9 @@ pub struct Target {
     /// What it opens at run time, in order, as far as that is known.
     #[serde(skip)]
     pub loads: Vec<Load>,
+    /// Whether another current directory could lead to another decision, which is nowhere written down.
+    #[serde(skip)]
+    pub is_of_directory: bool,
     /// What all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -237,6 +240,7 @@ impl Target {
             own_directories: BTreeSet::new(),
             executable: None,
             loads: Vec::new(),
+            is_of_directory: false,
             watched: BTreeSet::new(),
             located: BTreeSet::new(),
             inside: None,

@@ -205,7 +205,7 @@ impl PackageReader<'_> {
         if let Some(bundled) = bundled(consumer, &by) {
             asked.push(bundled);
         } else if candidate.framework.is_none() && (is_own || !executable::is_system(path)) {
-            asked.extend(written_in(self.host, consumer, &by));
+            asked.extend(written_in(self.host, consumer, &by).0);
         }
         asked
     }
