@@ -18,16 +18,34 @@ use crate::error::Error;
 use crate::target::Command;
 
 /// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
-/// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves.
+/// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves, and SIGCHLD we do
+/// not: where it is ignored, nobody can wait for a child.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+static IGNORES_CHILD: AtomicBool = AtomicBool::new(false);
 static IGNORES_FILE_SIZE: AtomicBool = AtomicBool::new(false);
 static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// The program that is waited for.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// What would end us and leave the program behind.
-const HANDED_ON: [libc::c_int; 6] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+/// What came before there was a program.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+/// What would end us and leave the program behind; signals of real time besides.
+const HANDED_ON: [libc::c_int; 14] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGABRT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGSTKFLT,
+    libc::SIGXCPU,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+];
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,24 +74,35 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
 
 /// Runs the program to its end. What a terminal sends to all is for the program; what is sent to us is handed on.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
-    let refused = |error| Error::Exec { path: exec.program.clone(), error };
     let mut command = command(exec);
-    for signal in HANDED_ON {
-        // SAFETY: the handler makes one system call and reads an atomic.
-        unsafe { libc::signal(signal, hand_on as *const () as libc::sighandler_t) };
+    let handled = handle_signals();
+    let ended = command.spawn().and_then(|mut child| {
+        let id = child.id().cast_signed();
+        PROGRAM.store(id, Ordering::Relaxed);
+        let early = EARLY.swap(0, Ordering::Relaxed);
+        if early > 0 {
+            // SAFETY: sends a signal to a child that was not waited for yet.
+            unsafe { libc::kill(id, early) };
+        }
+        let status = child.wait();
+        PROGRAM.store(0, Ordering::Relaxed);
+        status
+    });
+    // From here on they end us again.
+    for signal in handled {
+        // SAFETY: sets a disposition, and no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let mut child = command.spawn().map_err(refused)?;
-    PROGRAM.store(child.id().cast_signed(), Ordering::Relaxed);
-    let status = child.wait().map_err(refused);
-    PROGRAM.store(0, Ordering::Relaxed);
-    status
+    ended.map_err(|error| Error::Exec { path: exec.program.clone(), error })
 }
 
-/// Ends as the program has ended, by the same signal if it was one.
+/// Ends as the program has ended, by the same signal if it was one. A core that is written then is the program's: ours
+/// would take its place.
 pub fn end_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
-        // SAFETY: sets a disposition, and no handler; sends a signal to ourselves.
+        // SAFETY: says that no core of ours is wanted; sets a disposition, and no handler; sends a signal to ourselves.
         unsafe {
+            libc::prctl(libc::PR_SET_DUMPABLE, 0);
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
         }
@@ -103,10 +132,38 @@ fn command(exec: &Exec) -> std::process::Command {
     command
 }
 
-/// The terminal sends these to the program as well: that we have been told twice does it no harm.
-extern "C" fn hand_on(signal: libc::c_int) {
+/// Says for which signals there is a handler now. What is ignored stays ignored: the program inherits that, and not a
+/// handler.
+fn handle_signals() -> Vec<libc::c_int> {
+    let mut signals = HANDED_ON.to_vec();
+    signals.extend(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    signals.retain(|signal| {
+        // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that makes one
+        // system call and touches no memory but atomics.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let is_known = libc::sigaction(*signal, std::ptr::null(), &raw mut action) == 0;
+            if !is_known || action.sa_sigaction == libc::SIG_IGN {
+                return false;
+            }
+            action.sa_sigaction = hand_on as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) == 0
+        }
+    });
+    signals
+}
+
+/// What a terminal's keys send, the program has got as well.
+extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *const libc::c_void) {
     let program = PROGRAM.load(Ordering::Relaxed);
-    if program > 0 && !matches!(signal, libc::SIGINT | libc::SIGQUIT) {
+    if program == 0 {
+        EARLY.store(signal, Ordering::Relaxed);
+        return;
+    }
+    // SAFETY: the kernel's structure. What processes send has no number above zero.
+    let is_of_process = unsafe { (*about).si_code } <= 0;
+    if is_of_process || !matches!(signal, libc::SIGINT | libc::SIGQUIT) {
         // SAFETY: sends a signal to a child that was not waited for yet.
         unsafe { libc::kill(program, signal) };
     }
@@ -115,7 +172,7 @@ extern "C" fn hand_on(signal: libc::c_int) {
 /// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
 /// standard library can be relied on.
 pub extern "C" fn record_inherited() {
-    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets another, with no
+    // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets others, with no
     // handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -124,6 +181,8 @@ pub extern "C" fn record_inherited() {
         // A file that may not grow is an error like any other: we only keep what can be worked out again.
         let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         IGNORES_FILE_SIZE.store(before == libc::SIG_IGN, Ordering::Relaxed);
+        let before = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        IGNORES_CHILD.store(before == libc::SIG_IGN, Ordering::Relaxed);
     }
     let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
     // SAFETY: asks about three descriptors, which need not be open, and waits for none.
@@ -136,9 +195,11 @@ pub extern "C" fn record_inherited() {
 
 /// The last thing before exec. `Command` has set SIGPIPE to its default by then, and nothing else.
 fn restore_inherited() {
-    if IGNORES_PIPE.load(Ordering::Relaxed) {
-        // SAFETY: sets a disposition, and no handler.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    for (signal, is_ignored) in [(libc::SIGPIPE, &IGNORES_PIPE), (libc::SIGCHLD, &IGNORES_CHILD)] {
+        if is_ignored.load(Ordering::Relaxed) {
+            // SAFETY: sets a disposition, and no handler.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
     }
     if !IGNORES_FILE_SIZE.load(Ordering::Relaxed) {
         // SAFETY: as above.

@@ -139,17 +139,19 @@ fn signals_and_streams_are_inherited() {
         "trap '' PIPE; exec",
         "trap '' HUP INT; exec",
         "trap '' XFSZ; exec",
+        "exec env --ignore-signal=CHLD,USR1",
         "exec env --block-signal=USR1,PIPE",
     ] {
         for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
             let direct = run(state, closed, &[]);
+            assert_eq!(run(state, closed, &[CUDARUN, "trace"]), direct, "traced: {state} {closed}");
             for _cold_then_warm in 0..2 {
                 assert_eq!(run(state, closed, &[CUDARUN]), direct, "{state} {closed}");
             }
             seen.insert(direct);
         }
     }
-    assert_eq!(seen.len(), 25, "the control: every one of them shows");
+    assert_eq!(seen.len(), 30, "the control: every one of them shows");
 }
 
 #[test]
