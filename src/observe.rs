@@ -1,11 +1,14 @@
 //! What a traced program really mapped, beside what the model of the loader expected and what was planned.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::catalog;
+use crate::catalog::{catalog, first_number};
+use crate::formats::elf::Elf;
+use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::module::{Record, Rule};
 use crate::predict::{Prediction, When};
@@ -21,16 +24,17 @@ pub struct Observation {
     pub has_plan: bool,
 }
 
-/// A process from one exec to the next.
+/// A process from one exec to the next, or from a fork on.
 #[derive(Debug, Serialize)]
 pub struct Image {
     pub pid: u32,
-    #[serde(serialize_with = "text::path")]
-    pub program: PathBuf,
-    /// Whether it is the program that was decided about: the model speaks of no other.
+    /// None of a process that was forked and has started no program.
+    #[serde(serialize_with = "text::optional_path")]
+    pub program: Option<PathBuf>,
+    /// Whether it is the program that was decided about: the model speaks of no other, and of no other start of it.
     pub is_target: bool,
     pub files: Vec<Mapped>,
-    /// Where the model was wrong.
+    /// What is otherwise than the model says.
     pub wrong: Vec<Wrong>,
 }
 
@@ -49,7 +53,7 @@ pub struct Mapped {
     pub rule: Rule,
     /// The family of NVIDIA's that it is of.
     pub family: Option<String>,
-    /// Whether it was picked; none where nothing was picked of its family.
+    /// Whether it was picked; none where nothing was picked of its family and SONAME.
     pub in_plan: Option<bool>,
     #[serde(skip)]
     id: Option<FileId>,
@@ -64,6 +68,8 @@ pub struct Wrong {
     pub expected: Option<PathBuf>,
     #[serde(serialize_with = "text::optional_path")]
     pub mapped: Option<PathBuf>,
+    /// Whether the model knows of somebody who asks for it: else it was not asked, and not wrong.
+    pub foreseen: bool,
 }
 
 impl Observation {
@@ -77,12 +83,19 @@ impl Observation {
         let mut images: Vec<Image> = Vec::new();
         for record in records {
             if record.rule == Rule::Program {
-                let is_target = target.executable.as_deref() == host.canonical(&record.path).ok().as_deref();
-                let (files, wrong) = (Vec::new(), Vec::new());
-                images.push(Image { pid: record.pid, program: record.path, is_target, files, wrong });
-            } else if let Some(image) = images.iter_mut().rfind(|image| image.pid == record.pid) {
-                image.files.push(Mapped::of(host, record, plan));
+                let is_first = !images.iter().any(|image| image.is_target);
+                let is_of_target =
+                    || target.executable.as_deref() == host.canonical(&record.path).ok().as_deref();
+                let is_target = is_first && is_of_target();
+                images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
+                continue;
             }
+            let known = images.iter().rposition(|image| image.pid == record.pid);
+            let index = known.unwrap_or_else(|| {
+                images.push(Image::new(record.pid, None));
+                images.len() - 1
+            });
+            images[index].files.push(Mapped::of(host, record, plan));
         }
         for image in images.iter_mut().filter(|image| image.is_target) {
             image.wrong = wrong(image, prediction, host);
@@ -96,16 +109,26 @@ impl Observation {
     }
 }
 
+impl Image {
+    fn new(pid: u32, program: Option<PathBuf>) -> Image {
+        Image { pid, program, is_target: false, files: Vec::new(), wrong: Vec::new() }
+    }
+}
+
 impl Mapped {
     fn of(host: &Host, record: Record, plan: Option<&Plan>) -> Mapped {
         let file = host.canonical(&record.path).unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
+        let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
         let family = family_of(&record.path).or_else(|| family_of(&file));
         let picked = plan.iter().flat_map(|plan| &plan.picks).map(|pick| &pick.copy);
         let of_family: Vec<_> = picked.filter(|copy| Some(&copy.family) == family.as_ref()).collect();
-        let is_picked = || of_family.iter().any(|copy| id.is_some_and(|id| copy.has_file(id)));
+        let is_picked = of_family.iter().any(|copy| id.is_some_and(|id| copy.has_file(id)));
+        // As `pin` has it: another SONAME is another library, and left as it is.
+        let is_of = |number| of_family.iter().any(|copy| copy.soname.is_none() || copy.soname == number);
+        let is_meant = || !of_family.is_empty() && is_of(number(host, &record.path));
         Mapped {
-            in_plan: (!of_family.is_empty()).then(is_picked),
+            in_plan: (is_picked || is_meant()).then_some(is_picked),
             name: record.name,
             path: record.path,
             requester: record.requester,
@@ -117,20 +140,28 @@ impl Mapped {
     }
 }
 
-fn family_of(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    catalog().family_of(name).map(|(family, _)| family.name.clone())
+/// The number in its SONAME; in its name where it has none.
+fn number(host: &Host, file: &Path) -> Option<u32> {
+    let data = host.map(file).ok();
+    let elf = data.as_deref().and_then(|data| Elf::parse(data).ok());
+    let name = elf.and_then(|elf| elf.soname()).or_else(|| Some(file.file_name()?.as_bytes()))?;
+    first_number(names::split(std::str::from_utf8(name).ok()?)?.1)
 }
 
 /// What was mapped and not expected; and what the start was expected to map and did not. What may be opened need not be.
 fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
     let expected = || prediction.files.iter().filter(|file| file.family.is_some());
     let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);
+    let is_missed = |path: &Path| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        prediction.missing.iter().any(|missing| Some(missing.name.as_str()) == name)
+    };
     let mapped = || image.files.iter().filter(|mapped| mapped.family.is_some());
     let unexpected = mapped().filter(|mapped| !is_expected(mapped)).map(|mapped| {
         let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
         let expected = instead.map(|file| host.canonical(&file.path).unwrap_or_else(|_| file.path.clone()));
-        Wrong { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()) }
+        let foreseen = expected.is_some() || is_missed(&mapped.path);
+        Wrong { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
     });
     let at_start = expected().filter(|file| file.when == When::Start);
     let is_mapped = |id: FileId| image.files.iter().any(|mapped| mapped.id == Some(id));
@@ -138,6 +169,7 @@ fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
         name: OsString::from(&file.name),
         expected: Some(file.path.clone()),
         mapped: None,
+        foreseen: true,
     });
     unexpected.chain(absent).collect()
 }

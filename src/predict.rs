@@ -165,7 +165,8 @@ impl Prediction {
         let loaded = process.loaded();
         let path = |index: usize| loaded[index].object.path.clone();
         let file = |(index, it): (usize, &Loaded)| {
-            let (family, stem) = family_of(&it.object).unzip();
+            // What auditwheel has renamed is its package's own.
+            let (family, stem) = catalog().family_of_file(&it.object.path).unzip();
             Predicted {
                 name: it.name.clone(),
                 path: it.object.path.clone(),
@@ -174,7 +175,7 @@ impl Prediction {
                 when: if index < start { When::Start } else { When::Opened },
                 is_linked: it.requester.is_some_and(|by| loaded[by].object.needed.contains(&it.name)),
                 family: family.map(|family| family.name.clone()),
-                stem: stem.unwrap_or_default(),
+                stem: stem.unwrap_or_default().to_owned(),
                 soname: it.object.soname.as_deref().and_then(names::split).and_then(|(_, s)| first_number(s)),
                 id: it.object.id,
             }
@@ -196,12 +197,6 @@ impl Prediction {
 
 fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
     process.loaded().iter().position(|loaded| loaded.object.path == path)
-}
-
-/// The family and the stem of an object, by its file name. What auditwheel has renamed is its package's own.
-fn family_of(object: &Object) -> Option<(&'static Family, String)> {
-    let name = object.path.file_name()?.to_str()?;
-    catalog().family_of(name).map(|(family, stem)| (family, stem.to_owned()))
 }
 
 /// What a library of NVIDIA's opens once it is used.

@@ -82,6 +82,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "observe.rs",
         &[
             "catalog",
+            "formats",
             "host",
             "module::Record",
             "module::Rule",

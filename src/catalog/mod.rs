@@ -2,6 +2,7 @@
 //! Must not read the machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
@@ -158,6 +159,11 @@ impl Catalog {
     pub fn family_of<'n>(&self, name: &'n str) -> Option<(&Family, &'n str)> {
         let (stem, _) = names::split(name)?;
         self.family_of_stem(stem).map(|family| (family, stem))
+    }
+
+    /// The same of a file, by its name.
+    pub fn family_of_file<'p>(&self, file: &'p Path) -> Option<(&Family, &'p str)> {
+        self.family_of(file.file_name()?.to_str()?)
     }
 
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {

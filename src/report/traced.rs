@@ -58,10 +58,8 @@ pub fn observation(observation: &Observation, all: bool, style: Style) -> String
         if files.is_empty() && image.wrong.is_empty() {
             continue;
         }
-        text.push_str(&format!(
-            "{}\n",
-            style.strong(&format!("cudarun: {} {}", image.pid, show(&image.program)))
-        ));
+        let started = image.program.as_ref().map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
+        text.push_str(&format!("{}\n", style.strong(&format!("cudarun: {}{started}", image.pid))));
         let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
         text.push_str(&columns("  ", &rows));
         text.push_str(&verdict(image, style));
@@ -113,11 +111,13 @@ fn verdict(image: &Image, style: Style) -> String {
     if image.wrong.is_empty() {
         return "  the model of the loader says the same\n".to_owned();
     }
-    image
-        .wrong
-        .iter()
-        .map(|wrong| format!("  {} {}\n", style.error("the model was wrong:"), difference(wrong)))
-        .collect()
+    let line = |wrong: &Wrong| {
+        // Nobody was known to ask for it, so the model was not asked.
+        let what =
+            if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not foreseen:") };
+        format!("  {what} {}\n", difference(wrong))
+    };
+    image.wrong.iter().map(line).collect()
 }
 
 fn difference(wrong: &Wrong) -> String {
@@ -126,7 +126,10 @@ fn difference(wrong: &Wrong) -> String {
         (Some(expected), Some(mapped)) => {
             format!("{name} is {}, and {} was expected", show(mapped), show(expected))
         }
-        (None, Some(mapped)) => format!("{name} is {}, and was not expected", show(mapped)),
+        (None, Some(mapped)) if wrong.foreseen => {
+            format!("{name} is {}, and was expected not to be found", show(mapped))
+        }
+        (None, Some(mapped)) => format!("{name} is {}, and nobody is known to open it", show(mapped)),
         (Some(expected), None) => format!("{name} was expected from {}, and was not mapped", show(expected)),
         (None, None) => name,
     }
