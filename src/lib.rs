@@ -106,7 +106,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
 fn traced(ended: Result<Ended, Error>) -> u8 {
     match ended {
         Ok(Ended::Program(status)) => launch::end_as(status),
-        Ok(Ended::Refused) => Exit::Refused.code(),
+        Ok(Ended::NotStarted(code)) => code,
         Err(error) => complain(&error, Form::Run, false, false),
     }
 }
@@ -122,7 +122,7 @@ fn start_program(
 
 fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
     if json {
-        let _ = report::print(&report::json::error(error));
+        let _ = report::print(&report::json::error(error, form));
     }
     report::say(&format!("cudarun: {}\n", report::error(error)));
     if let Some(hint) = report::error_hint(error, cli::VERBS, is_bare) {

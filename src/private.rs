@@ -72,16 +72,17 @@ pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     let _ = create_directory(directory);
     sweep(host, directory);
     let temporary = unfinished(host, directory);
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)
+    let written = new_file(&temporary)
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(&temporary, directory.join(name)));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
+}
+
+/// Makes an empty file for us alone, whatever the umask says: for others to add to whom we tell of it.
+pub fn create(file: &Path) -> io::Result<()> {
+    new_file(file)?.set_permissions(fs::Permissions::from_mode(0o600))
 }
 
 /// What was written to a file of our own by others whom we have told of it; it is gone afterwards.
@@ -91,9 +92,26 @@ pub fn take(host: &Host, file: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Writes to where a person wants it: over what is there, into a pipe as well.
-pub fn deliver(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::write(file, bytes)
+/// Where a person wants something to be written, in the course of time.
+#[derive(Debug)]
+pub struct Delivery(fs::File);
+
+impl Delivery {
+    /// What is there stays until it is written over; where it is a pipe, this waits for a reader.
+    pub fn open(file: &Path) -> io::Result<Delivery> {
+        fs::OpenOptions::new().write(true).create(true).truncate(false).open(file).map(Delivery)
+    }
+
+    pub fn write(mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.0.metadata()?.is_file() {
+            self.0.set_len(0)?;
+        }
+        self.0.write_all(bytes)
+    }
+}
+
+fn new_file(file: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
 }
 
 /// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only

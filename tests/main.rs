@@ -33,4 +33,5 @@ mod start;
 mod support;
 mod target;
 mod traced;
+mod tracing;
 mod wrappers;

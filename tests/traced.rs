@@ -11,6 +11,7 @@ use crate::support::audited::{NAMES, Start, WORLD};
 fn log() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
+    fs::write(&log, "").unwrap();
     (directory, log)
 }
 
@@ -159,6 +160,7 @@ fn a_log_that_cannot_be_written_is_nobodys_business() {
         at("link"),
         at("dangling"),
         at("fifo"),
+        at("absent"),
         at("missing/log"),
         relative.to_owned(),
         long,
@@ -171,6 +173,7 @@ fn a_log_that_cannot_be_written_is_nobodys_business() {
     }
     assert_eq!(fs::read_to_string(at("victim")).unwrap(), "untouched");
     assert!(!at("nothing").exists() && !relative.exists());
+    assert!(!at("absent").exists(), "what outlives a trace makes its log anew");
 }
 
 /// A process may not let files grow, and is killed when it does: by what it writes itself, not by the log.

@@ -1,5 +1,6 @@
 //! The log of what is mapped: five fields, each ended by NUL, and a line feed: process, rule, who asked, what for, what
-//! was opened. Whatever fails is silent, and nothing is kept open: programs close descriptors that they do not know.
+//! was opened. Whoever wants it makes the file: what outlives the program is not to make it anew. Whatever fails is silent,
+//! and nothing is kept open: programs close descriptors that they do not know.
 
 use crate::system::{self, Piece};
 

@@ -51,18 +51,16 @@ pub(crate) fn process_id() -> usize {
     unsafe { call(number::GETPID, [0; 6]) }.unwrap_or(0)
 }
 
-/// Opens a file that is only added to, and makes it where there is none; never through a link, never waiting. `path`
-/// ends in NUL.
+/// Opens a file that is only added to, and makes none; never through a link, never waiting. `path` ends in NUL.
 pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
     const O_WRONLY: usize = 0o1;
-    const O_CREAT: usize = 0o100;
     const O_NOCTTY: usize = 0o400;
     const O_APPEND: usize = 0o2000;
     const O_NONBLOCK: usize = 0o4000;
     const O_CLOEXEC: usize = 0o2_000_000;
-    let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | number::O_NOFOLLOW;
+    let flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | number::O_NOFOLLOW;
     // SAFETY: the path ends in NUL and outlives the call.
-    unsafe { call(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags, 0o600, 0, 0]) }
+    unsafe { call(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags, 0, 0, 0]) }
 }
 
 /// The same file under a descriptor that is no standard stream's.

@@ -107,6 +107,8 @@ impl Key {
         for name in VARIABLES {
             part(host.env.get(name).map(OsStr::as_bytes));
         }
+        // A trace wants our module to stay; which file it writes to is the same to us.
+        part(host.env.non_empty("CUDARUN_TRACE").map(|_| &[][..]));
         for name in wrapper_variables().filter(|_| significant.wrapper) {
             part(host.env.get(name).map(OsStr::as_bytes));
         }

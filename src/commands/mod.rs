@@ -251,6 +251,33 @@ impl Considered<'_> {
     }
 }
 
+/// What is said before the start: nothing, unless something must be or was asked for.
+fn speak(considered: &Considered<'_>, common: &Common, style: Style) {
+    if common.verbose > 0 {
+        let target = &considered.target;
+        report::say(&report::summary(target, &considered.decision, common.verbose, style));
+        if common.verbose > 2 {
+            report::say(&report::warnings(&considered.inventory.warnings, style));
+        }
+    } else if !common.quiet {
+        say_notes(considered);
+    }
+}
+
+fn say_notes(considered: &Considered<'_>) {
+    for note in must_be_said(considered) {
+        report::say(&format!("cudarun: {}\n", report::note(note, &considered.target)));
+    }
+}
+
+/// The notes that are said although nobody asked. A program that is not seen matters where there is something
+/// that could be picked for it.
+fn must_be_said<'c>(considered: &'c Considered<'_>) -> impl Iterator<Item = &'c Note> {
+    let is_something_here = !considered.inventory.copies.is_empty();
+    let notes = considered.target.notes.iter();
+    notes.filter(move |note| note.must_be_said() || is_something_here && note.hides_a_program())
+}
+
 /// Where the audit module is put, or would be.
 fn audit_module(host: &Host, publish: bool) -> Result<PathBuf, Error> {
     if publish {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Considered, Exit, consider, style};
+use super::{Considered, Exit, consider, must_be_said, speak, style};
 use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
 use crate::environment::Environment;
@@ -13,9 +13,9 @@ use crate::launch::{self, Exec};
 use crate::module;
 use crate::pin::{self, Places};
 use crate::private;
-use crate::report::{self, Style};
+use crate::report;
 use crate::solve::{Outcome, Plan};
-use crate::target::{self, Command, Note};
+use crate::target::{self, Command};
 use crate::verify::{Skip, Verdict};
 use crate::view;
 
@@ -66,29 +66,6 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         keep(host, &considered, command, &exec, &places);
     }
     launch::exec(&exec).map(|never| match never {})
-}
-
-/// What is said before the start: nothing, unless something must be or was asked for.
-fn speak(considered: &Considered<'_>, common: &Common, style: Style) {
-    let target = &considered.target;
-    if common.verbose > 0 {
-        report::say(&report::summary(target, &considered.decision, common.verbose, style));
-        if common.verbose > 2 {
-            report::say(&report::warnings(&considered.inventory.warnings, style));
-        }
-    } else if !common.quiet {
-        for note in must_be_said(considered) {
-            report::say(&format!("cudarun: {}\n", report::note(note, target)));
-        }
-    }
-}
-
-/// The notes that are said although nobody asked. A program that is not seen matters where there is something
-/// that could be picked for it.
-fn must_be_said<'c>(considered: &'c Considered<'_>) -> impl Iterator<Item = &'c Note> {
-    let is_something_here = !considered.inventory.copies.is_empty();
-    let notes = considered.target.notes.iter();
-    notes.filter(move |note| note.must_be_said() || is_something_here && note.hides_a_program())
 }
 
 /// Proves the plan, unless that was done before, is not wanted, or is not possible.

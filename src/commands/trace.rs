@@ -1,21 +1,20 @@
 //! `cudarun trace PROGRAM …`: starts it as a start would, and reports which files were really mapped, who asked for
 //! them and by which rule; `--predict` says what the model of the loader expects, and starts nothing.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use super::{Considered, Exit, audit_module, command_of, consider, machine, print, style};
+use super::{Considered, Exit, audit_module, command_of, consider, machine, print, say_notes, speak, style};
 use crate::cli::{Common, Trace};
 use crate::environment::Diff;
-use crate::error::Error;
+use crate::error::{Error, Form};
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::module;
 use crate::observe::Observation;
 use crate::pin;
 use crate::predict::Prediction;
-use crate::private;
-use crate::report;
+use crate::private::{self, Delivery};
+use crate::report::{self, Style};
 use crate::solve::Outcome;
 use crate::view;
 
@@ -23,7 +22,14 @@ use crate::view;
 pub enum Ended {
     Program(ExitStatus),
     /// It was not started, and why has been said.
-    Refused,
+    NotStarted(u8),
+}
+
+/// Where the report goes: to a file, or to standard error.
+struct Outlet<'o> {
+    host: &'o Host,
+    options: &'o Trace,
+    file: Option<Delivery>,
 }
 
 /// What the model of the loader expects.
@@ -44,21 +50,42 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
     Ok(if prediction.failure.is_some() { Exit::No } else { Exit::Yes })
 }
 
-/// Starts the program and reports what it mapped.
+/// Starts the program and reports what it mapped. As JSON, what keeps it from being started stands where the report
+/// would.
 pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Ended, Error> {
+    let mut outlet = Outlet { host, options, file: None };
+    match watch(host, common, options, &mut outlet) {
+        Err(error) if options.json => {
+            let delivered = outlet.deliver(&report::json::error(&error, Form::Run));
+            let is_said = delivered.is_ok() && options.output.is_none();
+            if is_said { Ok(Ended::NotStarted(error.code(Form::Run))) } else { Err(error) }
+        }
+        ended => ended,
+    }
+}
+
+fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>) -> Result<Ended, Error> {
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "trace" });
     }
     let style = style(host, common.color, host.stderr_is_terminal());
     let command = command_of(&options.words);
     let considered = consider(host, common, &options.wishes, &command)?;
-    if !options.as_is && considered.refuse(false, style)? {
-        return Ok(Ended::Refused);
-    }
     can_be_watched(&considered)?;
+    match (options.as_is, common.quiet) {
+        (false, _) => speak(&considered, common, style),
+        (true, false) => say_notes(&considered),
+        (true, true) => {}
+    }
+    if !options.as_is && considered.is_refused() {
+        refuse(&considered, style, outlet)?;
+        return Ok(Ended::NotStarted(Exit::Refused.code()));
+    }
     let diff = if options.as_is { Diff::default() } else { considered.change(host, true)?.0 };
     let log = private::unfinished(host, &view::cache_directory(host)?);
     let diff = pin::watched(&diff, &audit_module(host, true)?, &log, &host.env);
+    outlet.open()?;
+    private::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
     let exec = Exec { diff, ..launch::unchanged(&considered.target.program, &command) };
     let status = launch::run(&exec);
     let records = module::records(&private::take(host, &log));
@@ -74,10 +101,7 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Ended, Err
     } else {
         report::observation(&observation, options.all, style)
     };
-    match &options.output {
-        Some(path) => deliver(host, path, &text)?,
-        None => report::say(&text),
-    }
+    outlet.deliver(&text)?;
     Ok(Ended::Program(status))
 }
 
@@ -101,7 +125,36 @@ fn can_be_watched(considered: &Considered<'_>) -> Result<(), Error> {
     Err(Error::NotTraced { why })
 }
 
-fn deliver(host: &Host, path: &Path, text: &str) -> Result<(), Error> {
-    let path: PathBuf = host.absolute(path);
-    private::deliver(&path, text.as_bytes()).map_err(|error| Error::Report { path, error })
+/// Says why nothing can be started.
+fn refuse(considered: &Considered<'_>, style: Style, outlet: &mut Outlet<'_>) -> Result<(), Error> {
+    let Outlet { options, .. } = outlet;
+    if !options.json || options.output.is_some() {
+        report::say(&report::refusal(&considered.decision, &considered.target, style));
+    }
+    if options.json { outlet.deliver(&report::json::refusal(&considered.decision)) } else { Ok(()) }
+}
+
+impl Outlet<'_> {
+    /// Before the start: what a program takes hours for is not to be lost.
+    fn open(&mut self) -> Result<(), Error> {
+        if let (Some(path), None) = (&self.options.output, &self.file) {
+            let path = self.host.absolute(path);
+            self.file = Some(Delivery::open(&path).map_err(|error| Error::Report { path, error })?);
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, text: &str) -> Result<(), Error> {
+        self.open()?;
+        match (&self.options.output, self.file.take()) {
+            (Some(path), Some(file)) => {
+                let path = self.host.absolute(path);
+                file.write(text.as_bytes()).map_err(|error| Error::Report { path, error })
+            }
+            _ => {
+                report::say(text);
+                Ok(())
+            }
+        }
+    }
 }

@@ -29,12 +29,10 @@ pub struct Places {
 /// A change of environment, and besides it what makes the module write down what is mapped.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
-    let others = watched.get("LD_AUDIT").map(auditors).unwrap_or_default();
-    if !others.contains(&module.as_os_str()) {
-        let all = [module.as_os_str()].into_iter().chain(others);
-        let all = join_elements(all);
-        watched.set("LD_AUDIT", all);
-    }
+    let all = watched.get("LD_AUDIT").map(auditors).unwrap_or_default();
+    let others = all.into_iter().filter(|element| *element != module.as_os_str());
+    let all = join_elements(others.chain([module.as_os_str()]));
+    watched.set("LD_AUDIT", all);
     let tunables = with_room(watched.get(TUNABLES));
     watched.set(TUNABLES, tunables);
     watched.set(module::TRACE, log.as_os_str());
@@ -106,12 +104,15 @@ impl Means<'_> {
         joined(elements.iter().map(OsString::as_os_str).collect())
     }
 
-    /// Ours first, then those of others.
+    /// Those of others, then ours: what one answers is handed on to the next, and the last has the last word. Where an
+    /// outer cudarun wants a log, its module stays.
     fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
         let inherited = env.get("LD_AUDIT").unwrap_or_default();
         let elements: Vec<&OsStr> = auditors(inherited);
-        let others = elements.iter().copied().filter(|element| !is_own_module(Path::new(element), self.own));
-        let all: Vec<&OsStr> = module.map(Path::as_os_str).into_iter().chain(others).collect();
+        let is_own = |element: &&OsStr| is_own_module(Path::new(element), self.own);
+        let (own, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().copied().partition(is_own);
+        let logs = own.last().copied().filter(|_| env.non_empty(module::TRACE).is_some());
+        all.extend(module.map(Path::as_os_str).or(logs));
         if all == elements { env.get("LD_AUDIT").map(OsStr::to_owned) } else { joined(all) }
     }
 

@@ -146,8 +146,8 @@ fn faults(before: &Prediction, inventory: &Inventory) -> Value {
 }
 
 /// An error, with the exit code that goes with it.
-pub fn error(error: &Error) -> String {
-    finish(json!({ "error": { "code": error.code(Form::Answer), "message": super::error(error) } }))
+pub fn error(error: &Error, form: Form) -> String {
+    finish(json!({ "error": { "code": error.code(form), "message": super::error(error) } }))
 }
 
 /// The same for a command line that is not understood; what is wrong stands before the first blank line.

@@ -124,6 +124,14 @@ impl Run {
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap())
     }
 
+    /// What was written to standard output and then to standard error; the status as stated.
+    #[track_caller]
+    pub fn output_of_both(mut self) -> String {
+        let output = self.command.output().unwrap();
+        assert_eq!(output.status.code(), Some(self.status), "status\n{}", show(&output));
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
     /// The same for JSON on standard output.
     #[track_caller]
     pub fn json(self) -> serde_json::Value {
