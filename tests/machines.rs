@@ -42,7 +42,9 @@ fn a_machine_without_libraries_says_so() {
     assert_eq!(explained["decision"], "nothing");
     assert_eq!(explained["schema"], 1);
     assert_eq!(explained["driver"], Value::Null);
-    Run::on(&machine, &["export", "python3", "/home/user/train.py"]).check();
+    Run::on(&machine, &["export", "python3", "/home/user/train.py"])
+        .stderr_contains(&["imports `torch`, which stands in no directory that Python is known to search"])
+        .check();
 }
 
 #[test]

@@ -488,3 +488,13 @@ fn inherited_pins_count_for_what_is_there() {
     let of_cudnn: Vec<&Value> = files.iter().filter(|file| file["family"] == "cudnn").collect();
     assert!(of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"), "{of_cudnn:#?}");
 }
+
+/// Where a set is only asked about, what keeps it from the program is said as at a start.
+#[test]
+fn what_must_be_said_is_said_by_every_verb() {
+    let says = "cudarun: `env` sets LD_LIBRARY_PATH";
+    for verb in ["export", "verify"] {
+        on(&[verb, "env", "LD_LIBRARY_PATH=/nowhere"], "plain").any_stdout().stderr_contains(&[says]).check();
+        on(&[verb, "--json", "env", "LD_LIBRARY_PATH=/nowhere"], "plain").any_stdout().check();
+    }
+}

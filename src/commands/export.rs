@@ -1,6 +1,6 @@
 //! `cudarun export PROGRAM …`: the environment that the program would get, for a shell to take.
 
-use super::{Exit, command_of, consider, machine, print, style};
+use super::{Exit, command_of, consider, machine, print, say_notes, style};
 use crate::cli::{Common, Question};
 use crate::error::Error;
 use crate::host::Host;
@@ -12,6 +12,9 @@ pub fn export(host: Host, common: &Common, question: &Question) -> Result<Exit, 
     let considered = consider(&host, common, &question.wishes, &command)?;
     if considered.refuse(question.json, style(&host, common.color, host.stderr_is_terminal()))? {
         return Ok(Exit::No);
+    }
+    if !question.json && !common.quiet {
+        say_notes(&considered);
     }
     // Under --root the view is only named: nothing is written into another machine.
     let (diff, _) = considered.change(&host, !host.is_rerooted())?;

@@ -1,6 +1,6 @@
 //! `cudarun verify PROGRAM …`: proves the set that the program would get, and starts nothing else.
 
-use super::{Exit, command_of, consider, print, style};
+use super::{Exit, command_of, consider, print, say_notes, style};
 use crate::cli::{Common, Question};
 use crate::error::Error;
 use crate::host::Host;
@@ -18,6 +18,9 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
     let style = style(host, common.color, host.stdout_is_terminal());
     if considered.refuse(question.json, error_style)? {
         return Ok(Exit::No);
+    }
+    if !question.json && !common.quiet {
+        say_notes(&considered);
     }
     let verdict = match &considered.decision.outcome {
         Outcome::Plan(plan) => {
