@@ -53,6 +53,8 @@ run() {
 expect() {
     [ "$1" = "$2" ] || { echo "expected $2, got $1"; exit 1; }
 }
+# The module adds to a log and makes none.
+: >"$work/log"
 expect "$(run)" wrong
 expect "$(run -E LD_AUDIT="$module" -E CUDARUN_PINS="$work/view:libpin.so.1" -E CUDARUN_TRACE="$work/log")" right
 tr '\0' ' ' <"$work/log" | cut -d ' ' -f 2- | tee "$work/text"
