@@ -94,6 +94,38 @@ fn what_pyinstaller_has_packed_in_comes_first_and_that_is_said() {
         .check();
 }
 
+/// Before version 6 all parts of a program in a directory stood beside it.
+#[test]
+fn what_older_ones_of_pyinstaller_put_beside_a_program_comes_first_too() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("old/app", HARMLESS, &[]);
+    packed(&program, &[(b's', "app")]);
+    workshop.write("old/libcudart.so.12", "");
+    is_silent(&program, "is packed by PyInstaller");
+    workshop.write("old/base_library.zip", "");
+    Run::new([&program])
+        .status(7)
+        .stderr_contains(&["libcudart.so.12 in it comes before LD_LIBRARY_PATH"])
+        .check();
+}
+
+#[test]
+fn what_has_other_rights_is_spoken_of_where_it_names_a_library() {
+    let workshop = Workshop::new();
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let with_rights = |program: &Path| {
+        std::os::unix::fs::chown(program, Some(65534), None).unwrap();
+        fs::set_permissions(program, fs::Permissions::from_mode(0o4755)).unwrap();
+    };
+    let (harmless, user) = (workshop.compile("harmless", HARMLESS, &[]), workshop.compile("user", USER, &[]));
+    with_rights(&harmless);
+    with_rights(&user);
+    is_silent(&harmless, "`harmless` runs with other rights (set-user-id)");
+    Run::new([&user]).status(7).stderr_contains(&["`user` runs with other rights (set-user-id)"]).check();
+}
+
 #[test]
 fn an_appimage_is_spoken_of_where_there_is_something_to_pick() {
     let workshop = Workshop::new();
@@ -160,6 +192,6 @@ fn a_wrapper_with_other_rights_is_not_seen_through() {
     if nix::unistd::geteuid().is_root() {
         std::os::unix::fs::chown(&wrapper, Some(65534), None).unwrap();
         fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o4755)).unwrap();
-        assert_eq!(note(), ("secure-execution".into(), false));
+        assert_eq!(note(), ("loses-environment".into(), false));
     }
 }

@@ -34,4 +34,5 @@ mod support;
 mod target;
 mod traced;
 mod tracing;
+mod undone;
 mod wrappers;

@@ -494,7 +494,7 @@ fn a_program_that_starts_another_is_spoken_of() {
     let wrapper =
         "cudarun: `sh` starts another program, which is not looked into: put cudarun right before that one\n";
     for _cold_then_warm in 0..2 {
-        run(&["env", "A=1", "sh", "-c", "exit 3"]).status(3).stderr(wrapper).check();
+        run(&["env", "A=1", "sh", "-c", "exit 3; x"]).status(3).stderr(wrapper).check();
         run(&[script.to_str().unwrap()])
             .status(3)
             .stderr("cudarun: `train.sh` is a script for /bin/sh, and what it starts is not looked into: put cudarun inside\n")

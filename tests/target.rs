@@ -187,11 +187,12 @@ fn a_shim_leads_to_the_newest_version_that_it_may_mean() {
 fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
+    const SOURCE: &str = "char *library = \"libcuda.so.1\"; int main(void) { return 7; }";
     if !nix::unistd::geteuid().is_root() {
         return;
     }
     let workshop = crate::support::Workshop::new();
-    let program = workshop.compile("program", "int main(void) { return 7; }", &[]);
+    let program = workshop.compile("program", SOURCE, &[]);
     let set =
         |path: &std::path::Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
     for directory in [workshop.directory.path().to_owned(), workshop.path("home"), workshop.path("bin")] {

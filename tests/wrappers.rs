@@ -55,6 +55,24 @@ const LINES: &[&str] = &[
     "setsid -w probe",
     "taskset 1 probe",
     "taskset -c 0 probe",
+    "taskset -a 1 probe",
+    "taskset -ac 0 probe",
+    "nice -10 probe",
+    "timeout --sig=KILL 60 probe",
+    "flock /dev/null probe",
+    "flock /dev/null -c probe",
+    "flock -n -E 3 /dev/null probe",
+    "script -q -c probe /dev/null",
+    "choom -n 1 -- probe",
+    "chroot / probe",
+    "dbus-run-session -- probe",
+    "tini -- probe",
+    "valgrind -q --trace-children=yes --tool=none --log-file=/dev/null probe",
+    "bash -o pipefail -c probe",
+    "bash -euo pipefail -c probe",
+    "bash --norc -c probe",
+    "zsh -fc probe",
+    "zsh -c probe",
     "setarch x86_64 -R probe",
     "setarch -R probe",
     "setarch x86_64 probe",
@@ -91,13 +109,13 @@ fn is_installed(name: &str) -> bool {
 }
 
 /// Where the last wrapper leads, as `explain` says.
-fn led_to(explained: &Value) -> Option<String> {
+pub fn led_to(explained: &Value) -> Option<String> {
     let steps = explained["target"]["steps"].as_array().unwrap();
     let last = steps.iter().rfind(|step| step["how"] == "wrapper")?;
     Some(last["to"].as_str().unwrap().to_owned())
 }
 
-fn notes(explained: &Value) -> Vec<String> {
+pub fn notes(explained: &Value) -> Vec<String> {
     let notes = explained["target"]["notes"].as_array().unwrap();
     notes.iter().map(|note| note["note"].as_str().unwrap().to_owned()).collect()
 }
@@ -262,27 +280,27 @@ fn what_starts_elsewhere_is_not_looked_into() {
 }
 
 /// A machine with wrappers of Python's and environments of projects, made of scripts.
-struct Projects {
-    workshop: Workshop,
-    home: PathBuf,
+pub struct Projects {
+    pub workshop: Workshop,
+    pub home: PathBuf,
 }
 
 impl Projects {
-    fn new() -> Projects {
+    pub fn new() -> Projects {
         let workshop = Workshop::new();
         let home = workshop.path("home").canonicalize().unwrap_or_else(|_| workshop.path("home"));
         fs::create_dir_all(&home).unwrap();
         Projects { home: home.canonicalize().unwrap(), workshop }
     }
 
-    fn tool(&self, below: &str, text: &str) -> PathBuf {
+    pub fn tool(&self, below: &str, text: &str) -> PathBuf {
         let path = self.workshop.write(below, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.canonicalize().unwrap()
     }
 
     /// A virtual environment with an interpreter that can be told by its path.
-    fn environment(&self, below: &str) -> PathBuf {
+    pub fn environment(&self, below: &str) -> PathBuf {
         self.workshop.write(&format!("{below}/pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.11.7\n");
         fs::create_dir_all(self.workshop.path(&format!("{below}/bin"))).unwrap();
         let python = self.workshop.path(&format!("{below}/bin/python"));
@@ -291,7 +309,7 @@ impl Projects {
         self.workshop.path(below).canonicalize().unwrap()
     }
 
-    fn explain(&self, words: &[&str], directory: &str, env: &[(&str, &Path)]) -> Value {
+    pub fn explain(&self, words: &[&str], directory: &str, env: &[(&str, &Path)]) -> Value {
         let path = format!("{}:/usr/bin:/bin", self.workshop.path("bin").display());
         let all = [&["explain", "--json"], words].concat();
         let mut run = Run::new(all).env("PATH", path).env("HOME", &self.home);
@@ -302,13 +320,13 @@ impl Projects {
     }
 
     #[track_caller]
-    fn leads(&self, words: &[&str], directory: &str, env: &[(&str, &Path)], expected: &Path) {
+    pub fn leads(&self, words: &[&str], directory: &str, env: &[(&str, &Path)], expected: &Path) {
         let explained = self.explain(words, directory, env);
         assert_eq!(led_to(&explained).as_deref(), expected.to_str(), "{words:?}: {explained:#}");
     }
 
     #[track_caller]
-    fn is_not_known(&self, words: &[&str], directory: &str, env: &[(&str, &Path)]) {
+    pub fn is_not_known(&self, words: &[&str], directory: &str, env: &[(&str, &Path)]) {
         let explained = self.explain(words, directory, env);
         assert_eq!(notes(&explained)[0], "environment-not-known", "{words:?}: {explained:#}");
     }

@@ -112,6 +112,16 @@ impl Key {
         for name in wrapper_variables().filter(|_| significant.wrapper) {
             part(host.env.get(name).map(OsStr::as_bytes));
         }
+        if significant.wrapper {
+            // A shell without words reads its commands; bash takes functions from the environment.
+            part(Some(&[u8::from(significant.at_terminal)]));
+            for (name, value) in
+                host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_"))
+            {
+                part(Some(name.as_bytes()));
+                part(Some(value.as_bytes()));
+            }
+        }
         Some(Key(bytes))
     }
 

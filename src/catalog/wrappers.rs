@@ -26,6 +26,15 @@ pub struct Wrapper {
     pub leads: bool,
     pub skips: usize,
     pub separator: Option<String>,
+    pub hidden: Vec<String>,
+    pub permutes: Option<String>,
+    abbreviates: bool,
+    pub more: bool,
+    pub startup: Vec<String>,
+    pub startup_home: Option<String>,
+    pub startup_without: Vec<String>,
+    pub needs: bool,
+    pub here: Option<String>,
     pub runs: Runs,
     module: Vec<String>,
     direct: Vec<String>,
@@ -37,6 +46,11 @@ pub struct Wrapper {
     splits: Vec<String>,
     clears: Vec<String>,
     remote: Vec<String>,
+    user: Vec<String>,
+    code: Vec<String>,
+    unclear: Vec<String>,
+    tells: Vec<String>,
+    pub harmless: Vec<String>,
     pub unless: Vec<String>,
     pub environment: Handing,
     pub finder: Option<Finder>,
@@ -52,6 +66,12 @@ pub enum Runs {
     Program,
     PythonScript,
     Shell,
+    /// A file's path, which is not looked for on PATH.
+    Image,
+    /// Something that is not followed.
+    Unknown,
+    /// Nothing.
+    Nothing,
 }
 
 /// What becomes of the environment on its way to the program.
@@ -72,7 +92,8 @@ pub enum Finder {
     Poetry,
     Pipenv,
     Pdm,
-    Hatch,
+    /// It makes one, or keeps them where only it knows.
+    Own,
     Conda,
 }
 
@@ -100,6 +121,14 @@ pub enum Meaning {
     Splits,
     Clears,
     Remote,
+    /// The program runs as another user.
+    User,
+    /// Its value is code for a shell.
+    Code,
+    /// What is started with it is not followed.
+    Unclear,
+    /// Its value is what the wrapper is to do.
+    Tells,
     /// Something that changes nothing of it.
     Other,
 }
@@ -136,6 +165,10 @@ impl Wrapper {
         let meaning = [
             (&self.nothing, Meaning::Nothing),
             (&self.remote, Meaning::Remote),
+            (&self.unclear, Meaning::Unclear),
+            (&self.tells, Meaning::Tells),
+            (&self.user, Meaning::User),
+            (&self.code, Meaning::Code),
             (&self.clears, Meaning::Clears),
             (&self.module, Meaning::Module),
             (&self.direct, Meaning::Direct),
@@ -159,6 +192,31 @@ impl Wrapper {
                 Some((Takes::Attached, Meaning::Other))
             }
             (None, None) => None,
+        }
+    }
+
+    /// A long option as it is written out, where only one begins so.
+    pub fn written_out<'a>(&'a self, name: &'a str) -> &'a str {
+        if !self.abbreviates || !name.starts_with("--") || self.option(name).is_some() {
+            return name;
+        }
+        let lists = [
+            &self.flags,
+            &self.values,
+            &self.optional,
+            &self.nothing,
+            &self.clears,
+            &self.user,
+            &self.code,
+            &self.unclear,
+        ];
+        let mut fitting: Vec<&String> =
+            lists.into_iter().flatten().filter(|known| known.starts_with(name)).collect();
+        fitting.sort();
+        fitting.dedup();
+        match fitting.as_slice() {
+            [only] => only,
+            _ => name,
         }
     }
 
@@ -194,6 +252,10 @@ mod tests {
                 &row.nothing,
                 &row.clears,
                 &row.remote,
+                &row.user,
+                &row.code,
+                &row.unclear,
+                &row.tells,
                 &row.module,
                 &row.direct,
                 &row.unsets,

@@ -12,6 +12,10 @@ pub struct Project {
     pub is_unmanaged: bool,
     /// The names of PDM's scripts, which are shell code or calls.
     pub scripts: Vec<String>,
+    /// The file of variables that PDM reads for all of them.
+    pub env_file: Option<String>,
+    /// The names of the variables that it sets for all of them.
+    pub sets: Vec<String>,
 }
 
 /// The projects that share one environment, as patterns of paths.
@@ -37,7 +41,15 @@ impl Project {
             Workspace { members: texts("members"), exclude: texts("exclude") }
         });
         let scripts = below(&["tool", "pdm", "scripts"]).and_then(toml::Value::as_table);
+        let all = |key: &str| below(&["tool", "pdm", "scripts", "_", key]);
+        let file = all("env_file")
+            .map(|file| file.as_str().or_else(|| file.get("override")?.as_str()).unwrap_or(""));
         Project {
+            env_file: file.map(str::to_owned),
+            sets: all("env")
+                .and_then(toml::Value::as_table)
+                .map(|env| env.keys().cloned().collect())
+                .unwrap_or_default(),
             is_project: below(&["project"]).is_some_and(toml::Value::is_table),
             workspace,
             is_unmanaged: below(&["tool", "uv", "managed"]).and_then(toml::Value::as_bool) == Some(false),
@@ -75,6 +87,25 @@ fn matches(pattern: &Path, path: &Path) -> bool {
         }
     }
     parts.next().is_none()
+}
+
+/// Whether a Pipfile gives this name to a script of its own.
+pub fn is_script_of_pipfile(text: &str, name: &str) -> bool {
+    let Ok(table) = text.parse::<toml::Table>() else { return !text.trim().is_empty() };
+    table.get("scripts").is_some_and(|scripts| scripts.get(name).is_some())
+}
+
+/// Whether Pipenv's environment stands in the project, as its Pipfile says.
+pub fn is_in_project_of_pipfile(text: &str) -> Option<bool> {
+    let table = text.parse::<toml::Table>().ok()?;
+    table.get("pipenv")?.get("venv_in_project")?.as_bool()
+}
+
+/// Whether Poetry is told to keep its environments outside of the project.
+pub fn is_outside_of_project(config: &str) -> bool {
+    let Ok(table) = config.parse::<toml::Table>() else { return !config.trim().is_empty() };
+    let said = table.get("virtualenvs").and_then(|it| it.get("in-project"));
+    said.is_some_and(|said| said.as_bool() != Some(true))
 }
 
 /// Whether a script declares its own dependencies (PEP 723): uv then makes it an environment.

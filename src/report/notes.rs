@@ -14,16 +14,8 @@ pub fn note(note: &Note, target: &Target) -> String {
             "`{program}` is static: it has no loader, and {}, which it names, cannot be pinned",
             show(name)
         ),
-        Note::SecureExecution { why } => {
-            let starts_others = ["sudo", "doas", "su", "pkexec"].contains(&program.as_str());
-            let inside = if starts_others {
-                format!("; put cudarun inside: `{program} cudarun …`")
-            } else {
-                String::new()
-            };
-            format!(
-                "`{program}` runs with other rights ({why}): the loader ignores what cudarun would set{inside}"
-            )
+        Note::SecureExecution { why, .. } => {
+            format!("`{program}` runs with other rights ({why}): the loader ignores what cudarun would set")
         }
         Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
         Note::ForeignLoader { loader, .. } => {
@@ -78,12 +70,23 @@ pub fn note(note: &Note, target: &Target) -> String {
 
 /// How a wrapper undoes what would be set, and what to type instead.
 fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
-    let before = format!("put cudarun right before `{program}`");
+    // What it starts may not have been found.
+    let before = if program == wrapper {
+        "put cudarun right before the program that it starts".to_owned()
+    } else {
+        format!("put cudarun right before `{program}`")
+    };
     match loss {
         Loss::Rights => {
             let inside = match wrapper {
-                "su" | "runuser" => format!("{wrapper} -c 'cudarun …'"),
-                _ => format!("{wrapper} cudarun …"),
+                "su" => "su -c 'cudarun …'".to_owned(),
+                "runuser" => "runuser -u USER cudarun …".to_owned(),
+                "sudo" | "doas" | "pkexec" => format!("{wrapper} cudarun …"),
+                _ => {
+                    return format!(
+                        "`{wrapper}` starts its program with other rights, which what cudarun makes does not reach: {before}"
+                    );
+                }
             };
             format!(
                 "`{wrapper}` takes the loader's variables out of the environment: type `{inside}` instead of `cudarun {wrapper} …`"
@@ -93,10 +96,7 @@ fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
         Loss::Sets { variable } => format!("`{wrapper}` sets {variable} after cudarun does: {before}"),
         Loss::Unsets { variable } => format!("`{wrapper}` takes {variable} out of the environment: {before}"),
         Loss::Script { file } => {
-            format!(
-                "`{wrapper}` runs {}, which changes LD_LIBRARY_PATH after cudarun does: {before}",
-                show(file)
-            )
+            format!("`{wrapper}` reads {}, which names the loader's variables: {before}", show(file))
         }
     }
 }

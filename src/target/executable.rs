@@ -27,7 +27,7 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
     let real = host.canonical(path).map_err(|error| refused(error.to_string()))?;
     target.watched.insert(real.clone());
     if let Some(why) = secure_execution(host, &real) {
-        target.notes.push(Note::SecureExecution { why });
+        target.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
         return Ok(None);
     }
     let data = match host.map(&real) {
@@ -49,7 +49,7 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
         }
         // A script without a `#!` line is for the shell that finds it; the kernel will say so.
         Err(_) => {
-            target.notes.push(Note::ScriptNotRead { interpreter: PathBuf::from("/bin/sh") });
+            not_read(target, Path::new("/bin/sh"));
             return Ok(None);
         }
     };
@@ -75,6 +75,22 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
     Ok(None)
 }
 
+/// A library of a known family that a program of the dynamic loader is linked against or names itself.
+pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
+    let data = host.map(real).ok()?;
+    let elf = Elf::parse(&data).ok()?;
+    elf.interpreter()?;
+    let linked = elf.needed().filter_map(|name| std::str::from_utf8(name).ok()).find(|name| is_library(name));
+    linked.map(|name| file_name(name).to_owned()).or_else(|| first_library(&elf))
+}
+
+/// A script, of which nothing is said that is said already.
+fn not_read(target: &mut Target, interpreter: &Path) {
+    if !target.starts_nothing && !target.notes.iter().any(Note::hides_a_program) {
+        target.notes.push(Note::ScriptNotRead { interpreter: interpreter.to_owned() });
+    }
+}
+
 /// What a program was packed by that puts its own directories before `LD_LIBRARY_PATH`.
 fn packer(host: &Host, real: &Path, data: &[u8], target: &mut Target) -> Option<Packer> {
     if matches!(data.get(8..11), Some(b"AI\x01" | b"AI\x02")) {
@@ -82,7 +98,11 @@ fn packer(host: &Host, real: &Path, data: &[u8], target: &mut Target) -> Option<
     }
     let archive = pyinstaller::archive(data)?;
     let directory = real.parent().unwrap_or(Path::new("/"));
-    let beside = directory.join(archive.directory.as_deref().unwrap_or("_internal"));
+    let mut beside = directory.join(archive.directory.as_deref().unwrap_or("_internal"));
+    // Before version 6 the parts of a directory stand beside the program itself.
+    if !host.is_directory(&beside) && host.is_file(&directory.join("base_library.zip")) {
+        directory.clone_into(&mut beside);
+    }
     let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
     target.watched.insert(beside.clone());
     let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
@@ -108,7 +128,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
     walk.from(executable);
     target.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
     if target.steps.iter().any(|step| matches!(step.how, How::Interpreter | How::Env)) {
-        target.notes.push(Note::ScriptNotRead { interpreter: image.path.clone() });
+        not_read(target, &image.path);
     }
     let name = target.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut linked_before: BTreeSet<String> = BTreeSet::new();

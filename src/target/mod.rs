@@ -31,6 +31,7 @@ mod project;
 mod python;
 mod recorded;
 mod requirement;
+mod setting;
 mod shim;
 mod wrapper;
 
@@ -84,6 +85,9 @@ pub struct Target {
     /// Of these it matters whether they are there and which they are, not what they hold.
     #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
+    /// It was told to start nothing, whatever it could.
+    #[serde(skip)]
+    pub starts_nothing: bool,
     /// Where it will be, where a wrapper changes that.
     #[serde(skip)]
     pub inside: Option<Surroundings>,
@@ -243,6 +247,7 @@ impl Target {
             is_of_directory: false,
             watched: BTreeSet::new(),
             located: BTreeSet::new(),
+            starts_nothing: false,
             inside: None,
             loss: None,
             undone: BTreeSet::new(),
@@ -302,7 +307,9 @@ impl Target {
         if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
         {
             self.requirements.clear();
-            self.notes.retain(|note| !note.hides_a_program());
+            // What is said of the wrapper itself comes from the same cause.
+            self.notes
+                .retain(|note| !note.hides_a_program() && !matches!(note, Note::SecureExecution { .. }));
             self.notes.push(Note::LosesEnvironment { wrapper, loss });
         }
     }

@@ -16,7 +16,11 @@ pub enum Note {
         names: Option<String>,
     },
     /// The kernel makes the loader ignore the environment.
-    SecureExecution { why: &'static str },
+    SecureExecution {
+        why: &'static str,
+        /// A library of NVIDIA's that it names.
+        names: Option<String>,
+    },
     /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
     ForeignMachine,
     /// Another C library, for which NVIDIA builds nothing.
@@ -81,13 +85,13 @@ impl Note {
     /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
         match self {
-            Note::SecureExecution { .. }
-            | Note::Elsewhere
-            | Note::NotWhereItIsSought { .. }
-            | Note::ShimNotResolved
-            | Note::NotReadable => true,
+            Note::Elsewhere | Note::NotWhereItIsSought { .. } | Note::ShimNotResolved | Note::NotReadable => {
+                true
+            }
             // What asks for nothing loses nothing.
-            Note::Static { names } | Note::ForeignLoader { names, .. } => names.is_some(),
+            Note::SecureExecution { names, .. }
+            | Note::Static { names }
+            | Note::ForeignLoader { names, .. } => names.is_some(),
             Note::Packed { by: Packer::PyInstaller { libraries } } => !libraries.is_empty(),
             _ => false,
         }

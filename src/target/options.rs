@@ -11,6 +11,8 @@ use crate::catalog::{Meaning, Takes, Wrapper};
 pub(super) enum Line {
     /// It starts no program.
     Nothing,
+    /// No program is named.
+    Empty,
     /// Which program it starts cannot be told: an option is not known.
     Unknown,
     /// It starts its program on other machines.
@@ -28,6 +30,11 @@ pub(super) struct Start {
     /// It is a program where it would else be a script.
     pub is_direct: bool,
     pub clears: bool,
+    pub is_other_user: bool,
+    /// What a shell is told, instead of the words.
+    pub code: Option<OsString>,
+    /// Something that stands before it is not followed.
+    pub is_unclear: bool,
     pub unset: Vec<OsString>,
     pub set: Vec<(OsString, OsString)>,
     pub directory: Option<OsString>,
@@ -43,14 +50,16 @@ impl Start {
     }
 }
 
-/// Reads the arguments of a wrapper; a Python module has no word that makes it start something.
-pub(super) fn parse(row: &Wrapper, arguments: &[OsString], is_module: bool) -> Line {
+/// Reads the arguments of a wrapper; `has_word` where no word is needed to make it start something.
+pub(super) fn parse(row: &Wrapper, arguments: &[OsString], has_word: bool) -> Line {
     let mut reader =
         Reader { row, rest: arguments.iter().cloned().collect(), start: Start::default(), ended: None };
-    let mut needs_word = !row.word.is_empty() && !is_module;
+    // `python -m uv` needs the word; that of `accelerate.commands.launch` stands in its name.
+    let mut needs_word = !row.word.is_empty() && !has_word;
     if row.leads && reader.rest.front().is_some_and(|word| !word.as_bytes().starts_with(b"-")) {
         reader.rest.pop_front();
     }
+    reader.start.directory = row.here.as_ref().map(OsString::from);
     while let Some(word) = reader.rest.front() {
         let bytes = word.as_bytes();
         if bytes == b"--" {
@@ -64,6 +73,10 @@ pub(super) fn parse(row: &Wrapper, arguments: &[OsString], is_module: bool) -> L
                 return line;
             }
         } else if needs_word {
+            let two: Vec<_> = reader.rest.iter().take(2).filter_map(|word| word.to_str()).collect();
+            if row.hidden.contains(&two.join(" ")) {
+                return Line::Unknown;
+            }
             if !row.word.iter().any(|it| word == it.as_str()) {
                 return Line::Nothing;
             }
@@ -93,12 +106,25 @@ impl Reader<'_> {
             self.start.set.push(pair);
             self.rest.pop_front();
         }
-        let words: Vec<OsString> = self.rest.into_iter().skip(self.row.skips).collect();
+        let mut words: Vec<OsString> = self.rest.into_iter().skip(self.row.skips).collect();
+        // `flock FILE -c CODE`
+        let is_code = |word: &OsString| {
+            word.to_str().and_then(|word| self.row.option(word)).is_some_and(|(_, it)| it == Meaning::Code)
+        };
+        if self.row.skips > 0 && words.len() > 1 && is_code(&words[0]) {
+            self.start.code = Some(words.remove(1));
+        }
+        let is_late = |word: &OsString| word.as_bytes().starts_with(b"-");
+        let is_permuted =
+            self.row.permutes.as_deref().is_some_and(|ends| self.start.option(&[ends]).is_none());
         let is_separator =
             |word: &OsString| self.row.separator.as_ref().is_some_and(|it| word == it.as_str());
-        if words.is_empty() {
-            Line::Nothing
-        } else if words.iter().any(is_separator) {
+        if words.is_empty() && self.start.code.is_none() {
+            Line::Empty
+        } else if self.start.is_unclear
+            || words.iter().any(is_separator)
+            || is_permuted && words.iter().skip(1).any(is_late)
+        {
             Line::Unknown
         } else {
             Line::Starts(Start { words, ..self.start })
@@ -136,7 +162,9 @@ impl Reader<'_> {
 
     /// One option; `attached` is the value that stands in the same word.
     fn named(&mut self, name: &[u8], attached: Option<OsString>) {
-        let known = std::str::from_utf8(name).ok().and_then(|name| Some((name, self.row.option(name)?)));
+        let row = self.row;
+        let known = std::str::from_utf8(name).ok().map(|name| row.written_out(name));
+        let known = known.and_then(|name| Some((name, row.option(name)?)));
         let Some((name, (takes, meaning))) = known else {
             self.ended = Some(Line::Unknown);
             return;
@@ -159,6 +187,10 @@ impl Reader<'_> {
             Meaning::Module => self.start.is_module = true,
             Meaning::Direct => self.start.is_direct = true,
             Meaning::Clears => self.start.clears = true,
+            Meaning::User => self.start.is_other_user = true,
+            Meaning::Code => self.start.code = Some(value.clone()),
+            Meaning::Unclear => self.start.is_unclear = true,
+            Meaning::Tells => self.start.is_unclear |= !self.is_harmless(&value),
             Meaning::Sets => self.start.set.extend(assignment(&value)),
             Meaning::Unsets => self.start.unset.push(value.clone()),
             Meaning::Directory => self.start.directory = Some(value.clone()),
@@ -166,6 +198,15 @@ impl Reader<'_> {
             Meaning::Other => {}
         }
         self.start.options.push((name.to_owned(), value));
+    }
+
+    /// Whether what the wrapper is told leaves its program as it is.
+    fn is_harmless(&self, order: &OsStr) -> bool {
+        let order = order.to_string_lossy();
+        let mut words = order.split_whitespace().map(|word| word.split('/').next().unwrap_or_default());
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let is_known = |order: &str| self.row.harmless.iter().any(|known| known == order);
+        first.is_empty() || is_known(first) || is_known(&format!("{first} {second}"))
     }
 
     /// More of the command line in one word. Quotes, escapes and variables are left to env.
@@ -215,6 +256,20 @@ pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let first = words.front()?.to_str()?;
     let is_own = OWN.contains(&first) || first.contains('=') || first.starts_with('-');
     (!is_own).then(|| words.into())
+}
+
+/// Whether shell code is made of commands of the shell's own that start no program.
+pub(super) fn starts_nothing(code: &OsStr) -> bool {
+    const OWN: &[&str] = &[
+        ":", "[", "cd", "echo", "exit", "export", "false", "printf", "pwd", "return", "set", "test", "times",
+        "true", "ulimit", "umask", "unset",
+    ];
+    let Some(code) = code.to_str().filter(|code| !code.contains(['$', '`', '(', '<', '>', '\\', '\'', '"']))
+    else {
+        return false;
+    };
+    let mut commands = code.split([';', '&', '|', '\n']).map(str::trim).filter(|command| !command.is_empty());
+    commands.all(|command| command.split_whitespace().next().is_some_and(|first| OWN.contains(&first)))
 }
 
 #[cfg(test)]
@@ -269,6 +324,28 @@ mod tests {
             ("mpirun -np 2 --mca btl self,tcp -x A prog", "prog"),
             ("env -S A=1 prog", "prog"),
             ("xargs -0 -n 1 prog", "prog"),
+            ("taskset -a 1 prog", "prog"),
+            ("taskset -ac 0 prog", "prog"),
+            ("chrt -a -o 0 prog", "prog"),
+            ("valgrind --trace-children=yes prog", "prog"),
+            ("gdb prog core", "prog core"),
+            ("gdb --args prog -x", "prog -x"),
+            ("gdb -ex bt/f --args prog", "prog"),
+            ("nice -10 prog", "prog"),
+            ("nice --adj 5 prog", "prog"),
+            ("timeout --sig=KILL 5 prog", "prog"),
+            ("bash -o pipefail -c prog", "prog"),
+            ("bash -euo pipefail -c prog", "prog"),
+            ("bash --norc -c prog", "prog"),
+            ("zsh -fc prog", "prog"),
+            ("chpst -u me -n 5 prog", "prog"),
+            ("gosu me prog", "prog"),
+            ("ld.so --argv0 x /bin/prog", "/bin/prog"),
+            ("flock -w 5 /x prog a", "prog a"),
+            ("choom -n 5 -- prog", "prog"),
+            ("tini -s -- prog", "prog"),
+            ("dumb-init -v prog", "prog"),
+            ("dbus-run-session -- prog", "prog"),
         ] {
             assert_eq!(started(text), expected, "{text}");
         }
@@ -278,7 +355,6 @@ mod tests {
     fn what_is_not_known_is_not_guessed() {
         for unknown in [
             "nohup --unheard prog",
-            "nice --adj 5 prog",
             "timeout --foreground=x 3 prog",
             "nice -n",
             "setarch -R --nothing-like prog",
@@ -287,13 +363,27 @@ mod tests {
             "uv run -s a.py",
             "unshare --root /x prog",
             "bash -lc prog",
+            "strace -p 5 prog",
+            "ltrace -p 5 prog",
+            "gdb ls --args prog",
+            "gdb prog -x orders",
+            "gdb -x orders --args prog",
+            "gdb -ex source --args prog",
+            "gdb -ex set\u{a0}env --args prog",
+            "gdb -iex python --args prog",
+            "unshare --map-u 5 prog",
+            "uv tool run prog",
+            "ld.so --library-path /x /bin/prog",
         ] {
             assert_eq!(line(unknown), Line::Unknown, "{unknown}");
         }
         for nothing in
-            ["nohup", "nohup --version", "taskset -pc 0 1", "uv sync", "docker ps", "env A=1", "timeout 3"]
+            ["nohup --version", "taskset -pc 0 1", "uv sync", "docker ps", "valgrind --help", "sh -n x"]
         {
             assert_eq!(line(nothing), Line::Nothing, "{nothing}");
+        }
+        for empty in ["nohup", "env A=1", "timeout 3", "strace -p 5", "bash"] {
+            assert_eq!(line(empty), Line::Empty, "{empty}");
         }
         assert_eq!(line("mpirun -H a,b prog"), Line::Remote);
         assert_eq!(line("deepspeed --hostfile=x train.py"), Line::Remote);

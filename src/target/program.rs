@@ -65,29 +65,38 @@ pub struct Significant {
     pub directory: bool,
     /// Whether the variables do that only wrappers read: `wrapper_variables`.
     pub wrapper: bool,
+    /// Whether standard input is a terminal, for wrappers alone.
+    pub at_terminal: bool,
 }
 
 /// What decides what a command will run; `program` is what PATH says of it. Read from names alone, before any
 /// file: this is what a cached plan is found by.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
-    let every = Significant { arguments: command.arguments.len(), directory: true, wrapper: true };
+    let every = || Significant {
+        arguments: command.arguments.len(),
+        directory: true,
+        wrapper: true,
+        at_terminal: wrapper::is_at_terminal(),
+    };
     if wrapper::is_possible(program) {
-        return every;
+        return every();
     }
-    // A tool may be a link to Python, and find by its own name what it is to run.
-    let leads_to_python =
-        || host.read_link(program).is_ok() && host.canonical(program).is_ok_and(|real| is_python(&real));
-    if is_python(program) || leads_to_python() {
+    // A tool may be a link to Python, and find by its own name what it is to run; or to another wrapper.
+    let real = host.read_link(program).ok().and_then(|_| host.canonical(program).ok());
+    if real.as_ref().is_some_and(|real| wrapper::is_possible(real)) {
+        return every();
+    }
+    if is_python(program) || real.is_some_and(|real| is_python(&real)) {
         let line = CommandLine::parse(&command.arguments);
         if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
-            return every;
+            return every();
         }
-        return Significant { arguments: line.consumed, directory: true, wrapper: false };
+        return Significant { arguments: line.consumed, directory: true, wrapper: false, at_terminal: false };
     }
     // What a shim starts is looked up from the current directory.
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
-    Significant { arguments: 0, directory: is_shim, wrapper: false }
+    Significant { arguments: 0, directory: is_shim, wrapper: false, at_terminal: false }
 }
 
 /// Follows links and `#!` lines from the program to an executable image; none where that is not known,

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Target;
 use super::options::Start;
+use super::{Target, setting};
 use crate::catalog::Finder;
 use crate::formats::metadata;
 use crate::formats::project::{self, Project};
@@ -14,29 +14,37 @@ use crate::host::Host;
 
 /// The variables that decide here.
 pub(super) const VARIABLES: &[&str] = &[
+    "_CONDA_ROOT",
     "CONDA_DEFAULT_ENV",
     "CONDA_ENVS_DIRS",
     "CONDA_ENVS_PATH",
     "CONDA_EXE",
     "CONDA_ROOT",
     "MAMBA_ROOT_PREFIX",
+    "PIPENV_ACTIVE",
+    "PIPENV_DONT_LOAD_ENV",
+    "PIPENV_DOTENV_LOCATION",
     "PIPENV_IGNORE_VIRTUALENVS",
+    "PIPENV_VENV_IN_PROJECT",
+    "POETRY_CONFIG_DIR",
+    "UV_ENV_FILE",
+    "UV_NO_ENV_FILE",
     "UV_NO_PROJECT",
     "UV_PROJECT",
     "UV_PROJECT_ENVIRONMENT",
     "UV_PYTHON",
+    "WORKON_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
 ];
-
-/// What `activate.d` and conda's own list of variables may change.
-const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH";
 
 /// An environment whose programs come first.
 pub(super) struct Found {
     pub prefix: PathBuf,
     /// The variable that names it.
     pub variable: &'static str,
-    /// A file of it that sets `LD_LIBRARY_PATH` when it is activated.
-    pub sets_library_path: Option<PathBuf>,
+    /// A file that is read then and names a variable of the loader.
+    pub sets: Option<PathBuf>,
 }
 
 /// Finds the environment; `wrapper` is the tool itself. None where it is not there, or is not to be known.
@@ -49,19 +57,21 @@ pub(super) fn find(
 ) -> Option<Found> {
     let mut search = Search { host, start, target };
     let prefix = match finder {
-        Finder::Uv => search.uv(),
+        Finder::Uv => search.uv(wrapper),
         Finder::Poetry => search.poetry(),
         Finder::Pipenv => search.pipenv(),
         Finder::Pdm => search.pdm(),
-        Finder::Hatch => None,
+        Finder::Own => None,
         Finder::Conda => {
             let prefix = search.conda(wrapper)?;
-            let sets_library_path = search.activation(&prefix);
-            return Some(Found { prefix, variable: "CONDA_PREFIX", sets_library_path });
+            let sets = search.activation(&prefix);
+            return Some(Found { prefix, variable: "CONDA_PREFIX", sets });
         }
     };
     let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
-    Some(Found { prefix, variable: "VIRTUAL_ENV", sets_library_path: None })
+    let files = search.files(finder)?;
+    let sets = files.into_iter().find(|file| setting::sets(host, file, search.target));
+    Some(Found { prefix, variable: "VIRTUAL_ENV", sets })
 }
 
 struct Search<'a> {
@@ -71,7 +81,48 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn uv(&mut self) -> Option<PathBuf> {
+    /// The files of variables that a tool reads; none where they change what is found.
+    fn files(&mut self, finder: Finder) -> Option<Vec<PathBuf>> {
+        let cwd = self.host.cwd.clone();
+        let files: Vec<PathBuf> = match finder {
+            // A variable that is set already stays as it is.
+            Finder::Uv
+                if self.start.option(&["--no-env-file"]).is_none() && !self.is_on("UV_NO_ENV_FILE") =>
+            {
+                let given = self.start.options.iter().filter(|(name, _)| name == "--env-file");
+                let mut given: Vec<PathBuf> = given.map(|(_, file)| PathBuf::from(file)).collect();
+                let named = self.host.env.non_empty("UV_ENV_FILE").unwrap_or_default();
+                if given.is_empty() {
+                    given.extend(named.to_string_lossy().split_whitespace().map(PathBuf::from));
+                }
+                return Some(given.iter().map(|file| self.host.absolute(file)).collect());
+            }
+            Finder::Pipenv if !self.is_on("PIPENV_DONT_LOAD_ENV") => {
+                let root = self.upward(&cwd, "Pipfile").unwrap_or(cwd);
+                vec![self.path("PIPENV_DOTENV_LOCATION").unwrap_or_else(|| root.join(".env"))]
+            }
+            Finder::Pdm => {
+                let from = self.given(&["-p", "--project"], "").unwrap_or(cwd);
+                let root = self.upward(&from, "pyproject.toml")?;
+                let project = self.project(&root);
+                let own = project
+                    .sets
+                    .iter()
+                    .any(|name| name.starts_with("LD_"))
+                    .then(|| root.join("pyproject.toml"));
+                if project.sets.iter().any(|name| name == "PATH") {
+                    return None;
+                }
+                project.env_file.map(|file| root.join(file)).into_iter().chain(own).collect()
+            }
+            _ => Vec::new(),
+        };
+        let moves = files.iter().any(|file| setting::moves(self.host, file));
+        self.target.watched.extend(files.iter().cloned());
+        (!moves).then_some(files)
+    }
+
+    fn uv(&mut self, wrapper: &Path) -> Option<PathBuf> {
         let first = self.start.words.first()?;
         let is_elsewhere = first == "-" || first.as_bytes().starts_with(b"http");
         if is_elsewhere || self.has_inline_metadata(Path::new(first)) {
@@ -88,7 +139,13 @@ impl Search<'_> {
         {
             return None;
         }
-        let active = self.path("VIRTUAL_ENV");
+        // `python -m uv` takes the environment of its Python for the active one.
+        let own = || {
+            let prefix = wrapper.parent()?.parent()?;
+            let is_python = wrapper.file_name().is_some_and(super::python::is_name);
+            (is_python && self.host.is_file(&prefix.join("pyvenv.cfg"))).then(|| self.host.absolute(prefix))
+        };
+        let active = self.path("VIRTUAL_ENV").or_else(own);
         let prefix = match root {
             Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
             Some(root) => {
@@ -152,20 +209,72 @@ impl Search<'_> {
     }
 
     fn poetry(&mut self) -> Option<PathBuf> {
-        if let Some(active) = self.path("VIRTUAL_ENV").or_else(|| self.active_conda()) {
+        let active = match self.host.env.get("VIRTUAL_ENV") {
+            Some(_) => self.path("VIRTUAL_ENV"),
+            None => self.path("CONDA_PREFIX"),
+        };
+        let is_base = self.host.env.get("CONDA_DEFAULT_ENV").is_some_and(|name| name == "base");
+        if let Some(active) = active.filter(|_| !is_base) {
             return Some(active);
         }
         let from = self.given(&["-P", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
-        Some(self.upward(&from, "pyproject.toml")?.join(".venv"))
+        let root = self.upward(&from, "pyproject.toml")?;
+        let home = self.host.home();
+        let general =
+            self.path("POETRY_CONFIG_DIR").or_else(|| Some(self.path("XDG_CONFIG_HOME")?.join("pypoetry")));
+        let general =
+            general.or_else(|| Some(home?.join(".config/pypoetry"))).map(|it| it.join("config.toml"));
+        for config in [Some(root.join("poetry.toml")), general].into_iter().flatten() {
+            let text = self.host.read_text(&config).unwrap_or_default();
+            self.target.watched.insert(config);
+            if project::is_outside_of_project(&text) {
+                return None;
+            }
+        }
+        Some(root.join(".venv"))
     }
 
     fn pipenv(&mut self) -> Option<PathBuf> {
-        let active = self.path("VIRTUAL_ENV").filter(|_| !self.is_on("PIPENV_IGNORE_VIRTUALENVS"));
-        active.or_else(|| {
-            let root = self.upward(&self.host.cwd.clone(), "Pipfile")?;
-            // As far up as it looks itself.
-            self.host.cwd.ancestors().take(3).any(|it| it == root).then(|| root.join(".venv"))
-        })
+        let is_active =
+            self.host.env.get("PIPENV_ACTIVE").is_none() && !self.is_on("PIPENV_IGNORE_VIRTUALENVS");
+        let active = self.path("VIRTUAL_ENV").filter(|_| is_active);
+        let root = self.upward(&self.host.cwd.clone(), "Pipfile");
+        // As far up as it looks itself.
+        let root = root.filter(|root| self.host.cwd.ancestors().take(3).any(|it| it == root));
+        let Some(root) = root else { return active };
+        let pipfile = root.join("Pipfile");
+        let text = self.host.read_text(&pipfile).unwrap_or_default();
+        self.target.watched.insert(pipfile);
+        let first = self.start.words.first()?.to_str()?;
+        if project::is_script_of_pipfile(&text, first) {
+            return None;
+        }
+        if active.is_some() {
+            return active;
+        }
+        let is_said = match self.host.env.non_empty("PIPENV_VENV_IN_PROJECT") {
+            Some(_) => Some(self.is_on("PIPENV_VENV_IN_PROJECT")),
+            None => project::is_in_project_of_pipfile(&text),
+        };
+        match is_said {
+            Some(true) => Some(root.join(".venv")),
+            Some(false) => None,
+            None => (!self.has_pipenv_elsewhere(&root)).then(|| root.join(".venv")),
+        }
+    }
+
+    /// Whether Pipenv keeps an environment for a project of this name where it keeps all: that comes first.
+    fn has_pipenv_elsewhere(&mut self, root: &Path) -> bool {
+        let home = self.host.home();
+        let all = self.path("WORKON_HOME").or_else(|| Some(self.path("XDG_DATA_HOME")?.join("virtualenvs")));
+        let Some(all) = all.or_else(|| Some(home?.join(".local/share/virtualenvs"))) else { return false };
+        let name = root.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        // It replaces what shells would not like, and cuts long names.
+        let name: String =
+            name.chars().take(42).take_while(|it| it.is_alphanumeric() || "-_.".contains(*it)).collect();
+        let entries = self.host.list(&all).unwrap_or_default();
+        self.target.watched.insert(all);
+        entries.iter().any(|entry| entry.name.to_string_lossy().to_lowercase().starts_with(&name))
     }
 
     /// PDM keeps the path of the interpreter that it chose.
@@ -239,10 +348,7 @@ impl Search<'_> {
         let files: Vec<PathBuf> = scripts.chain([prefix.join("conda-meta/state")]).collect();
         self.target.watched.insert(directory);
         self.target.watched.extend(files.iter().cloned());
-        files.into_iter().find(|file| {
-            let text = self.host.read(file).unwrap_or_default();
-            memchr::memmem::find(&text, LIBRARY_PATH).is_some()
-        })
+        files.into_iter().find(|file| setting::sets(self.host, file, self.target))
     }
 
     fn is_conda(&mut self, prefix: &Path) -> bool {
@@ -253,8 +359,13 @@ impl Search<'_> {
 
     /// A conda environment that is active and not conda's own.
     fn active_conda(&self) -> Option<PathBuf> {
-        let name = self.host.env.non_empty("CONDA_DEFAULT_ENV");
-        self.path("CONDA_PREFIX").filter(|_| name.is_some_and(|name| name != "base" && name != "root"))
+        let prefix = self.path("CONDA_PREFIX")?;
+        let is_root = self.path("_CONDA_ROOT").is_some_and(|root| root == prefix);
+        let is_own = self.host.env.get("CONDA_DEFAULT_ENV").is_none_or(|name| {
+            let is_base = name == "base" || name == "root";
+            name == prefix.as_os_str() || !is_base && prefix.file_name().is_none_or(|last| last == name)
+        });
+        (is_own && !is_root).then_some(prefix)
     }
 
     fn is_environment(&mut self, prefix: &Path) -> bool {

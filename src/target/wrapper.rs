@@ -2,14 +2,16 @@
 //! `profiles/wrappers.toml` describes them. What is not known is not guessed. Runs nothing.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::{CommandLine, Run};
 use super::options::{self, Line, Start};
 use super::program::{self, DEFAULT_PATH};
+use super::setting::{self, Says};
 use super::{Command, How, Loss, Note, Target, executable, project, python};
-use crate::catalog::{Finder, Handing, Runs, Wrapper, may_be_wrapper, wrappers};
+use crate::catalog::{Finder, Handing, Meaning, Runs, Wrapper, may_be_wrapper, wrappers};
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
 
@@ -43,6 +45,7 @@ const VARIABLES: &[&str] = &[
     "POETRY_VIRTUALENVS_IN_PROJECT",
     "PRTE_MCA_prte_default_hostfile",
     "PYTHON_EXEC",
+    "SHELL",
     "SLURM_JOB_ID",
     "UV_ISOLATED",
     "UV_PYTHON_PLATFORM",
@@ -74,6 +77,11 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
     VARIABLES.iter().chain(project::VARIABLES).copied()
 }
 
+/// Whether a person will say what a shell without words is to do.
+pub(super) fn is_at_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
 pub(super) fn is_python_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
@@ -82,12 +90,17 @@ pub(super) fn is_python_file(path: &Path) -> bool {
 pub(super) fn open(outer: &Host, program: &Path, command: &Command, target: &mut Target) -> Inside {
     let (program, arguments) = (program.to_owned(), command.arguments.clone());
     let mut inside = Inside { program, arguments, host: None, loss: None, is_here: true };
+    let mut has_more = false;
     for _ in 0..LIMIT {
         let host = inside.host.as_ref().unwrap_or(outer);
         let Some(way) = Way::of(host, &inside.program, &inside.arguments) else { return inside };
-        let entered = way.enter(&mut inside.loss, target);
+        let entered = way.enter(has_more, &mut inside.loss, target);
+        has_more |= way.row.more;
         match entered {
-            Entered::End => return inside,
+            Entered::End => {
+                target.starts_nothing = true;
+                return inside;
+            }
             Entered::NotKnown(note) => {
                 inside.is_here = note != Note::Elsewhere;
                 target.notes.push(note);
@@ -129,10 +142,12 @@ struct Way<'a> {
     row: &'static Wrapper,
     /// It was started with `python -m`.
     is_module: bool,
+    /// And that has its word in its name: `accelerate.commands.launch`.
+    has_word: bool,
 }
 
 impl<'a> Way<'a> {
-    /// The row of a program, by the name that was typed.
+    /// The row of a program, by the name that was typed, or else by that of the file.
     fn of(host: &'a Host, program: &'a Path, arguments: &'a [OsString]) -> Option<Way<'a>> {
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
@@ -141,36 +156,56 @@ impl<'a> Way<'a> {
             let module = module.to_str()?;
             let row = wrappers().iter().find(|row| row.modules.iter().any(|it| it == module))?;
             let arguments = arguments.get(line.consumed..).unwrap_or_default();
-            return Some(Way { host, program, arguments, row, is_module: true });
+            let has_word = row.word.iter().any(|word| module.rsplit('.').next() == Some(word));
+            return Some(Way { host, program, arguments, row, is_module: true, has_word });
         }
-        let is_it = |row: &&Wrapper| row.names.iter().any(|it| it == name) || is_below(row, program);
-        let row = wrappers().iter().find(is_it)?;
-        Some(Way { host, program, arguments, row, is_module: false })
+        let real = host.canonical(program).unwrap_or_else(|_| program.to_owned());
+        let named = |name: &str| wrappers().iter().find(|row| row.names.iter().any(|it| it == name));
+        let below = || wrappers().iter().find(|row| is_below(row, program));
+        let row = named(name).or_else(below).or_else(|| named(real.file_name()?.to_str()?))?;
+        // One that has needs of its own only has the name of another one.
+        if !row.needs && executable::own_library(host, &real).is_some() {
+            return None;
+        }
+        Some(Way { host, program, arguments, row, is_module: false, has_word: false })
     }
 
-    fn enter(&self, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
+    fn enter(&self, has_more: bool, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
         let Way { host, row, .. } = *self;
-        if row.environment == Handing::Elsewhere {
+        if row.runs == Runs::Nothing {
+            return Entered::End;
+        }
+        if row.environment == Handing::Elsewhere && !self.stays() {
             return if self.leaves() { Entered::NotKnown(Note::Elsewhere) } else { Entered::End };
         }
         // What runs with other rights hands nothing on, whatever it is.
         let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
         let is_secure = executable::secure_execution(host, &real).is_some();
         target.watched.extend([host.absolute(self.program), real]);
-        if row.environment == Handing::Keeps && is_secure {
-            return Entered::End;
+        let line = options::parse(row, self.arguments, self.has_word);
+        let starts = !matches!(line, Line::Nothing | Line::Empty);
+        if row.environment == Handing::Keeps && is_secure && starts {
+            loss.get_or_insert((self.name(), Loss::Rights));
+            return Entered::NotKnown(Note::StartsAnother);
         }
-        let line = options::parse(row, self.arguments, self.is_module);
-        if line != Line::Nothing && row.environment == Handing::Drops {
+        if starts && row.environment == Handing::Drops {
             loss.get_or_insert((self.name(), Loss::Rights));
         }
         match line {
-            Line::Nothing => Entered::End,
+            // What it starts comes from standard input.
+            Line::Empty if has_more || row.runs == Runs::Shell && !is_at_terminal() => {
+                Entered::NotKnown(Note::StartsAnother)
+            }
+            Line::Nothing | Line::Empty => Entered::End,
+            Line::Starts(start) if self.is_shell_code(&start, options::starts_nothing) => Entered::End,
             Line::Remote => Entered::NotKnown(Note::Elsewhere),
             Line::Unknown => Entered::NotKnown(Note::StartsAnother),
             Line::Starts(_) if self.is_undecided(target) => Entered::NotKnown(Note::StartsAnother),
             Line::Starts(start) => {
                 target.undone.extend(undone_by(&start));
+                if start.is_other_user {
+                    loss.get_or_insert((self.name(), Loss::Rights));
+                }
                 let lost = loss_by(&start).map(|lost| (self.name(), lost));
                 *loss = loss.take().or(lost);
                 self.follow(&start, loss, target)
@@ -180,6 +215,13 @@ impl<'a> Way<'a> {
 
     fn follow(&self, start: &Start, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
         let mut changed = self.changed(start);
+        match setting::at_start(changed.as_ref().unwrap_or(self.host), self.row, start, target) {
+            Says::Nothing => {}
+            Says::Sets(file) => {
+                loss.get_or_insert((self.name(), Loss::Script { file }));
+            }
+            Says::Unclear => return Entered::NotKnown(Note::StartsAnother),
+        }
         if let Some(finder) = self.row.finder {
             let host = changed.as_ref().unwrap_or(self.host);
             let Some(found) = project::find(host, finder, self.program, start, target) else {
@@ -192,7 +234,7 @@ impl<'a> Way<'a> {
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
             changed = Some(host.inside(env, host.cwd.clone()));
-            let lost = found.sets_library_path.map(|file| (self.name(), Loss::Script { file }));
+            let lost = found.sets.map(|file| (self.name(), Loss::Script { file }));
             *loss = loss.take().or(lost);
         }
         let host = changed.as_ref().unwrap_or(self.host);
@@ -216,8 +258,26 @@ impl<'a> Way<'a> {
         self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Whether it starts its program here although it could do so elsewhere: `chroot /`.
+    fn stays(&self) -> bool {
+        let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
+        let first = self.arguments.iter().find(|word| !is_option(word));
+        self.row.here.as_ref().is_some_and(|here| first.is_some_and(|first| first == here.as_str()))
+    }
+
+    fn is_shell_code(&self, start: &Start, what: fn(&OsStr) -> bool) -> bool {
+        self.row.runs == Runs::Shell
+            && start.option(&["-c"]).is_some()
+            && start.words.first().is_some_and(|code| what(code))
+    }
+
     /// Whether it starts something where nothing of this machine counts.
     fn leaves(&self) -> bool {
+        let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
+        let mut options = self.arguments.iter().take_while(is_option).filter_map(|word| word.to_str());
+        if options.any(|word| self.row.option(word).is_some_and(|(_, meaning)| meaning == Meaning::Nothing)) {
+            return false;
+        }
         let has_word =
             || self.arguments.iter().any(|word| self.row.word.iter().any(|it| word == it.as_str()));
         is_below(self.row, self.program)
@@ -261,11 +321,22 @@ impl<'a> Way<'a> {
             let module = start.is_module.then(|| OsString::from("-m"));
             [python].into_iter().chain(module).chain(start.words.iter().cloned()).collect()
         };
+        if let Some(code) = &start.code {
+            let shell = host.env.non_empty("SHELL").unwrap_or(OsStr::new("/bin/sh"));
+            return Some(vec![shell.to_owned(), "-c".into(), code.clone()]);
+        }
         let first = start.words.first()?;
         match self.row.runs {
+            Runs::Unknown | Runs::Nothing => None,
+            Runs::Image if !first.as_bytes().contains(&b'/') => None,
             Runs::Shell => {
                 start.option(&["-c"])?;
-                options::plain_command(first)
+                let words = options::plain_command(first)?;
+                // bash starts a function of the environment instead.
+                let mut function = OsString::from("BASH_FUNC_");
+                function.push(words.first()?);
+                function.push("%%");
+                host.env.iter().all(|(name, _)| name != function).then_some(words)
             }
             Runs::PythonScript if !start.is_direct => {
                 let given = self.row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
@@ -279,7 +350,7 @@ impl<'a> Way<'a> {
             {
                 Some(by(OsString::from("python")))
             }
-            Runs::Program | Runs::PythonScript => Some(start.words.clone()),
+            Runs::Program | Runs::PythonScript | Runs::Image => Some(start.words.clone()),
         }
     }
 

@@ -25,6 +25,7 @@ version = "0"
 requires-python = ">=3.9"
 """
 UNKNOWN = "environment-not-known"
+PATHS = ["VIRTUAL_ENV", "CONDA_PREFIX"]
 
 # In which directory, with which variables, what is started, and where that is: below the project, or not known.
 CASES = [
@@ -47,6 +48,20 @@ CASES = [
     ("plain", {"VIRTUAL_ENV": "other"}, "poetry run python who.py", "other"),
     ("plain/sub", {}, "pipenv run python ../who.py", "plain/.venv"),
     ("plain", {"VIRTUAL_ENV": "other"}, "pipenv run python who.py", "other"),
+    ("plain", {"CONDA_PREFIX": "other", "CONDA_DEFAULT_ENV": "base"}, "poetry run python who.py", "plain/.venv"),
+    ("plain", {"VIRTUAL_ENV": "other", "CONDA_DEFAULT_ENV": "base"}, "poetry run python who.py", "plain/.venv"),
+    ("plain", {"CONDA_PREFIX": "other"}, "poetry run python who.py", "other"),
+    ("outside", {}, "poetry run python who.py", UNKNOWN),
+    ("found", {"CONDA_PREFIX": "other"}, "uv run who.py", "other"),
+    ("found", {"CONDA_PREFIX": "other", "CONDA_DEFAULT_ENV": "other"}, "uv run who.py", "other"),
+    ("found", {"CONDA_PREFIX": "other", "CONDA_DEFAULT_ENV": "base"}, "uv run who.py", "found/.venv"),
+    ("found", {"CONDA_PREFIX": "other", "CONDA_DEFAULT_ENV": "another"}, "uv run who.py", "found/.venv"),
+    ("plain", {"VIRTUAL_ENV": "other", "PIPENV_ACTIVE": "1"}, "pipenv run python who.py", "plain/.venv"),
+    ("plain", {"PIPENV_VENV_IN_PROJECT": "1"}, "pipenv run python who.py", "plain/.venv"),
+    ("scripted", {"VIRTUAL_ENV": "other"}, "pipenv run who", UNKNOWN),
+    ("ws", {}, "{python} -m uv run who.py", "ws/.venv"),
+    ("plain", {"VIRTUAL_ENV": "other"}, "{python} -m poetry run python who.py", "other"),
+    ("plain", {"VIRTUAL_ENV": "other"}, "{python} -m pipenv run python who.py", "other"),
     ("plain", {}, "pdm run python who.py", UNKNOWN),
     ("plain", {}, "pdm run python who.py", "plain/.venv"),
     ("plain", {"VIRTUAL_ENV": "other"}, "pdm run python who.py", "plain/.venv"),
@@ -65,8 +80,8 @@ def main():
         }
         arrange(root, environment)
         for directory, variables, line, expected in CASES:
-            named = {name: str(root / value) if name == "VIRTUAL_ENV" else value for name, value in variables.items()}
-            words = line.format(version=f"{sys.version_info[0]}.{sys.version_info[1]}").split()
+            named = {name: str(root / value) if name in PATHS else value for name, value in variables.items()}
+            words = line.format(python=tools / "python", version=f"{sys.version_info[0]}.{sys.version_info[1]}").split()
             how = {"cwd": root / directory, "env": environment | named, "capture_output": True, "text": True}
             explained = subprocess.run([cudarun, "explain", "--json", *words], **how)
             target = json.loads(explained.stdout)["target"]
@@ -104,7 +119,7 @@ def installed():
 
 def arrange(root, environment):
     """A workspace with a member, a project, a directory that is none, and an environment besides."""
-    for directory in ["home", "ws/packages/b", "loose", "plain/sub"]:
+    for directory in ["home", "ws/packages/b", "loose", "plain/sub", "outside", "found", "scripted"]:
         (root / directory).mkdir(parents=True)
     workspace = '[tool.uv.workspace]\nmembers = ["packages/*"]\n[tool.uv]\npackage = false\n'
     (root / "ws/pyproject.toml").write_text(PROJECT.format(name="a") + workspace)
@@ -112,9 +127,12 @@ def arrange(root, environment):
     (root / "plain/pyproject.toml").write_text(PROJECT.format(name="c") + "[tool.poetry]\npackage-mode = false\n")
     (root / "plain/Pipfile").write_text("")
     (root / "ws/inline.py").write_text(f"# /// script\n# dependencies = []\n# ///\n{WHO}\n")
-    for directory in ["ws", "loose", "plain"]:
+    (root / "outside/pyproject.toml").write_text(PROJECT.format(name="d") + "[tool.poetry]\npackage-mode = false\n")
+    (root / "outside/poetry.toml").write_text("[virtualenvs]\nin-project = false\n")
+    (root / "scripted/Pipfile").write_text("[scripts]\nwho = 'python who.py'\n")
+    for directory in ["ws", "loose", "plain", "outside", "found", "scripted"]:
         (root / directory / "who.py").write_text(WHO + "\n")
-    for place in ["other", "plain/.venv"]:
+    for place in ["other", "plain/.venv", "outside/.venv", "found/.venv"]:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / place], check=True)
     subprocess.run(["uv", "sync", "-q"], cwd=root / "ws", env=environment, check=True)
 
