@@ -275,7 +275,7 @@ fn what_keeps_a_program_from_being_traced_is_an_object_too() {
 
 #[test]
 fn what_a_start_would_say_is_said() {
-    let words = ["sh", "-c", "true"];
+    let words = ["sh", "-c", "for word in a; do true $word; done"];
     let run = |options: &[&str]| {
         Run::new(options.iter().chain(&words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
     };
