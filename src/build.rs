@@ -9,6 +9,9 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
+    println!("cargo:rerun-if-changed=profiles/wrappers.toml");
+    let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names");
+    std::fs::write(names, wrapper_names()).expect("OUT_DIR can be written to");
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
@@ -28,6 +31,23 @@ fn main() {
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     }
+}
+
+/// The names in the table of wrappers, one a line: every start asks whether its program is one of them, and to look
+/// through all of the table costs more than all else that such a start computes. Whether none is lacking is a test.
+fn wrapper_names() -> String {
+    let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
+    let mut names = String::from("\n");
+    for key in ["\nnames = [", "\nmodules = ["] {
+        for list in table.split(key).skip(1).filter_map(|rest| rest.split(']').next()) {
+            // What stands between quotes is every other part.
+            for name in list.split('"').skip(1).step_by(2) {
+                names.push_str(name);
+                names.push('\n');
+            }
+        }
+    }
+    names
 }
 
 /// Asks the linker's driver; where it has no such file, it answers with the bare name.

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+/// Its names alone, which the build script has taken out of it.
+const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/wrapper-names"));
 const WRAPPERS: &str = include_str!("../../profiles/wrappers.toml");
 
 /// A program that starts another one. The fields are explained in `profiles/wrappers.toml`.
@@ -142,12 +144,7 @@ pub fn wrappers() -> &'static [Wrapper] {
 /// Whether a name, of a program or of a Python module, may stand in the table; asked at every start, and so
 /// answered without reading the table.
 pub fn may_be_wrapper(name: &str) -> bool {
-    !name.is_empty()
-        && memchr::memmem::find_iter(WRAPPERS.as_bytes(), name).any(|at| {
-            let is_quote =
-                |index: Option<usize>| index.and_then(|i| WRAPPERS.as_bytes().get(i)) == Some(&b'"');
-            is_quote(at.checked_sub(1)) && is_quote(Some(at + name.len()))
-        })
+    NAMES.lines().any(|known| known == name && !name.is_empty())
 }
 
 fn parse() -> Result<Vec<Wrapper>, toml::de::Error> {
