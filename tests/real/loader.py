@@ -14,13 +14,15 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from wheels import CACHE, HERE
+from wheels import CACHE, HERE, unpacked
 
 MULTIARCH = f"{platform.machine()}-linux-gnu"
 LOADER, MACHINE = {
     "x86_64": ("/lib64/ld-linux-x86-64.so.2", 62),
     "aarch64": ("/lib/ld-linux-aarch64.so.1", 183),
 }[platform.machine()]
+# Extension modules with search paths of their own, beside those that other scripts have unpacked.
+WHEELS = ["torchaudio==2.6.0", "torchvision==0.21.0", "cupy-cuda12x==13.6.0"]
 # Fewer files than these would not be the machine that this is for.
 LEAST = 1500
 FOUND = re.compile(r"\t(?:(.+) => )?(.+) \(0x[0-9a-f]+\)$")
@@ -47,6 +49,8 @@ def is_dynamic(path):
 
 def files():
     """Each once, whatever its names, without the loader, which does not load itself."""
+    for wheel in WHEELS:
+        unpacked(wheel)
     seen = {identity(LOADER)}
     wheels = sorted(CACHE.glob("unpacked/*"))
     for top in ["/usr/bin", f"/usr/lib/{MULTIARCH}", *wheels]:
