@@ -180,7 +180,7 @@ fn a_wrapper_with_other_rights_is_not_seen_through() {
     let workshop = Workshop::new();
     let wrapper = workshop.path("bin/nice");
     fs::create_dir_all(wrapper.parent().unwrap()).unwrap();
-    fs::copy("/usr/bin/nice", &wrapper).unwrap();
+    crate::support::copy_program("/usr/bin/nice", &wrapper);
     let note = || {
         let explained = Run::new(["explain", "--json", wrapper.to_str().unwrap(), "true"]).json();
         (

@@ -75,7 +75,7 @@ fn what_cannot_be_read_is_named() {
     set("/opt/open/libcurand.so.10.3.5", 0o000);
     // Root may read everything: somebody else asks.
     let own = machine.real("/cudarun");
-    fs::copy(CUDARUN, &own).unwrap();
+    crate::support::copy_program(CUDARUN, &own);
     let mut command = Command::new(&own);
     command.args(["--root".as_ref(), machine.root().as_os_str(), "list".as_ref(), "--json".as_ref()]);
     command.args(["--also", "/opt/open", "--also", "/opt/closed"]).env_clear().current_dir("/");

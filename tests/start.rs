@@ -425,7 +425,7 @@ fn what_must_be_said_is_said_at_every_start() {
     }
     assert_eq!(starts(), 0);
     fs::create_dir_all(workshop.path("root/versions/9.9/bin")).unwrap();
-    fs::copy("/bin/true", workshop.path("root/versions/9.9/bin/tool")).unwrap();
+    crate::support::copy_program("/bin/true", workshop.path("root/versions/9.9/bin/tool"));
     settle();
     run().check();
     assert_eq!(starts(), 1, "the control");

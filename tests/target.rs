@@ -200,7 +200,7 @@ fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
         std::os::unix::fs::chown(&directory, Some(65534), Some(65534)).unwrap();
     }
     let cudarun = workshop.path("bin/cudarun");
-    std::fs::copy(crate::support::CUDARUN, &cudarun).unwrap();
+    crate::support::copy_program(crate::support::CUDARUN, &cudarun);
     let run = || {
         #[allow(clippy::disallowed_methods)]
         let mut command = std::process::Command::new(&cudarun);

@@ -46,12 +46,12 @@ fn another_user_gets_nothing_of_what_is_made() {
 fn a_program_that_only_has_the_name_of_a_wrapper_is_none() {
     let two = Two::new();
     let own = two.workshop.path("time");
-    fs::copy(&two.program, &own).unwrap();
+    crate::support::copy_program(&two.program, &own);
     let words = [own.to_str().unwrap(), "/bin/true"];
     let explained = explain(&two, &words);
     assert_eq!(led_to(&explained), None, "{explained:#}");
     assert!(!explained["target"]["requirements"].as_array().unwrap().is_empty(), "{explained:#}");
-    fs::copy("/usr/bin/nice", &own).unwrap();
+    crate::support::copy_program("/usr/bin/nice", &own);
     assert_eq!(led_to(&explain(&two, &words)).as_deref(), Some("/bin/true"), "the control");
 }
 
@@ -164,7 +164,7 @@ fn a_file_that_sets_variables_is_spoken_of() {
     }
     for tool in ["zsh", "gdb"] {
         all.tool(&format!("bin/{tool}"), "");
-        fs::copy("/bin/true", all.workshop.path(&format!("bin/{tool}"))).unwrap();
+        crate::support::copy_program("/bin/true", all.workshop.path(&format!("bin/{tool}")));
     }
     let own = all.environment("work/.venv");
     let python = own.join("bin/python");

@@ -126,7 +126,7 @@ fn what_is_computed_is_what_runs() {
     let probe = workshop.compile("bin/probe", PROBE, &[]).canonicalize().unwrap();
     // Further behind on PATH, and not what runs.
     fs::create_dir(workshop.path("other")).unwrap();
-    fs::copy(&probe, workshop.path("other/probe")).unwrap();
+    crate::support::copy_program(&probe, workshop.path("other/probe"));
     let path = format!(
         "{}:{}:/usr/local/bin:/usr/bin:/bin",
         probe.parent().unwrap().display(),
