@@ -200,7 +200,7 @@ pub struct Trace {
 }
 
 impl Wishes {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.uses.is_empty() && self.pin.is_empty() && self.pin_mode.is_none()
     }
 

@@ -115,6 +115,12 @@ pub fn preload_elements(value: &OsStr) -> Vec<OsString> {
         .collect()
 }
 
+/// The elements of an `LD_AUDIT` as the loader splits it: at `:`; empty ones do not count.
+pub fn audit_elements(value: &OsStr) -> Vec<&OsStr> {
+    let elements = value.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
+    elements.map(OsStr::from_bytes).collect()
+}
+
 /// Elements with `:` between.
 pub fn join_elements<'a>(elements: impl IntoIterator<Item = &'a OsStr>) -> OsString {
     let mut joined = OsString::new();

@@ -102,11 +102,6 @@ impl Observation {
         }
         Observation { images, has_plan: plan.is_some() }
     }
-
-    /// The libraries of NVIDIA's that were mapped.
-    pub fn of_families(&self) -> impl Iterator<Item = &Mapped> {
-        self.images.iter().flat_map(|image| &image.files).filter(|file| file.family.is_some())
-    }
 }
 
 impl Image {
@@ -121,11 +116,10 @@ impl Mapped {
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
         let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
         let family = family_of(&record.path).or_else(|| family_of(&file));
-        let picked = plan.iter().flat_map(|plan| &plan.picks).map(|pick| &pick.copy);
-        let of_family: Vec<_> = picked.filter(|copy| Some(&copy.family) == family.as_ref()).collect();
-        let is_picked = of_family.iter().any(|copy| id.is_some_and(|id| copy.has_file(id)));
-        // As `pin` has it: another SONAME is another library, and left as it is.
-        let is_of = |number| of_family.iter().any(|copy| copy.soname.is_none() || copy.soname == number);
+        let picks = plan.iter().flat_map(|plan| &plan.picks);
+        let of_family: Vec<_> = picks.filter(|pick| Some(&pick.copy.family) == family.as_ref()).collect();
+        let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.copy.has_file(id)));
+        let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
         let is_meant = || !of_family.is_empty() && is_of(number(host, &record.path));
         Mapped {
             in_plan: (is_picked || is_meant()).then_some(is_picked),

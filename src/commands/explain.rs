@@ -26,5 +26,5 @@ pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit,
     } else {
         report::explained(&explanation, common.verbose, style)
     })?;
-    Ok(if considered.is_refused() { Exit::No } else { Exit::Yes })
+    Ok(if considered.decision.is_refused() { Exit::No } else { Exit::Yes })
 }

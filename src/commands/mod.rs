@@ -205,18 +205,14 @@ fn own_views(host: &Host) -> Vec<PathBuf> {
 }
 
 impl Considered<'_> {
-    fn is_refused(&self) -> bool {
-        matches!(self.decision.outcome, Outcome::Conflict(_)) || self.decision.leaks()
-    }
-
     /// Says why nothing can be started, if nothing can: as JSON on standard output, or in words.
     fn refuse(&self, json: bool, style: Style) -> Result<bool, Error> {
-        match (self.is_refused(), json) {
+        match (self.decision.is_refused(), json) {
             (false, _) => {}
             (true, true) => print(&report::json::refusal(&self.decision))?,
             (true, false) => report::say(&report::refusal(&self.decision, &self.target, style)),
         }
-        Ok(self.is_refused())
+        Ok(self.decision.is_refused())
     }
 
     /// The change of environment that the program would get, and where what it needs is put: now, or only said.

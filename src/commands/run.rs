@@ -32,9 +32,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     }
     let verify = start.verify.unwrap_or_default();
     let is_everywhere = common.also.is_empty() && common.without.is_empty();
-    let wishes = &start.wishes;
-    let has_no_wish = wishes.uses.is_empty() && wishes.pin.is_empty() && wishes.pin_mode.is_none();
-    let is_plain = is_everywhere && has_no_wish && verify == When::Auto;
+    let is_plain = is_everywhere && start.wishes.is_empty() && verify == When::Auto;
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -42,7 +40,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return launch::exec(&exec).map(|never| match never {});
     }
     let style = style(host, common.color, host.stderr_is_terminal());
-    let considered = consider(host, common, wishes, command)?;
+    let considered = consider(host, common, &start.wishes, command)?;
     speak(&considered, common, style);
     if considered.refuse(false, style)? {
         return Ok(Exit::Refused);

@@ -77,7 +77,7 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
         (true, false) => say_notes(&considered),
         (true, true) => {}
     }
-    if !options.as_is && considered.is_refused() {
+    if !options.as_is && considered.decision.is_refused() {
         refuse(&considered, style, outlet)?;
         return Ok(Ended::NotStarted(Exit::Refused.code()));
     }

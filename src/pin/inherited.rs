@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::means::{auditors, is_own_module};
-use crate::environment::Environment;
+use super::means::is_own_module;
+use crate::environment::{Environment, audit_elements};
 use crate::host::Host;
 use crate::loader::search::Overlay;
 use crate::module;
@@ -14,7 +14,7 @@ use crate::module;
 /// The view that the module answers from; none where there is no module of ours, or nothing for it to answer.
 pub fn pins(host: &Host, env: &Environment, own: &[PathBuf]) -> Option<Overlay> {
     let is_ours = |element: &&OsStr| is_own_module(Path::new(element), own);
-    auditors(env.get("LD_AUDIT").unwrap_or_default()).iter().find(|element| is_ours(element))?;
+    audit_elements(env.get("LD_AUDIT").unwrap_or_default()).iter().find(|element| is_ours(element))?;
     let mut parts = env.get(module::PINS)?.as_bytes().split(|byte| *byte == b':');
     let directory = Path::new(OsStr::from_bytes(parts.next()?)).to_owned();
     let (mut links, mut empty) = (BTreeMap::new(), BTreeSet::new());

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Mode;
-use crate::environment::{Change, Diff, Environment, join_elements, preload_elements};
+use crate::environment::{Change, Diff, Environment, audit_elements, join_elements, preload_elements};
 use crate::module;
 use crate::solve::Plan;
 use crate::view::ViewSpec;
@@ -29,7 +29,7 @@ pub struct Places {
 /// A change of environment, and besides it what makes the module write down what is mapped.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
-    let all = watched.get("LD_AUDIT").map(auditors).unwrap_or_default();
+    let all = watched.get("LD_AUDIT").map(audit_elements).unwrap_or_default();
     let others = all.into_iter().filter(|element| *element != module.as_os_str());
     let all = join_elements(others.chain([module.as_os_str()]));
     watched.set("LD_AUDIT", all);
@@ -108,7 +108,7 @@ impl Means<'_> {
     /// outer cudarun wants a log, its module stays.
     fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
         let inherited = env.get("LD_AUDIT").unwrap_or_default();
-        let elements: Vec<&OsStr> = auditors(inherited);
+        let elements: Vec<&OsStr> = audit_elements(inherited);
         let is_own = |element: &&OsStr| is_own_module(Path::new(element), self.own);
         let (own, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().copied().partition(is_own);
         let logs = own.last().copied().filter(|_| env.non_empty(module::TRACE).is_some());
@@ -136,13 +136,6 @@ fn as_empty(inherited: Option<&OsStr>) -> Option<OsString> {
 
 fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
     (!elements.is_empty()).then(|| join_elements(elements))
-}
-
-/// The elements of an `LD_AUDIT`.
-pub(super) fn auditors(list: &OsStr) -> Vec<&OsStr> {
-    use std::os::unix::ffi::OsStrExt;
-    let elements = list.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
-    elements.map(OsStr::from_bytes).collect()
 }
 
 /// The tunables with room for thread-local storage, unless somebody has said how much there is to be.

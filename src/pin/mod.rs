@@ -15,7 +15,7 @@ use crate::loader::process::Failure;
 use crate::loader::search::{Overlay, Searcher};
 use crate::module;
 use crate::predict::{self, Predicted, Prediction, When};
-use crate::solve::{self, Outcome, Plan, Policy};
+use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::target::Target;
 use crate::version::Version;
 use crate::view::{self, ViewSpec};
@@ -109,6 +109,11 @@ pub struct Question<'a, 'h> {
 }
 
 impl Decision {
+    /// Whether nothing can be started as it should be: there is no set, or no way to make the loader take it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
+    }
+
     /// Whether there is a set, and no way to make the loader take it.
     pub fn leaks(&self) -> bool {
         matches!(self.outcome, Outcome::Plan(_)) && self.pinned.is_none()
@@ -131,8 +136,7 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
 /// Decides on a set and on the mode that makes the loader take it.
 pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
     let mut decision = question.decide()?;
-    let is_refused = decision.pinned.is_none() && !matches!(decision.outcome, Outcome::Nothing { .. });
-    if is_refused && question.mode.take().is_some() {
+    if decision.is_refused() && question.mode.take().is_some() {
         question.policy.released.clear();
         decision.instead = question.decide()?.pinned.map(|pinned| pinned.mode);
     }
@@ -342,10 +346,9 @@ impl Pinned {
 /// The picked copies that should have been taken for a file: of its family and of its SONAME.
 fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Copy> {
     let (family, soname) = (file.family.clone(), file.soname);
-    let copies = plan.picks.iter().map(|pick| &pick.copy);
-    copies.filter(move |copy| {
-        Some(&copy.family) == family.as_ref() && (copy.soname.is_none() || copy.soname == soname)
-    })
+    let is_meant =
+        move |pick: &&Pick| Some(&pick.copy.family) == family.as_ref() && pick.is_of_soname(soname);
+    plan.picks.iter().filter(is_meant).map(|pick| &pick.copy)
 }
 
 /// The files of picked families that come from outside the plan.

@@ -69,6 +69,14 @@ pub struct Pick {
     pub decided_by: Criterion,
 }
 
+impl Pick {
+    /// Whether it stands for the libraries of its family with this number in their SONAME: another SONAME is another
+    /// library, except in a family that has one copy whatever the number.
+    pub fn is_of_soname(&self, number: Option<u32>) -> bool {
+        self.copy.soname.is_none() || self.copy.soname == number
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Rejection {
     pub copy: Summary,
