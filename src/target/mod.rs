@@ -320,11 +320,6 @@ impl Target {
         step.map_or(&self.program, |step| &step.to)
     }
 
-    /// What really runs.
-    pub fn last_step(&self) -> &Path {
-        self.steps.last().map_or(&self.program, |step| &step.to)
-    }
-
     /// Whether the program puts directories of its own before what it is given in `LD_LIBRARY_PATH`.
     pub fn rewrites_library_path(&self) -> bool {
         self.notes.iter().any(|note| matches!(note, Note::Packed { .. }))
