@@ -27,6 +27,7 @@ pub mod parallel;
 pub mod pin;
 pub mod predict;
 pub mod private;
+pub mod range;
 pub mod report;
 pub mod solve;
 pub mod symbols;

@@ -7,6 +7,7 @@ use std::path::Path;
 /// a file counts.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("version.rs", &[]),
+    ("range.rs", &["version"]),
     ("text.rs", &[]),
     ("environment.rs", &[]),
     ("parallel.rs", &[]),
@@ -39,6 +40,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "formats",
             "host",
             "loader",
+            "range",
             "symbols",
             "target",
             "text",
@@ -47,7 +49,18 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     (
         "solve/",
-        &["catalog", "formats", "host::FileId", "inventory", "solve", "symbols", "target", "text", "version"],
+        &[
+            "catalog",
+            "formats",
+            "host::FileId",
+            "inventory",
+            "range",
+            "solve",
+            "symbols",
+            "target",
+            "text",
+            "version",
+        ],
     ),
     ("private.rs", &["host"]),
     // Another crate, for other processes.

@@ -20,7 +20,7 @@ use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan, Policy};
-use crate::target::{self, Command, How, Note, Pin, Requirement, Target};
+use crate::target::{self, Asker, Command, How, Note, Pin, Requirement, Target, Want};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
@@ -141,7 +141,11 @@ fn pins(host: &Host, words: &[OsString]) -> Result<(Vec<Requirement>, Vec<PathBu
                 Pin::Directory(real)
             }
         };
-        requirements.push(Requirement::pinned(family, pin));
+        requirements.push(Requirement::wished(
+            family,
+            Want::Pinned(pin),
+            Asker::person("--pin", "--pin".into(), None),
+        ));
     }
     Ok((requirements, directories))
 }

@@ -67,7 +67,11 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::NotThatVersion { needed, by } => {
             format!("{} brings a part of {needed} and needs the rest of it", title(by))
         }
-        Reason::NotThePinned { pin } => format!("--pin names {}", named(pin)),
+        Reason::NotThePinned { pin, by } => format!("{} names {}", show(by), named(pin)),
+        Reason::OutOfRange { range, by } => format!("{} allows {range}", show(by)),
+        Reason::OtherBuild { file, by } => {
+            format!("{} has recorded another build of {}", show(by), show(file))
+        }
         Reason::VersionUnknown { by } => {
             format!("its version is not known, and {} needs a certain one", title(by))
         }
@@ -155,7 +159,9 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
             Want::Pinned(pin) => versions.push(named(pin)),
-            Want::Recorded(_) | Want::Symbols(_) => {}
+            Want::Within(range) => versions.push(range.to_string()),
+            Want::BuildIds(_) => versions.push("the very files of the lock".to_owned()),
+            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => {}
         }
     }
     for list in [&mut names, &mut versions] {

@@ -34,6 +34,8 @@ type Rule = fn(&Slot<'_>, &Copy, &Inventory) -> Option<Reason>;
 const RULES: &[Rule] = &[
     name,
     pinned,
+    allowed,
+    locked,
     version,
     stub,
     driver,
@@ -181,7 +183,32 @@ fn pinned(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
             Pin::Version(version) => copy.version.is_some_and(|has| has.agrees_with(version)),
             Pin::Directory(directory) => copy.directories().any(|place| place == directory),
         };
-        (!is_it).then(|| Reason::NotThePinned { pin: pin.clone() })
+        (!is_it).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
+    })
+}
+
+/// Of a version that a person allows.
+fn allowed(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    slot.requirements.iter().find_map(|requirement| {
+        let Want::Within(range) = &requirement.want else { return None };
+        let by = requirement.by.name.clone();
+        match copy.version {
+            None => Some(Reason::VersionUnknown { by }),
+            Some(version) if range.allows(&version) => None,
+            Some(_) => Some(Reason::OutOfRange { range: range.clone(), by }),
+        }
+    })
+}
+
+/// The very files that a lock has recorded.
+fn locked(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+    slot.requirements.iter().find_map(|requirement| {
+        let Want::BuildIds(files) = &requirement.want else { return None };
+        let is_other = |member: &&Member| {
+            files.get(&member.soname).is_some_and(|id| member.build_id.as_ref() != Some(id))
+        };
+        let file = copy.files.iter().find(is_other)?.soname.clone();
+        Some(Reason::OtherBuild { file, by: requirement.by.name.clone() })
     })
 }
 

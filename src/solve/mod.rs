@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inventory::{Copy, Inventory, Origin};
+use crate::range::Range;
 use crate::target::{Asker, Before, Pin, Pip, Requirement, Target};
 use crate::text;
 use crate::version::{DriverVersion, Version};
@@ -195,6 +196,17 @@ pub enum Reason {
     /// A person has named another.
     NotThePinned {
         pin: Pin,
+        by: String,
+    },
+    /// A person allows other versions.
+    OutOfRange {
+        range: Range,
+        by: String,
+    },
+    /// A lock has recorded another file of this name.
+    OtherBuild {
+        file: String,
+        by: String,
     },
     VersionUnknown {
         by: String,

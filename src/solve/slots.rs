@@ -159,7 +159,9 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
             family.soname_is_version.then(|| version.major())
         }
         Want::Pinned(Pin::Version(version)) => family.soname_is_version.then(|| version.major()),
-        Want::Pinned(Pin::Directory(_)) => None,
+        Want::Within(range) => range.major().filter(|_| family.soname_is_version),
+        Want::BuildIds(files) => of_name(files.keys().next()?),
+        Want::Preferred(_) | Want::Pinned(Pin::Directory(_)) => None,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::version::CudaVersion;
 
 mod arguments;
 mod candidate;
+mod condition;
 mod executable;
 mod framework;
 mod imports;
@@ -35,6 +36,7 @@ mod setting;
 mod shim;
 mod wrapper;
 
+pub use condition::{Condition, Demand};
 use executable::Image;
 pub use note::{Loss, Note, Packer};
 use program::Running;
@@ -61,6 +63,8 @@ pub struct Target {
     pub machine: u16,
     pub packages: Vec<Package>,
     pub requirements: Vec<Requirement>,
+    /// What is asked of the machine itself.
+    pub conditions: Vec<Condition>,
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
@@ -238,6 +242,7 @@ impl Target {
             machine: elf::X86_64,
             packages: Vec::new(),
             requirements: Vec::new(),
+            conditions: Vec::new(),
             notes: Vec::new(),
             site_packages: Vec::new(),
             pip: None,

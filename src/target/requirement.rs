@@ -1,16 +1,15 @@
 //! What a target asks for, who asks and where that is written, and what it opens at run time.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::Standing;
+use crate::range::Range;
 use crate::symbols::Symbol;
 use crate::text;
 use crate::version::Version;
-
-/// Where a person names the copy to take.
-const PINNED_BY: &str = "--pin";
 
 /// One thing that the target asks for.
 #[derive(Clone, Debug, Serialize)]
@@ -62,19 +61,24 @@ impl Requirement {
 
     /// Whether it asks for the family, and not only how it must be.
     pub fn is_wish(&self) -> bool {
-        matches!(self.want, Want::Name(_) | Want::Exactly(_) | Want::Pinned(_))
+        matches!(
+            self.want,
+            Want::Name(_) | Want::Exactly(_) | Want::Pinned(_) | Want::Within(_) | Want::BuildIds(_)
+        )
     }
 
     /// What a person wants a family to be, whatever else is asked for.
-    pub fn pinned(family: &str, pin: Pin) -> Requirement {
-        let (name, file) = (PINNED_BY.to_owned(), PathBuf::from(PINNED_BY));
-        let by = Asker { name, file, line: None, cuda: None, standing: Standing::Imported };
-        let (family, want) = (family.to_owned(), Want::Pinned(pin));
-        Requirement { family, want, need: Need::Linked, by, search_first: Vec::new() }
+    pub fn wished(family: &str, want: Want, by: Asker) -> Requirement {
+        Requirement { family: family.to_owned(), want, need: Need::Linked, by, search_first: Vec::new() }
     }
 
     pub fn is_pinned(&self) -> bool {
         matches!(self.want, Want::Pinned(_))
+    }
+
+    /// Whether a person has said so, and not the program.
+    pub fn is_by_person(&self) -> bool {
+        matches!(self.want, Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_))
     }
 }
 
@@ -93,6 +97,12 @@ pub enum Want {
     Symbols(Vec<Symbol>),
     /// The one that a person has named.
     Pinned(Pin),
+    /// A version within this: what a person says that the program needs.
+    Within(Range),
+    /// A version within this, where there is a choice.
+    Preferred(Range),
+    /// These very files, by SONAME: what a lock has recorded.
+    BuildIds(BTreeMap<String, String>),
 }
 
 /// The copy that a person wants.
@@ -129,6 +139,13 @@ pub struct Asker {
     /// The CUDA major that it was built for.
     pub cuda: Option<u32>,
     pub standing: Standing,
+}
+
+impl Asker {
+    /// A person who says something in `file`, or by an option or a variable of that name.
+    pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
+        Asker { name: name.to_owned(), file, line, cuda: None, standing: Standing::Imported }
+    }
 }
 
 /// A library or a module that is opened at run time.

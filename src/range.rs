@@ -1,0 +1,252 @@
+//! What a person asks of a version: `9.1`, `>=9.1,<10`, `~12.4`, `!=9.10.0`. As in Cargo, a bare version
+//! means it or a newer one that is compatible. Imports nothing but versions.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::version::Version;
+
+/// All of its comparators must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range(Vec<Comparator>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Comparator {
+    operator: Operator,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    /// `9.1` and `^9.1`: from there to the next number that says that something else is compatible.
+    Compatible,
+    /// `~9.1`: from there to the next minor; of `~9` to the next major.
+    Near,
+    /// `=9.1`: whatever further numbers there are.
+    Equal,
+    NotEqual,
+    AtLeast,
+    /// `>9.1` is newer than every 9.1.
+    Newer,
+    AtMost,
+    Older,
+}
+
+/// The longer ones first, since `>` begins `>=`.
+const OPERATORS: &[(&str, Operator)] = &[
+    (">=", Operator::AtLeast),
+    ("<=", Operator::AtMost),
+    ("!=", Operator::NotEqual),
+    ("==", Operator::Equal),
+    (">", Operator::Newer),
+    ("<", Operator::Older),
+    ("=", Operator::Equal),
+    ("^", Operator::Compatible),
+    ("~", Operator::Near),
+];
+
+impl Range {
+    /// This version and no other, as far as its numbers go.
+    pub fn exactly(version: Version) -> Range {
+        Range(vec![Comparator { operator: Operator::Equal, version }])
+    }
+
+    /// This version or a newer one.
+    pub fn at_least(version: Version) -> Range {
+        Range(vec![Comparator { operator: Operator::AtLeast, version }])
+    }
+
+    pub fn allows(&self, version: &Version) -> bool {
+        self.0.iter().all(|comparator| comparator.allows(version))
+    }
+
+    /// The only major that it allows, if it allows one only.
+    pub fn major(&self) -> Option<u32> {
+        let low = self.lowest()?;
+        let next = Version::new(&[low.major() + 1]);
+        let is_below_next = |comparator: &Comparator| match comparator.operator {
+            Operator::Compatible | Operator::Near | Operator::Equal => true,
+            Operator::Older => comparator.version <= next,
+            Operator::AtMost => comparator.version < next,
+            _ => false,
+        };
+        self.0.iter().any(is_below_next).then(|| low.major())
+    }
+
+    /// The least that it allows, as far as it says.
+    pub fn lowest(&self) -> Option<Version> {
+        let is_floor = |comparator: &&Comparator| {
+            !matches!(comparator.operator, Operator::NotEqual | Operator::AtMost | Operator::Older)
+        };
+        self.0.iter().filter(is_floor).map(|comparator| comparator.version).max()
+    }
+
+    /// In the grammar of Python's packages, for pip.
+    pub fn to_pip(&self) -> String {
+        let of = |comparator: &Comparator| {
+            let version = comparator.version;
+            match comparator.operator {
+                Operator::Compatible | Operator::Near => format!(">={version},<{}", comparator.end()),
+                // NVIDIA's wheels have a fourth number, which few people write.
+                Operator::Equal if version.numbers().len() < 4 => format!("=={version}.*"),
+                Operator::Equal => format!("=={version}"),
+                Operator::NotEqual if version.numbers().len() < 4 => format!("!={version}.*"),
+                Operator::NotEqual => format!("!={version}"),
+                Operator::AtLeast => format!(">={version}"),
+                Operator::Newer => format!(">={version},!={version}.*"),
+                Operator::AtMost => format!("<{}", next(&version, version.numbers().len())),
+                Operator::Older => format!("<{version}"),
+            }
+        };
+        self.0.iter().map(of).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Comparator {
+    fn allows(&self, version: &Version) -> bool {
+        let than = &self.version;
+        match self.operator {
+            Operator::Compatible | Operator::Near => version >= than && *version < self.end(),
+            Operator::Equal => version.agrees_with(than),
+            Operator::NotEqual => !version.agrees_with(than),
+            Operator::AtLeast => version >= than,
+            Operator::Newer => version > than && !version.agrees_with(than),
+            Operator::AtMost => version <= than || version.agrees_with(than),
+            Operator::Older => version < than,
+        }
+    }
+
+    /// The first version that is not near or not compatible.
+    fn end(&self) -> Version {
+        let numbers = self.version.numbers();
+        let counts = match self.operator {
+            Operator::Near => numbers.len().min(2),
+            // Before the first release every minor is another.
+            _ => numbers.iter().position(|number| *number != 0).map_or(numbers.len(), |first| first + 1),
+        };
+        next(&self.version, counts)
+    }
+}
+
+/// The version after all that begin with the first `count` numbers of this one.
+fn next(version: &Version, count: usize) -> Version {
+    let mut numbers = version.numbers()[..count].to_vec();
+    if let Some(last) = numbers.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    Version::new(&numbers)
+}
+
+impl FromStr for Range {
+    type Err = ();
+
+    /// Comparators with commas between; `*` allows all; `9.*` is `=9`.
+    fn from_str(text: &str) -> Result<Range, ()> {
+        let text = text.trim();
+        if text == "*" {
+            return Ok(Range(Vec::new()));
+        }
+        let comparator = |part: &str| {
+            let part = part.trim();
+            let known =
+                OPERATORS.iter().find_map(|(sign, operator)| Some((part.strip_prefix(sign)?, *operator)));
+            let (rest, operator) = known.unwrap_or((part, Operator::Compatible));
+            let rest = rest.trim();
+            let rest = rest.strip_prefix('v').unwrap_or(rest);
+            match (rest.strip_suffix(".*"), operator) {
+                (None, _) => Ok(Comparator { operator, version: rest.parse()? }),
+                (Some(rest), Operator::NotEqual) => Ok(Comparator { operator, version: rest.parse()? }),
+                (Some(rest), Operator::Compatible | Operator::Equal) => {
+                    Ok(Comparator { operator: Operator::Equal, version: rest.parse()? })
+                }
+                (Some(_), _) => Err(()),
+            }
+        };
+        text.split(',').map(comparator).collect::<Result<Vec<_>, ()>>().map(Range)
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("*");
+        }
+        for (index, comparator) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let sign = match comparator.operator {
+                Operator::Compatible => "",
+                Operator::Near => "~",
+                Operator::Equal => "=",
+                Operator::NotEqual => "!=",
+                Operator::AtLeast => ">=",
+                Operator::Newer => ">",
+                Operator::AtMost => "<=",
+                Operator::Older => "<",
+            };
+            write!(f, "{comma}{sign}{}", comparator.version)?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Range {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_allow_what_cargo_would() {
+        let cases = [
+            ("9.1", "9.1 9.1.0 9.28.0.42", "9.0.9 10 8.9.7"),
+            ("^9", "9.0 9.28", "10.0 8.9"),
+            ("0.6.2", "0.6.2 0.6.9", "0.7 0.6.1"),
+            ("~12.4", "12.4 12.4.127", "12.5 12.3"),
+            ("~12", "12.0 12.9", "13.0 11.8"),
+            ("=9.1", "9.1.0 9.1.1.17", "9.10 9.2"),
+            ("9.1.*", "9.1.0 9.1.1.17", "9.10 9.2"),
+            ("!=9.10.0", "9.10.1 9.9", "9.10.0 9.10.0.56"),
+            (">=8.7, <9", "8.7 8.9.7", "8.6.9 9.0"),
+            (">9.1", "9.2 9.10", "9.1 9.1.1"),
+            ("<=9.1", "9.1.1 9.0", "9.2"),
+            ("*", "1 99.9", ""),
+            (">=580.65.06", "580.65.06 580.159.04 615.1", "580.65.05 550.54.14"),
+            ("v9.1", "9.2", "9.0"),
+        ];
+        for (range, allowed, denied) in cases {
+            let parsed: Range = range.parse().unwrap();
+            for version in allowed.split_whitespace() {
+                assert!(parsed.allows(&version.parse().unwrap()), "{range} {version}");
+            }
+            for version in denied.split_whitespace() {
+                assert!(!parsed.allows(&version.parse().unwrap()), "{range} {version}");
+            }
+            let again: Range = parsed.to_string().parse().unwrap();
+            assert_eq!(again, parsed, "{range}");
+        }
+        for bad in ["", ",", "9.1,", ">=", "a", ">=9.*", "9..1", "> =9", "9 1", "^*", "1.2.3.4.5"] {
+            assert!(bad.parse::<Range>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_range_says_of_its_ends() {
+        let range = |text: &str| text.parse::<Range>().unwrap();
+        assert_eq!(range("9.1").major(), Some(9));
+        assert_eq!(range(">=9.1").major(), None);
+        assert_eq!(range(">=9.1,<10").major(), Some(9));
+        assert_eq!(range(">=9.1,<=9.28").major(), Some(9));
+        assert_eq!(range(">=8,<10").major(), None);
+        assert_eq!(range("*").major(), None);
+        assert_eq!(range(">=9.1,<10").to_pip(), ">=9.1,<10");
+        assert_eq!(range("9.1").to_pip(), ">=9.1,<10");
+        assert_eq!(range("=9.1.0").to_pip(), "==9.1.0.*");
+        assert_eq!(range("<=9.1").to_pip(), "<9.2");
+    }
+}
