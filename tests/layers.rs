@@ -14,7 +14,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("host.rs", &["environment"]),
     ("formats/", &["version", "formats"]),
     ("symbols.rs", &["formats"]),
-    ("catalog/", &["catalog", "formats", "version"]),
+    ("catalog/", &["catalog", "formats", "range", "version"]),
     ("loader/", &["environment", "formats", "host", "loader"]),
     (
         "inventory/",

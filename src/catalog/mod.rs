@@ -8,11 +8,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::formats::names;
-use crate::version::{CudaVersion, DriverVersion, Version};
 
 const LIBRARIES: &str = include_str!("../../profiles/libraries.toml");
-const DRIVERS: &str = include_str!("../../profiles/drivers.toml");
-const KNOWN_BAD: &str = include_str!("../../profiles/known-bad.toml");
 const PYTHON: &str = include_str!("../../profiles/python.toml");
 /// A new framework is a file and a line here.
 const FRAMEWORKS: &[&str] = &[
@@ -23,11 +20,13 @@ const FRAMEWORKS: &[&str] = &[
 
 mod family;
 mod gpus;
+mod knowledge;
 mod packages;
 mod wrappers;
 
 pub use family::{Evidence, Family, Group, Header};
 pub use gpus::{Architecture, architectures, gpu};
+pub use knowledge::{Combination, Knowledge, knowledge};
 pub use packages::packages_of;
 pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
 
@@ -36,9 +35,6 @@ pub struct Catalog {
     pub families: Vec<Family>,
     pub frameworks: Vec<Framework>,
     pub python: PythonFacts,
-    floors: Vec<(u32, DriverVersion)>,
-    branches: Vec<(u32, CudaVersion)>,
-    known_bad: Vec<KnownBad>,
 }
 
 /// A framework. The fields are explained in `profiles/frameworks/torch.toml`.
@@ -95,17 +91,6 @@ pub struct PythonFacts {
     _date: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct KnownBad {
-    family: String,
-    version: String,
-    why: String,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
 /// The catalog that is built in.
 pub fn catalog() -> &'static Catalog {
     static CATALOG: OnceLock<Catalog> = OnceLock::new();
@@ -118,35 +103,10 @@ impl Catalog {
         struct Libraries {
             family: Vec<Family>,
         }
-        #[derive(Deserialize)]
-        struct Drivers {
-            floor: Vec<Floor>,
-            branch: Vec<Branch>,
-        }
-        #[derive(Deserialize)]
-        struct Floor {
-            cuda: u32,
-            driver: String,
-        }
-        #[derive(Deserialize)]
-        struct Branch {
-            driver: u32,
-            cuda: String,
-        }
-        #[derive(Deserialize)]
-        struct Releases {
-            release: Vec<KnownBad>,
-        }
-        let drivers: Drivers = toml::from_str(DRIVERS)?;
-        let floor = |row: &Floor| Some((row.cuda, row.driver.parse().ok()?));
-        let branch = |row: &Branch| Some((row.driver, row.cuda.parse().ok()?));
         Ok(Catalog {
             families: toml::from_str::<Libraries>(LIBRARIES)?.family,
             frameworks: FRAMEWORKS.iter().map(|text| toml::from_str(text)).collect::<Result<_, _>>()?,
             python: toml::from_str(PYTHON)?,
-            floors: drivers.floor.iter().filter_map(floor).collect(),
-            branches: drivers.branch.iter().filter_map(branch).collect(),
-            known_bad: toml::from_str::<Releases>(KNOWN_BAD)?.release,
         })
     }
 
@@ -173,30 +133,6 @@ impl Catalog {
     /// The framework that importing this top-level module is using.
     pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
         self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))
-    }
-
-    /// The oldest driver that runs this CUDA major.
-    pub fn driver_floor(&self, cuda_major: u32) -> Option<&DriverVersion> {
-        self.floors.iter().find(|(cuda, _)| *cuda == cuda_major).map(|(_, driver)| driver)
-    }
-
-    /// The CUDA version that a driver branch brings in full.
-    pub fn cuda_of_driver(&self, driver: &DriverVersion) -> Option<CudaVersion> {
-        self.branches.iter().find(|(branch, _)| *branch == driver.branch()).map(|(_, cuda)| *cuda)
-    }
-
-    /// The releases of a family that are never picked.
-    pub fn known_bad_versions(&self, family: &str) -> impl Iterator<Item = Version> {
-        let rows = self.known_bad.iter().filter(move |row| row.family == family);
-        rows.filter_map(|row| row.version.parse().ok())
-    }
-
-    /// Why this release is never picked.
-    pub fn known_bad(&self, family: &str, version: &Version) -> Option<&str> {
-        let is_it = |row: &&KnownBad| {
-            row.family == family && row.version.parse::<Version>().is_ok_and(|bad| bad.agrees_with(version))
-        };
-        self.known_bad.iter().find(is_it).map(|row| row.why.as_str())
     }
 }
 
@@ -254,8 +190,6 @@ mod tests {
             assert!(framework.essential.iter().all(|stem| framework.opens.contains(stem)));
             assert!(framework.floor.keys().all(|family| catalog.family(family).is_some()));
         }
-        assert_eq!(catalog.floors.len(), 3);
-        assert_eq!(catalog.branches.len(), DRIVERS.lines().filter(|line| *line == "[[branch]]").count());
     }
 
     #[test]

@@ -96,6 +96,7 @@ fn consider<'h>(
         executable: executable.map(|step| step.to.clone()),
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
+        code: !target.requirements.is_empty() && inventory::sees_gpu(host),
         ..asked(host, common, &named)?
     };
     let policy = Policy { views: views.clone(), ..Policy::default() };

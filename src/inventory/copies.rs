@@ -114,6 +114,7 @@ fn assemble(
     paths.asked.extend(versions.header);
     problems.extend(versions.problems);
     let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
+    let built_for = strongest(&candidates, |file| &file.built_for).copied();
     let missing = missing_stems(family, soname, versions.version, &candidates);
     if !missing.is_empty() {
         problems.push(Problem::Missing { stems: missing });
@@ -144,6 +145,7 @@ fn assemble(
         version_from: versions.from,
         evidence: versions.evidence,
         cuda,
+        built_for: built_for.filter(|built| cuda == Some(built.major)),
         origin,
         directory: directory.to_owned(),
         also: Vec::new(),

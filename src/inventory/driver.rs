@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::{Look, Place};
 use super::{KernelDriver, Origin};
-use crate::catalog::catalog;
+use crate::catalog::knowledge;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::version::DriverVersion;
@@ -50,7 +50,7 @@ pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
     look.watch(MODULE);
     look.watch(PROC);
     let (version, from) = version(look.host)?;
-    let cuda = catalog().cuda_of_driver(&version);
+    let cuda = knowledge().cuda_of_driver(&version);
     Some(KernelDriver { version, cuda, from: PathBuf::from(from) })
 }
 
@@ -67,6 +67,10 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         places.extend(names.map(|name| Place::new(parent.join(name), Origin::Driver)));
     }
     places
+}
+
+pub(super) fn is_there(host: &Host) -> bool {
+    version(host).is_some()
 }
 
 fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {

@@ -43,6 +43,8 @@ pub(super) struct File {
     /// By the position of the rule in the family's table.
     pub versions: Vec<(usize, Version)>,
     pub cuda: Vec<(usize, u32)>,
+    /// The CUDA that it was built with, to the minor; the runtime that is linked into it says so.
+    pub built_for: Vec<(usize, CudaVersion)>,
     /// None where nobody asked yet.
     pub code: Option<GpuCode>,
     pub forward_compatibility: Option<ForwardCompatibility>,
@@ -105,14 +107,14 @@ pub(super) fn read(
             Some((found, suffix)) if found == stem => catalog::first_number(suffix),
             _ => None,
         }),
-        Evidence::Embedded => embedded_runtime(&elf, release).map(|cuda| cuda.major),
-        Evidence::Function { .. } => {
-            version_by(rule, &elf, release).map(|version| CudaVersion::from_number(version.major()).major)
+        Evidence::Embedded | Evidence::Function { .. } => {
+            built_for(rule, &elf, release).map(|cuda| cuda.major)
         }
         Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. } => {
             version_by(rule, &elf, release).map(|version| version.major())
         }
     });
+    let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
         let nodes = elf.needed_versions(file.as_bytes());
         let newest = nodes.into_iter().filter_map(|node| system::symbol_version(node, prefix)).max()?;
@@ -135,7 +137,19 @@ pub(super) fn read(
         needed,
         versions,
         cuda,
+        built_for,
     }))
+}
+
+/// A CUDA version in full, where a rule gives one.
+fn built_for(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
+    match rule {
+        Evidence::Embedded => embedded_runtime(elf, release),
+        Evidence::Function { .. } => {
+            version_by(rule, elf, release).map(|version| CudaVersion::from_number(version.major()))
+        }
+        _ => None,
+    }
 }
 
 /// The family that brings a file of this stem of its own, linked against its main file: cuFFTMp has a libcufftw.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Gpu;
 use super::place::Look;
+use super::{Gpu, Visible};
 use crate::catalog;
 use crate::host::Host;
 
@@ -20,12 +20,17 @@ pub(super) fn list(look: &mut Look<'_>) -> Vec<Gpu> {
 pub(super) fn devices(look: &mut Look<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
     look.watched.extend(control.map(Path::to_owned));
+    nodes(look.host)
+}
+
+/// The same, before there is anything to watch.
+pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     let is_gpu = |name: &str| {
         let rest = name.strip_prefix("nvidia");
         name == "dxg"
             || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let entries = look.host.list(Path::new("/dev")).unwrap_or_default();
+    let entries = host.list(Path::new("/dev")).unwrap_or_default();
     let nodes = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_gpu));
     nodes.map(|entry| Path::new("/dev").join(&entry.name)).collect()
 }
@@ -38,6 +43,9 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     };
     let bus = field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
     let device = host.read_text(&Path::new("/sys/bus/pci/devices").join(&bus).join("device")).ok();
+    // Before a process has used the GPU its UUID is all question marks.
+    let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
+    let is_excluded = field("GPU Excluded").is_some_and(|excluded| excluded == "Yes");
     let id = device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
     let known = id.and_then(catalog::gpu);
     let product = known.map(|(_, _, product)| product.to_owned());
@@ -49,5 +57,8 @@ fn read(host: &Host, directory: &Path) -> Option<Gpu> {
         chip: known.map(|(_, chip, _)| chip),
         capability: known.and_then(|(capability, _, _)| capability),
         bus,
+        uuid,
+        minor: field("Device Minor").and_then(|minor| minor.parse().ok()),
+        visible: if is_excluded { Visible::No } else { Visible::Yes },
     })
 }

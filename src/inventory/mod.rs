@@ -18,6 +18,7 @@ mod debian;
 mod driver;
 mod evidence;
 mod extra;
+mod fault;
 mod gpu;
 mod hpc_sdk;
 mod known;
@@ -38,13 +39,15 @@ mod survey;
 mod system;
 mod toolkit;
 mod versions;
+mod visible;
 mod wheel;
 
+pub use fault::{Fault, Warning};
 pub use known::Known;
 pub use model::{
-    Code, Copy, Fault, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched,
-    VersionSource, Warning,
+    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
 };
+pub use visible::Visible;
 
 use place::{Look, Reach, Source};
 
@@ -65,7 +68,7 @@ pub struct Scope {
     pub symbols: bool,
     /// Whether the names of exported symbols are wanted, for people to read.
     pub symbol_names: bool,
-    /// Whether the architectures of GPU code are wanted: a list shows them, the solver does not ask yet.
+    /// Whether the architectures of GPU code are wanted: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
     /// Whether to look into environments too that are not the target's: other people's and other projects'.
     pub elsewhere: bool,
@@ -153,6 +156,12 @@ pub struct Gpu {
     pub model: String,
     pub chip: Option<&'static str>,
     pub capability: Option<ComputeCapability>,
+    pub uuid: Option<String>,
+    /// The number of its device node.
+    #[serde(skip)]
+    pub minor: Option<u32>,
+    /// Whether the program will be given it.
+    pub visible: Visible,
 }
 
 /// Where the loader looks in the environment as it is, NVIDIA's names only.
@@ -194,8 +203,9 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
     known.begin(host.started);
     let mut look = Look { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
     let driver = driver::kernel(&mut look);
-    let gpus = gpu::list(&mut look);
+    let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
+    visible::tell(&mut gpus, &devices, &host.env);
     let is_asked = |source: &&Source| {
         let is_off = scope.without.iter().any(|name| name == source.name);
         !is_off && (scope.elsewhere || source.reach == Reach::Here)
@@ -227,6 +237,11 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
     inventory
 }
 
+/// Whether a GPU is in sight, before anything else is looked at.
+pub fn sees_gpu(host: &Host) -> bool {
+    driver::is_there(host) && !gpu::nodes(host).is_empty()
+}
+
 /// The kind of machine that this is, by its loader: an image of another one may be looked at.
 pub fn machine(host: &Host) -> Option<u16> {
     system::machine(host)
@@ -236,6 +251,12 @@ impl Inventory {
     /// Whether a process here can reach a GPU. A container without one may still see the kernel's driver.
     pub fn has_gpu(&self) -> bool {
         self.driver.is_some() && !self.devices.is_empty()
+    }
+
+    /// The GPUs that the program will certainly be given.
+    pub fn visible_gpus(&self) -> impl Iterator<Item = &Gpu> {
+        let is_visible = |gpu: &&Gpu| gpu.visible == Visible::Yes;
+        self.gpus.iter().filter(is_visible).filter(|_| self.has_gpu())
     }
 
     /// The file that this directory has under this name.

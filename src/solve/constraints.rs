@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Reason;
 use super::slots::Slot;
-use crate::catalog::{Family, catalog};
+use crate::catalog::{Family, knowledge};
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
@@ -296,7 +296,7 @@ fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> 
 }
 
 fn known_bad(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
-    let why = catalog().known_bad(&copy.family, &copy.version?)?;
+    let why = knowledge().bad_release(&copy.family, &copy.version?)?;
     Some(Reason::KnownBad { why: why.to_owned() })
 }
 
@@ -327,7 +327,8 @@ fn driver_floor(driver: &Copy, library: &Copy) -> Option<Reason> {
         return None;
     }
     let cuda = library.cuda?;
-    let floor = *catalog().driver_floor(cuda)?;
+    let minor = library.built_for.map(|built| built.minor);
+    let floor = knowledge().driver_floor(cuda, minor)?;
     let version: DriverVersion = driver.version?.to_string().parse().ok()?;
     (version < floor).then_some(Reason::DriverTooOld { cuda, floor, driver: version })
 }

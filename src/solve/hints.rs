@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{ForcedCopy, Hint, Reason, Rejection, Unmet, Wanted};
-use crate::catalog::{Family, catalog, first_number};
+use crate::catalog::{Family, catalog, first_number, knowledge};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
 use crate::target::{Before, Requirement, Target, Want};
@@ -186,7 +186,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         _ => None,
     });
     let floor = floors.max();
-    let is_bad = |version: &Version| catalog().known_bad(&family.name, version).is_some();
+    let is_bad = |version: &Version| knowledge().bad_release(&family.name, version).is_some();
     let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Recorded(version) => {
             let serves = floor.is_none_or(|floor| version.serves_builds_of(&floor));
@@ -210,7 +210,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
             && floor.is_none_or(|floor| bad.serves_builds_of(&floor))
             && major.is_none_or(|major| bad.major() == major)
     };
-    let bad = catalog().known_bad_versions(&family.name).filter(is_in_range);
+    let bad = knowledge().bad_releases(&family.name).filter(is_in_range);
     parts.extend(bad.map(|bad| format!("!={bad}.*")));
     parts.join(",")
 }

@@ -283,6 +283,7 @@ mod tests {
             evidence: Vec::new(),
             loader_gives: false,
             cuda: Some(cuda),
+            built_for: None,
             origin: Origin::Loose,
             directory,
             also: Vec::new(),
