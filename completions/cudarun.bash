@@ -64,6 +64,7 @@ _cudarun() {
     list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
+    explain:-*) COMPREPLY=($(compgen -W "$common $wishes --json --next" -- "$cur")) ;;
     *:-*) COMPREPLY=($(compgen -W "$common $wishes --json" -- "$cur")) ;;
     :*) COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur")) ;;
     *) COMPREPLY=($(compgen -c -- "$cur")) ;;

@@ -69,6 +69,7 @@ complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l
 complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
 complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
 complete -c cudarun -n "__cudarun_after list explain export verify trace" -l json -d "Print one JSON object"
+complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
 complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every file"
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"

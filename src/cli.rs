@@ -122,7 +122,7 @@ pub enum Verb {
     List(List),
     /// Show what a program needs, what was picked for it, and why
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
-    Explain(Question),
+    Explain(Explain),
     /// Print the environment that a program would get, as shell code
     #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
     Export(Question),
@@ -160,6 +160,15 @@ pub struct List {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Explain {
+    #[command(flatten)]
+    pub question: Question,
+    /// Pass over the best set and show the next; twice, the one after that
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub next: u8,
 }
 
 /// A question about a program that is not started.
@@ -220,7 +229,7 @@ impl Cli {
             None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
             Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
             Some(Verb::List(_)) => (None, None, "list"),
-            Some(Verb::Explain(question)) => (Some(&mut question.wishes), None, "explain"),
+            Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
             Some(Verb::Export(question)) => (Some(&mut question.wishes), None, "export"),
             Some(Verb::Verify(question)) => (Some(&mut question.wishes), None, "verify"),
             Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),

@@ -27,6 +27,10 @@ pub enum Error {
         name: String,
         sites: Vec<PathBuf>,
     },
+    /// `explain --next` passes over more sets than there are.
+    NoOtherSet {
+        passed: usize,
+    },
     /// `list` was asked for a family that there is not.
     NoSuchFamily {
         name: String,
@@ -108,6 +112,7 @@ impl Error {
             Error::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Error::NotExecutable { .. } | Error::Exec { .. } => 126,
             Error::NoSuchPackage { .. }
+            | Error::NoOtherSet { .. }
             | Error::NoSuchFamily { .. }
             | Error::NoSuchSource { .. }
             | Error::NoSuchDirectory { .. }

@@ -80,8 +80,8 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
         Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
-        Some(Verb::Explain(question)) => {
-            (Form::Answer, question.json, commands::explain::explain(host, common, question))
+        Some(Verb::Explain(explain)) => {
+            (Form::Answer, explain.question.json, commands::explain::explain(host, common, explain))
         }
         Some(Verb::Export(question)) => {
             (Form::Answer, question.json, commands::export::export(host, common, question))

@@ -58,8 +58,28 @@ impl Range {
         Range(vec![Comparator { operator: Operator::AtLeast, version }])
     }
 
+    /// The same, and not below this version.
+    pub fn from(&self, version: Version) -> Range {
+        let is_below = |it: &Comparator| it.operator == Operator::AtLeast && it.version <= version;
+        let rest = self.0.iter().filter(|comparator| !is_below(comparator)).copied();
+        let least = Comparator { operator: Operator::AtLeast, version };
+        let is_implied = self.lowest().is_some_and(|lowest| lowest > version);
+        Range((!is_implied).then_some(least).into_iter().chain(rest).collect())
+    }
+
     pub fn allows(&self, version: &Version) -> bool {
         self.0.iter().all(|comparator| comparator.allows(version))
+    }
+
+    /// Whether it allows some version of this major.
+    pub fn allows_some(&self, major: u32) -> bool {
+        let of_major = |version: Version| version.major() == major;
+        let ends = self.0.iter().map(|comparator| comparator.version).filter(|version| of_major(*version));
+        let after = ends.clone().map(|version| next(&version, version.numbers().len()));
+        let first = [Version::new(&[major]), Version::new(&[major, u32::MAX])];
+        ends.chain(after.filter(|version| of_major(*version)))
+            .chain(first)
+            .any(|version| self.allows(&version))
     }
 
     /// The only major that it allows, if it allows one only.
@@ -238,6 +258,9 @@ mod tests {
     #[test]
     fn what_a_range_says_of_its_ends() {
         let range = |text: &str| text.parse::<Range>().unwrap();
+        assert!(range(">=12.4,<13").allows_some(12) && !range(">=12.4,<13").allows_some(13));
+        assert!(range(">12.1,<=12.4").allows_some(12) && !range("<12").allows_some(12));
+        assert!(range("=12.4").allows_some(12) && range("*").allows_some(12));
         assert_eq!(range("9.1").major(), Some(9));
         assert_eq!(range(">=9.1").major(), None);
         assert_eq!(range(">=9.1,<10").major(), Some(9));
@@ -245,6 +268,8 @@ mod tests {
         assert_eq!(range(">=8,<10").major(), None);
         assert_eq!(range("*").major(), None);
         assert_eq!(range(">=9.1,<10").to_pip(), ">=9.1,<10");
+        assert_eq!(range(">=9.7,<9.11").from("9.8".parse().unwrap()).to_string(), ">=9.8,<9.11");
+        assert_eq!(range(">=9.7,<9.11").from("9.1".parse().unwrap()).to_string(), ">=9.7,<9.11");
         assert_eq!(range("9.1").to_pip(), ">=9.1,<10");
         assert_eq!(range("=9.1.0").to_pip(), "==9.1.0.*");
         assert_eq!(range("<=9.1").to_pip(), "<9.2");

@@ -24,13 +24,21 @@ pub struct Exports {
 
 impl Exports {
     pub fn of(elf: &Elf<'_>) -> Exports {
+        let symbols = elf.symbols();
+        Exports::new(
+            symbols.iter().filter(|symbol| symbol.defined).map(|symbol| (symbol.name, symbol.version)),
+        )
+    }
+
+    /// Of names with their versions.
+    pub fn new<'s>(symbols: impl IntoIterator<Item = (&'s [u8], Option<&'s [u8]>)>) -> Exports {
         let mut hashes = Vec::new();
         let mut versioned = false;
-        for symbol in elf.symbols().iter().filter(|symbol| symbol.defined) {
-            hashes.push(hash(symbol.name, None));
-            if let Some(version) = symbol.version {
+        for (name, version) in symbols {
+            hashes.push(hash(name, None));
+            if let Some(version) = version {
                 versioned = true;
-                hashes.push(hash(symbol.name, Some(version)));
+                hashes.push(hash(name, Some(version)));
             }
         }
         hashes.sort_unstable();

@@ -69,8 +69,10 @@ fn what_is_said_before_a_verb_is_said_to_the_verb() {
     };
     for verb in ["explain", "export", "verify"] {
         let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
-        let Some(Verb::Explain(question) | Verb::Export(question) | Verb::Verify(question)) = verb else {
-            panic!("{verb:?}")
+        let question = match verb {
+            Some(Verb::Explain(explain)) => explain.question,
+            Some(Verb::Export(question) | Verb::Verify(question)) => question,
+            other => panic!("{other:?}"),
         };
         assert_eq!(
             (question.wishes.uses, question.words),

@@ -28,6 +28,7 @@ mod predicted;
 mod problems;
 mod proof;
 mod snapshots;
+mod solver;
 mod solving;
 mod start;
 mod support;

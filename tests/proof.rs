@@ -155,6 +155,7 @@ impl World {
             rejected: Vec::new(),
             absent: Vec::new(),
             unpinned: Vec::new(),
+            cautions: Vec::new(),
             tombstones: Vec::new(),
             library_path: Vec::new(),
             preload: Vec::new(),

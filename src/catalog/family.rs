@@ -19,6 +19,9 @@ pub struct Family {
     /// The number in the SONAME is the major version of the library, not of CUDA.
     #[serde(default)]
     pub soname_is_version: bool,
+    /// Its version is that of the CUDA that it is of, to the minor.
+    #[serde(default)]
+    pub version_is_cuda: bool,
     #[serde(default)]
     pub(super) required: BTreeMap<String, Vec<String>>,
     #[serde(default)]

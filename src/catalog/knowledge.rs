@@ -1,5 +1,5 @@
 //! What is known of drivers, of cuDNN's releases and of what goes wrong together. The fields are explained in
-//! `profiles/{drivers,cudnn,known-bad}.toml`.
+//! `profiles/{drivers,cudnn,builds,known-bad}.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,6 +11,7 @@ use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 const DRIVERS: &str = include_str!("../../profiles/drivers.toml");
 const CUDNN: &str = include_str!("../../profiles/cudnn.toml");
+const BUILDS: &str = include_str!("../../profiles/builds.toml");
 const KNOWN_BAD: &str = include_str!("../../profiles/known-bad.toml");
 
 /// All of it.
@@ -18,6 +19,7 @@ const KNOWN_BAD: &str = include_str!("../../profiles/known-bad.toml");
 pub struct Knowledge {
     drivers: Drivers,
     support: Vec<Support>,
+    builds: Vec<Build>,
     bad: Bad,
 }
 
@@ -77,6 +79,22 @@ struct Support {
     _date: String,
 }
 
+/// For which GPUs the builds of a framework have code.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    framework: String,
+    pub distribution: String,
+    #[serde(deserialize_with = "range")]
+    pub versions: Range,
+    #[serde(deserialize_with = "range")]
+    gpus: Range,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "date")]
+    _date: String,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bad {
@@ -126,9 +144,14 @@ impl Knowledge {
         struct Cudnn {
             support: Vec<Support>,
         }
+        #[derive(Deserialize)]
+        struct Builds {
+            build: Vec<Build>,
+        }
         Ok(Knowledge {
             drivers: toml::from_str(DRIVERS)?,
             support: toml::from_str::<Cudnn>(CUDNN)?.support,
+            builds: toml::from_str::<Builds>(BUILDS)?.build,
             bad: toml::from_str(KNOWN_BAD)?,
         })
     }
@@ -160,6 +183,12 @@ impl Knowledge {
         let gpu = Version::new(&[gpu.major, gpu.minor]);
         let serves = |row: &&Support| row.cuda.contains(&cuda) && row.gpus.allows(&gpu);
         self.support.iter().filter(serves).map(|row| &row.versions).collect()
+    }
+
+    /// The newest builds of a framework that have code for a GPU.
+    pub fn build_for(&self, framework: &str, gpu: ComputeCapability) -> Option<&Build> {
+        let gpu = Version::new(&[gpu.major, gpu.minor]);
+        self.builds.iter().rfind(|build| build.framework == framework && build.gpus.allows(&gpu))
     }
 
     /// The releases of a family that are never picked.
@@ -231,6 +260,7 @@ mod tests {
         assert_eq!(knowledge.drivers.branch.len(), count(DRIVERS, "branch"));
         assert_eq!(knowledge.drivers.toolkit.len(), count(DRIVERS, "toolkit"));
         assert_eq!(knowledge.support.len(), count(CUDNN, "support"));
+        assert_eq!(knowledge.builds.len(), count(BUILDS, "build"));
         assert_eq!(knowledge.bad.combination.len(), count(KNOWN_BAD, "combination"));
         let named = knowledge.bad.combination.iter().flat_map(Combination::families);
         let named = named.chain(knowledge.bad.release.iter().map(|row| row.family.as_str()));
@@ -270,6 +300,13 @@ mod tests {
         assert_eq!(versions("6.1", 12), [">=8.8,<9.0", ">=9.0,<9.7", ">=9.7,<9.11"]);
         assert_eq!(versions("12.0", 12), [">=9.7,<9.11", ">=9.11"]);
         assert_eq!(versions("6.1", 13), [""; 0]);
+        let torch = |gpu: &str| {
+            let build = knowledge().build_for("torch", gpu.parse().unwrap());
+            build.map(|build| build.versions.to_string())
+        };
+        assert_eq!(torch("6.1").as_deref(), Some(">=2.1,<2.8"));
+        assert_eq!(torch("12.0").as_deref(), Some(">=2.11"));
+        assert_eq!(torch("3.5"), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod wrappers;
 
 pub use family::{Evidence, Family, Group, Header};
 pub use gpus::{Architecture, architectures, gpu};
-pub use knowledge::{Combination, Knowledge, knowledge};
+pub use knowledge::{Build, Combination, Knowledge, knowledge};
 pub use packages::packages_of;
 pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
 

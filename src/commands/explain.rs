@@ -1,15 +1,16 @@
 //! `cudarun explain PROGRAM …`: what it needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, consider, machine, print, style};
-use crate::cli::{Common, Question};
+use super::{Exit, command_of, consider_next, machine, print, style};
+use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
 
-pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
+pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, Error> {
+    let question = &explain.question;
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let considered = consider(&host, common, &question.wishes, &command)?;
+    let considered = consider_next(&host, common, &question.wishes, &command, usize::from(explain.next))?;
     let (diff, places) = considered.change(&host, false)?;
     let style = style(&host, common.color, host.stdout_is_terminal());
     let before = considered.before(&host);

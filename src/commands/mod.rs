@@ -70,6 +70,17 @@ fn consider<'h>(
     wishes: &Wishes,
     command: &Command,
 ) -> Result<Considered<'h>, Error> {
+    consider_next(host, common, wishes, command, 0)
+}
+
+/// The same, and the best sets passed over.
+fn consider_next<'h>(
+    host: &'h Host,
+    common: &Common,
+    wishes: &Wishes,
+    command: &Command,
+    passed: usize,
+) -> Result<Considered<'h>, Error> {
     let (mut target, searcher) = target::read(host, command, &wishes.uses)?;
     let (pins, named) = pins(host, &wishes.pin)?;
     if !pins.is_empty() {
@@ -99,7 +110,7 @@ fn consider<'h>(
         code: !target.requirements.is_empty() && inventory::sees_gpu(host),
         ..asked(host, common, &named)?
     };
-    let policy = Policy { views: views.clone(), ..Policy::default() };
+    let policy = Policy { views: views.clone(), passed, ..Policy::default() };
     // What keeps the environment from a program is said by a note, and what is here counts for that.
     let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
     let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
@@ -116,6 +127,9 @@ fn consider<'h>(
         policy,
         mode: wishes.pin_mode.map(mode),
     })?;
+    if matches!(&decision.outcome, Outcome::Conflict(conflict) if conflict.is_exhausted) {
+        return Err(Error::NoOtherSet { passed });
+    }
     Ok(Considered { target, inventory, searcher, decision, views })
 }
 

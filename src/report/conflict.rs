@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Style;
+use super::asked;
 use super::style::columns;
 use super::words;
 use crate::solve::{Conflict, Unmet};
@@ -10,7 +11,10 @@ use crate::target::{Before, Requirement, Target, Want};
 
 /// The whole search.
 pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> String {
-    conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect()
+    let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect();
+    text.extend(conflict.contradictions.iter().map(|it| asked::contradiction(it, style)));
+    text.extend(conflict.broken.iter().map(|broken| asked::broken(broken, style)));
+    text
 }
 
 fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {

@@ -20,6 +20,8 @@ pub fn error(error: &Error) -> String {
             let sites: Vec<String> = sites.iter().map(show).collect();
             format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
         }
+        Error::NoOtherSet { passed: 1 } => "there is no other set than the best".to_owned(),
+        Error::NoOtherSet { passed } => format!("there are no more than {passed} sets"),
         Error::NoSuchFamily { name, .. } => {
             format!("`{}` is no family of NVIDIA's libraries", escape(name.as_bytes()))
         }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Style;
+use super::asked;
 use super::pinned::{loads, mode_line, not_enough};
 use super::style::columns;
 use super::words;
@@ -95,6 +96,7 @@ pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style
             }
             text.push_str(&stopped(plan));
             text.push_str(&left_alone(&plan.unpinned));
+            text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 text.push_str(&rejections(&plan.rejected, target, verbosity, style));
                 text.push_str(&missing(&plan.absent));
@@ -184,6 +186,7 @@ fn needs(target: &Target, style: Style) -> String {
             rows.push(vec![words::family(family).to_owned(), needs, style.dim(&words::written_in(by))]);
         }
     }
+    rows.extend(asked::conditions(&target.conditions, style));
     if rows.is_empty() {
         String::new()
     } else {
@@ -204,7 +207,14 @@ fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
     text.push_str(&columns("  ", &rows));
     text.push_str(&left_alone(&plan.unpinned));
     text.push_str(&missing(&plan.absent));
+    text.push_str(&cautions(plan, style));
     text
+}
+
+/// What is to be known of a set that is sound.
+fn cautions(plan: &Plan, style: Style) -> String {
+    let line = |caution| format!("  {} {}\n", style.warning("warning:"), asked::caution(caution));
+    plan.cautions.iter().map(line).collect()
 }
 
 fn pick_row(pick: &Pick, target: &Target, style: Style) -> Vec<String> {

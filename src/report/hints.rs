@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 
-use super::words::{family, list, quoted};
+use super::words::{family, list, quoted, written_in};
 use crate::solve::{Hint, Wanted};
-use crate::target::Pip;
+use crate::target::{Asker, Pip};
 use crate::text::show;
 
 pub fn hint(hint: &Hint) -> String {
@@ -32,15 +32,27 @@ pub fn hint(hint: &Hint) -> String {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
             format!("chmod o-w {}", paths.join(" "))
         }
-        Hint::Unpin { families } => {
-            let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
-            format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins))
+        Hint::ChangeWish { families, by } => change(families, by),
+        Hint::OtherBuild { pip, requirement } => format!("{} install \"{requirement}\"", call(pip)),
+        Hint::ChooseGpus { uuids } => {
+            format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
         }
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
         Hint::InstallDriver => {
             "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
         }
     }
+}
+
+/// What a person has said, where it was said.
+fn change(families: &[String], by: &Asker) -> String {
+    if by.name == "--pin" {
+        let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
+        return format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins));
+    }
+    let families: Vec<String> = families.iter().map(|name| family(name).to_owned()).collect();
+    let of = if families.is_empty() { String::new() } else { format!(" of {}", list(&families)) };
+    format!("change what {} says{of}: see `cudarun list` for what is here", written_in(by))
 }
 
 /// Whatever `pip` is on the PATH belongs to some Python, perhaps to another one.

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::asked;
 use super::explained::Explanation;
 use super::loader;
 use super::pinned::{self, given};
@@ -185,6 +186,12 @@ fn plan(plan: &Plan) -> Value {
             })
         })
         .collect();
+    let with_words = |caution| {
+        let mut object = value(caution);
+        object["why"] = asked::caution(caution).into();
+        object
+    };
+    let cautions: Vec<Value> = plan.cautions.iter().map(with_words).collect();
     let removed: Vec<Value> = words::removals(plan)
         .into_iter()
         .map(|(element, why)| json!({ "element": element, "why": why }))
@@ -193,6 +200,7 @@ fn plan(plan: &Plan) -> Value {
         "families": families,
         "absent": plan.absent,
         "unpinned": unpinned(&plan.unpinned),
+        "cautions": cautions,
         "tombstones": plan.tombstones,
         "removed": removed,
         "driver_in_view": plan.driver_in_view,
@@ -218,7 +226,12 @@ fn conflict(conflict: &Conflict) -> Value {
             })
         })
         .collect();
-    json!({ "unmet": unmet, "hint": conflict.hint.as_ref().map(super::hint) })
+    json!({
+        "unmet": unmet,
+        "broken": conflict.broken,
+        "contradictions": conflict.contradictions,
+        "hint": conflict.hint.as_ref().map(super::hint),
+    })
 }
 
 fn rejected(rejection: &Rejection) -> Value {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+mod asked;
 mod conflict;
 mod errors;
 mod explained;
@@ -11,6 +12,7 @@ mod listed;
 mod loader;
 mod notes;
 mod pinned;
+mod reasons;
 mod style;
 mod traced;
 mod verdict;

@@ -2,10 +2,11 @@
 
 use super::Style;
 pub use super::notes::note;
+pub(super) use super::reasons::{decided_by, named, reason};
 use crate::environment::Change;
 use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
-use crate::solve::{Absent, Criterion, Plan, Reason, Removal, Unpinned};
-use crate::target::{Asker, Pin, Requirement, Target, Want};
+use crate::solve::{Absent, Plan, Removal, Unpinned};
+use crate::target::{Asker, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -54,107 +55,16 @@ pub fn family(name: &str) -> &str {
     }
 }
 
-pub(super) fn reason(reason: &Reason) -> String {
-    match reason {
-        Reason::OtherName { has: Some(has), .. } => format!("is {}", show(has)),
-        Reason::OtherName { asked, has: None } => format!("has no {}", show(asked)),
-        Reason::TooOld { needed, by } => {
-            format!("older than {} that {} was compiled for", needed.truncated(2), title(by))
-        }
-        Reason::OtherMajor { needed, by } => {
-            format!("{} was compiled for {}", title(by), needed.truncated(2))
-        }
-        Reason::NotThatVersion { needed, by } => {
-            format!("{} brings a part of {needed} and needs the rest of it", title(by))
-        }
-        Reason::NotThePinned { pin, by } => format!("{} names {}", show(by), named(pin)),
-        Reason::OutOfRange { range, by } => format!("{} allows {range}", show(by)),
-        Reason::OtherBuild { file, by } => {
-            format!("{} has recorded another build of {}", show(by), show(file))
-        }
-        Reason::VersionUnknown { by } => {
-            format!("its version is not known, and {} needs a certain one", title(by))
-        }
-        Reason::LacksSymbols { count: 1, first, by } => {
-            format!("lacks `{}`, which {} imports", show(first), title(by))
-        }
-        Reason::LacksSymbols { count, first, by } => {
-            format!("lacks {count} symbols that {} imports, `{}` among them", title(by), show(first))
-        }
-        Reason::Incomplete { missing } => format!("incomplete: {} missing", shown(missing)),
-        Reason::Mixed { file, version } => format!("mixed: {} is {version}", show(file)),
-        Reason::Truncated { file } => format!("damaged: {} is cut short", show(file)),
-        Reason::Writable { path } => format!("everybody can write to {}", show(path)),
-        Reason::OtherCuda { has, needed, by } => {
-            format!("is for CUDA {has}, and {} is for CUDA {needed}", title(by))
-        }
-        Reason::DriverTooOld { cuda, floor, driver } => {
-            format!("CUDA {cuda} needs driver {floor} or newer, and this is {driver}")
-        }
-        Reason::Stub => "a stub to link against: fails at run time".to_owned(),
-        Reason::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
-        Reason::CompatNotNewer { kernel } => format!("not newer than the kernel's driver {kernel}"),
-        Reason::CompatOtherBranch { kernel, branches } => {
-            let branches: Vec<String> = branches.iter().map(u32::to_string).collect();
-            format!("says it serves kernel drivers {}, and this is {kernel}", list(&branches))
-        }
-        Reason::KnownBad { why } => format!("known to be bad: {why}"),
-        Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
-        Reason::LoaderTakesAnother { by, .. } => {
-            format!("the loader takes another: {} searches elsewhere before LD_LIBRARY_PATH", title(by))
-        }
-        Reason::Renamed => "renamed by its package: nothing else finds it".to_owned(),
-        Reason::Clash { with, why } => format!("does not go with {}: {}", title(with), self::reason(why)),
-        Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
-        Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
-        Reason::LessPreferred { criterion } => less_preferred(*criterion).to_owned(),
-    }
-}
-
-/// Why the picked one was picked.
-pub(super) fn decided_by(criterion: Criterion) -> &'static str {
-    match criterion {
-        Criterion::Pinned => "--pin names it",
-        Criterion::OnlyOne => "the only one that fits",
-        Criterion::KernelsOwn => "it is the kernel's own",
-        Criterion::LoaderTakesIt => "the loader takes it in any case",
-        Criterion::CameWithTarget => "it came with the program",
-        Criterion::Neighbours => "it stands with the others",
-        Criterion::Recorded => "the version that upstream tested with",
-        Criterion::NearestNewer => "the next newer than upstream tested with",
-        Criterion::Newest => "the newest that fits",
-        Criterion::Path => "the first by path",
-    }
-}
-
-fn less_preferred(criterion: Criterion) -> &'static str {
-    match criterion {
-        Criterion::Pinned => "fits, but --pin names another",
-        Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
-        Criterion::KernelsOwn => "fits, but is not the kernel's own",
-        Criterion::CameWithTarget => "fits, but did not come with the program",
-        Criterion::Neighbours => "fits, but stands apart from the others",
-        Criterion::Recorded => "fits, but is not the version that upstream tested with",
-        Criterion::NearestNewer => "fits, but is further from what upstream tested with",
-        Criterion::Newest => "fits, but is older",
-        Criterion::Path => "fits as well",
-    }
-}
-
-/// What a person has named.
-fn named(pin: &Pin) -> String {
-    match pin {
-        Pin::Version(version) => version.to_string(),
-        Pin::Directory(directory) => format!("the one in {}", show(directory)),
-    }
-}
-
 /// `libcudnn.so.9, 9.8 or newer`
 pub(super) fn needs(requirements: &[Requirement]) -> String {
+    wants(requirements.iter().map(|requirement| &requirement.want))
+}
+
+pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut versions: Vec<String> = Vec::new();
-    for requirement in requirements {
-        match &requirement.want {
+    for want in wants {
+        match want {
             Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),

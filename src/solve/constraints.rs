@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Reason;
+use super::gpus;
 use super::slots::Slot;
+use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
-use crate::target::{Before, Need, Pin, Requirement, Want};
+use crate::target::{Before, Demand, Need, Pin, Requirement, Want};
 use crate::version::DriverVersion;
 
 /// A copy that satisfies every rule it must satisfy alone.
@@ -28,7 +30,7 @@ pub(super) struct Forced {
     pub by: String,
 }
 
-type Rule = fn(&Slot<'_>, &Copy, &Inventory) -> Option<Reason>;
+type Rule = fn(&Slot<'_>, &Copy, &World<'_>) -> Option<Reason>;
 
 /// The rules for a copy alone, in the order in which a person wants to hear of them.
 const RULES: &[Rule] = &[
@@ -43,7 +45,9 @@ const RULES: &[Rule] = &[
     own_symbols,
     renamed,
     cuda_of_asker,
+    cuda_that_is_allowed,
     known_bad,
+    gpus::code,
     symbols_of_target,
     glibc,
 ];
@@ -54,9 +58,9 @@ pub(super) fn judge(
     slot: &Slot<'_>,
     copy: &Copy,
     forced: &[Forced],
-    inventory: &Inventory,
+    world: &World<'_>,
 ) -> Result<(), Reason> {
-    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, copy, inventory)) {
+    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, copy, world)) {
         return Err(reason);
     }
     if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
@@ -65,7 +69,7 @@ pub(super) fn judge(
     // What a program came with, or takes whatever we do, is as safe as the program itself.
     let is_its_own = matches!(copy.origin, Origin::Wheel | Origin::Bundled) || !forced.is_empty();
     let open = if is_its_own { None } else { writable(copy) };
-    let hijacked = || hijacked(slot, copy, !forced.is_empty(), inventory).filter(|_| !slot.is_released);
+    let hijacked = || hijacked(slot, copy, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
     open.or_else(hijacked).map_or(Ok(()), Err)
 }
 
@@ -143,7 +147,11 @@ fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> 
 }
 
 /// Whether two picks can be in one process: the rules for pairs, both ways.
-pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(), Reason> {
+pub(super) fn together(
+    a: (&Slot<'_>, &Copy),
+    b: (&Slot<'_>, &Copy),
+    world: &World<'_>,
+) -> Result<(), Reason> {
     let share_asker = || a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
     let are_related = || share_asker() || is_linked_against(a.1, b.1) || is_linked_against(b.1, a.1);
     if let Some((has, needed)) = a.1.cuda.zip(b.1.cuda).filter(|(has, needed)| has != needed && are_related())
@@ -153,11 +161,14 @@ pub(super) fn together(a: (&Slot<'_>, &Copy), b: (&Slot<'_>, &Copy)) -> Result<(
     if let Some(reason) = driver_floor(a.1, b.1).or_else(|| driver_floor(b.1, a.1)) {
         return Err(reason);
     }
+    if let Some(reason) = gpus::ptx(a.1, b.1, world).or_else(|| gpus::ptx(b.1, a.1, world)) {
+        return Err(reason);
+    }
     lacking(a.1, b.1).or_else(|| lacking(b.1, a.1)).map_or(Ok(()), Err)
 }
 
 /// It offers every name that is asked for; of those that are only tried, one will do.
-fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn name(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     let other = |asked: &str| Reason::OtherName {
         asked: asked.to_owned(),
         has: copy.member(&slot.family.main).map(|member| member.soname.clone()),
@@ -176,7 +187,7 @@ fn name(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
 }
 
 /// The one that a person has named.
-fn pinned(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn pinned(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Pinned(pin) = &requirement.want else { return None };
         let is_it = match pin {
@@ -188,7 +199,7 @@ fn pinned(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
 }
 
 /// Of a version that a person allows.
-fn allowed(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn allowed(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Within(range) = &requirement.want else { return None };
         let by = requirement.by.name.clone();
@@ -201,7 +212,7 @@ fn allowed(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
 }
 
 /// The very files that a lock has recorded.
-fn locked(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn locked(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::BuildIds(files) = &requirement.want else { return None };
         let is_other = |member: &&Member| {
@@ -213,7 +224,7 @@ fn locked(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
 }
 
 /// Compiled floors and exact versions.
-fn version(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn version(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let by = requirement.by.name.clone();
         let has = || copy.version.ok_or_else(|| Reason::VersionUnknown { by: by.clone() });
@@ -236,13 +247,14 @@ fn version(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
     })
 }
 
-fn stub(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn stub(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     (copy.origin == Origin::Stub).then_some(Reason::Stub)
 }
 
 /// The driver's user-space libraries are those of the kernel's driver, or newer ones that say of
 /// themselves that they may stand in on this branch.
-fn driver(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason> {
+fn driver(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+    let inventory = world.inventory;
     if slot.family.name != "driver" {
         return None;
     }
@@ -268,7 +280,7 @@ fn driver(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason>
 }
 
 /// Complete, of one version, and whole.
-fn intact(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn intact(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     copy.problems.iter().find_map(|problem| match problem {
         Problem::Missing { stems } => Some(Reason::Incomplete { missing: stems.clone() }),
         Problem::OtherVersionAmongTheRest { file, version } => {
@@ -279,14 +291,14 @@ fn intact(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
     })
 }
 
-fn renamed(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn renamed(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     let is_plain =
         |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
     (copy.origin == Origin::Bundled && !copy.files.iter().any(is_plain)).then_some(Reason::Renamed)
 }
 
 /// Built for the CUDA major that its asker was built for.
-fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     let has = copy.cuda?;
     let other = slot
         .requirements
@@ -295,21 +307,39 @@ fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> 
     Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
 }
 
-fn known_bad(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+/// Of a CUDA that a person allows: to the minor where that is known.
+fn cuda_that_is_allowed(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+    if slot.family.name == "driver" {
+        return None;
+    }
+    let has = copy.cuda?;
+    let is_cuda = slot.family.version_is_cuda.then_some(copy.version).flatten();
+    world.of_picks.iter().find_map(|condition| {
+        let Demand::Cuda(range) = &condition.demand else { return None };
+        let is_allowed = is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
+        (!is_allowed).then(|| Reason::CudaOutOfRange {
+            has,
+            range: range.clone(),
+            by: condition.by.name.clone(),
+        })
+    })
+}
+
+fn known_bad(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     let why = knowledge().bad_release(&copy.family, &copy.version?)?;
     Some(Reason::KnownBad { why: why.to_owned() })
 }
 
 /// Exports what the target's own files import from it.
-fn symbols_of_target(slot: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn symbols_of_target(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Symbols(symbols) => lacks(copy, symbols.iter(), &requirement.by.name),
         _ => None,
     })
 }
 
-fn glibc(_: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> Option<Reason> {
-    let has = inventory.glibc?;
+fn glibc(_: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+    let has = world.inventory.glibc?;
     let needed = copy.files.iter().filter_map(|member| member.glibc).max().filter(|needed| *needed > has)?;
     Some(Reason::NeedsGlibc { needed, has })
 }
@@ -339,7 +369,7 @@ fn is_linked_against(copy: &Copy, other: &Copy) -> bool {
 }
 
 /// What its own files import from each other and do not export.
-fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &Inventory) -> Option<Reason> {
+fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     lacking(copy, copy)
 }
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::Policy;
 use super::constraints::{self, searched_first};
 use super::search::{Blame, Picked};
 use super::slots::{Slot, Strictness};
+use super::world::World;
 use crate::catalog::{Family, Group, catalog};
-use crate::inventory::{Copy, Inventory, Member};
+use crate::inventory::{Copy, Member};
 use crate::target::{Before, First};
 
 /// A name that a copy is linked against and that no copy can give it, and the picks that are the reason.
@@ -30,9 +30,9 @@ pub(super) fn with<'a>(
     pick: &Picked<'a>,
     done: &[Picked<'a>],
     queue: &VecDeque<Rc<Slot<'a>>>,
-    inventory: &'a Inventory,
-    policy: &Policy,
+    world: &World<'a>,
 ) -> Result<VecDeque<Rc<Slot<'a>>>, Obstacle> {
+    let inventory = world.inventory;
     let mut queue = queue.clone();
     for asked in asked(pick) {
         let Some((family, _)) = catalog().family_of(&asked.name) else { continue };
@@ -48,7 +48,7 @@ pub(super) fn with<'a>(
         ) else {
             continue;
         };
-        let mut wanted = wanted.released_by(policy);
+        let mut wanted = wanted.released_by(world.policy);
         wanted.because.insert(done.len());
         let must = asked.strictness == Strictness::Must;
         let offers = |copy: &Copy| copy.family == family.name && copy.offers(&asked.name);
@@ -73,14 +73,14 @@ pub(super) fn with<'a>(
         let due_to = match waiting {
             Some(slot) if must => {
                 let due_to = slot.because.clone();
-                let raised = Slot::clone(slot).with(wanted, inventory);
+                let raised = Slot::clone(slot).with(wanted, world);
                 let is_empty = raised.candidates.is_empty();
                 *slot = Rc::new(raised);
                 if is_empty { due_to } else { continue }
             }
             Some(_) => continue,
             None => {
-                wanted.fill(inventory);
+                wanted.fill(world);
                 let is_missing = must && wanted.candidates.is_empty();
                 queue.push_back(Rc::new(wanted));
                 if is_missing { Blame::new() } else { continue }

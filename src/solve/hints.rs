@@ -3,15 +3,27 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{ForcedCopy, Hint, Reason, Rejection, Unmet, Wanted};
+use super::world::World;
+use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, Unmet, Wanted, gpus};
 use crate::catalog::{Family, catalog, first_number, knowledge};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
-use crate::target::{Before, Requirement, Target, Want};
-use crate::version::Version;
+use crate::range::Range;
+use crate::target::{Before, Condition, Demand, Requirement, Target, Want};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
-pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
-    unpin(unmet)
+pub(super) fn hint(
+    unmet: &[Unmet],
+    broken: &[Broken],
+    contradictions: &[Contradiction],
+    world: &World<'_>,
+) -> Option<Hint> {
+    let World { inventory, target, .. } = *world;
+    if unmet.is_empty() {
+        return broken.iter().find_map(|broken| of_machine(broken, world));
+    }
+    let changed = contradictions.iter().find_map(change_wish);
+    changed
         .or_else(|| newer_driver(unmet))
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
         .or_else(|| less_open(unmet, inventory))
@@ -19,21 +31,75 @@ pub(super) fn hint(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> O
         .or_else(|| wheels(unmet, inventory, target))
         .or_else(|| other_files(unmet))
         .or_else(|| debian_packages(unmet, inventory))
-        .or_else(|| (!unmet.is_empty()).then(|| libraries(unmet)))
+        .or_else(|| Some(libraries(unmet)))
 }
 
-/// Where a person has named what does not fit.
-fn unpin(unmet: &[Unmet]) -> Option<Hint> {
-    let is_pinned = |missing: &&Unmet| missing.requirements.iter().any(Requirement::is_pinned);
-    let families: Vec<String> =
-        unmet.iter().filter(is_pinned).map(|missing| missing.family.clone()).collect();
-    (!families.is_empty()).then_some(Hint::Unpin { families })
+/// Where the machine is not what is asked for.
+fn of_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
+    let condition = &broken.condition;
+    let of_person = || Hint::ChangeWish { families: Vec::new(), by: condition.by.clone() };
+    match &condition.demand {
+        Demand::Code(code) => {
+            other_gpus(world, |gpu| gpus::serves(code, gpu)).or_else(|| other_build(condition, world))
+        }
+        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&Version::new(&[gpu.major, gpu.minor])))
+            .or_else(|| Some(of_person())),
+        demand => Some(driver_for(demand).map_or_else(of_person, |floor| Hint::UpdateDriver { floor })),
+    }
+}
+
+/// The oldest driver that would do.
+fn driver_for(demand: &Demand) -> Option<DriverVersion> {
+    match demand {
+        Demand::Driver(range) => range.lowest()?.to_string().parse().ok(),
+        Demand::DriverCuda(range) => {
+            let least = range.lowest()?;
+            knowledge().driver_of_cuda(CudaVersion { major: least.major(), minor: least.minor() })
+        }
+        // Of images: the first is what the image was made with.
+        Demand::Any(alternatives) => alternatives.iter().flatten().find_map(driver_for),
+        _ => None,
+    }
+}
+
+/// GPUs of this machine that would do, where others are visible as well.
+fn other_gpus(world: &World<'_>, would_do: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
+    let fitting = world.inventory.visible_gpus().filter(|gpu| gpu.capability.is_some_and(&would_do));
+    let uuids: Vec<String> = fitting.filter_map(|gpu| gpu.uuid.clone()).collect();
+    (!uuids.is_empty()).then_some(Hint::ChooseGpus { uuids })
+}
+
+/// Builds of the same framework that have code for the newest visible GPU.
+fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
+    let framework = condition.by.name.split(' ').next()?;
+    let gpu = world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).max()?;
+    let build = knowledge().build_for(framework, gpu)?;
+    let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
+    Some(Hint::OtherBuild { pip: world.target.pip.clone()?, requirement })
+}
+
+/// Where a person has said what does not go with the rest. A range alone that nothing here is within is met by
+/// installing what is.
+fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
+    let is_firm = |want: &Want| matches!(want, Want::Pinned(_) | Want::BuildIds(_));
+    let is_of_person = |want: &Want| is_firm(want) || matches!(want, Want::Within(_));
+    let several = contradiction.members.len() > 1;
+    let is_to_change = |member: &&Member| {
+        let of_person =
+            member.wants.iter().any(|want| if several { is_of_person(want) } else { is_firm(want) });
+        of_person || member.demand.is_some()
+    };
+    let members: Vec<&Member> = contradiction.members.iter().filter(is_to_change).collect();
+    let by = members.first()?.by.clone();
+    let families = members.iter().filter_map(|member| member.family.clone()).collect();
+    Some(Hint::ChangeWish { families, by })
 }
 
 /// Where all would fit with another driver.
 fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     let floor = |reason: &Reason| match reason {
         Reason::DriverTooOld { floor, .. } => Some(*floor),
+        Reason::PtxTooNew { needed, .. } => knowledge().driver_of_cuda(*needed),
         _ => None,
     };
     let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
@@ -174,6 +240,18 @@ fn installed<'i>(inventory: &'i Inventory, family: &str, is_it: impl Fn(&Copy) -
 /// In pip's grammar, what would satisfy all that asks for a version: what upstream tested with, if it
 /// is written down and serves the others.
 fn versions(missing: &Unmet, family: &Family) -> String {
+    let within = missing.requirements.iter().find_map(|requirement| match &requirement.want {
+        Want::Within(range) => Some(range),
+        _ => None,
+    });
+    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
+        Want::AtLeast(version) => Some(version),
+        _ => None,
+    });
+    let floor = floors.max();
+    if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
+        return floor.map_or_else(|| range.clone(), |floor| range.from(floor.truncated(2))).to_pip();
+    }
     let exactly = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Exactly(version) => Some(version),
         _ => None,
@@ -181,11 +259,6 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     if let Some(version) = exactly {
         return format!("=={}.*", version.truncated(3));
     }
-    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
-        Want::AtLeast(version) => Some(version),
-        _ => None,
-    });
-    let floor = floors.max();
     let is_bad = |version: &Version| knowledge().bad_release(&family.name, version).is_some();
     let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Recorded(version) => {
@@ -213,6 +286,20 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     let bad = knowledge().bad_releases(&family.name).filter(is_in_range);
     parts.extend(bad.map(|bad| format!("!={bad}.*")));
     parts.join(",")
+}
+
+/// The newest versions of cuDNN that have code for a GPU for which what is here has none.
+fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Option<&'k Range> {
+    let gpu = reasons(missing).find_map(|reason| match reason {
+        Reason::NoCode { gpu, .. } if family.name == "cudnn" => Some(*gpu),
+        _ => None,
+    })?;
+    let major = soname(missing);
+    let is_of_major = |range: &&&Range| major.is_none_or(|major| range.allows_some(major));
+    let is_new_enough =
+        |range: &&&Range| floor.is_none_or(|floor| range.from(floor).allows_some(floor.major()));
+    let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
+    ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }
 
 /// The CUDA major that would fit: what an asker was built for, else what stands in the way already has.

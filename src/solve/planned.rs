@@ -3,15 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use super::cautions;
 use super::search::{Filled, Solution};
 use super::slots::Slot;
+use super::world::World;
 use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
 use crate::target::{Asker, Need, Requirement, Target};
 
-pub(super) fn plan(solution: Solution<'_>, inventory: &Inventory, target: &Target, policy: &Policy) -> Plan {
+pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
+    let World { inventory, target, policy, .. } = *world;
     let driver = solution.filled.iter().map(|filled| filled.copy).find(|copy| copy.family == "driver");
     let keep = |element: &Element| Kept {
         text: element.text.clone(),
@@ -37,6 +40,7 @@ pub(super) fn plan(solution: Solution<'_>, inventory: &Inventory, target: &Targe
         KeptPreload { text: preload.text.clone(), removed }
     });
     let preload = preload.collect();
+    let cautions = cautions::of(&solution.filled, world);
     let tombstones = tombstones(&solution, inventory, target);
     let absent = merged(solution.absent);
     let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
@@ -49,7 +53,7 @@ pub(super) fn plan(solution: Solution<'_>, inventory: &Inventory, target: &Targe
         });
         rejected.extend(filled.rejected);
     }
-    Plan { picks, rejected, absent, unpinned, tombstones, library_path, preload, driver_in_view }
+    Plan { picks, rejected, absent, unpinned, cautions, tombstones, library_path, preload, driver_in_view }
 }
 
 /// Why an inherited element must go, if it must. What holds other libraries as well stays, after the view.

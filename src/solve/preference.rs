@@ -3,25 +3,25 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::Criterion;
 use super::constraints::Candidate;
 use super::search::Picked;
 use super::slots::Slot;
+use super::world::World;
+use super::{Criterion, cautions, gpus};
 use crate::inventory::{Copy, Inventory, Origin};
-use crate::target::{Target, Want};
+use crate::target::{Requirement, Target, Want};
 use crate::version::Version;
 
-type Columns = [(Criterion, Reverse<i64>); 7];
+type Columns = [(Criterion, Reverse<i64>); 11];
 
 /// The columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
     slot: &Slot<'_>,
     candidate: Candidate<'_>,
     done: &[Picked<'_>],
-    inventory: &Inventory,
-    target: &Target,
+    world: &World<'_>,
 ) -> (Columns, PathBuf) {
-    (columns(slot, candidate, done, inventory, target), candidate.copy.directory.clone())
+    (columns(slot, candidate, done, world), candidate.copy.directory.clone())
 }
 
 /// The first column in which two candidates differ.
@@ -30,23 +30,16 @@ pub(super) fn deciding(
     better: Candidate<'_>,
     other: Candidate<'_>,
     done: &[Picked<'_>],
-    inventory: &Inventory,
-    target: &Target,
+    world: &World<'_>,
 ) -> Criterion {
-    let better = columns(slot, better, done, inventory, target);
-    let other = columns(slot, other, done, inventory, target);
+    let better = columns(slot, better, done, world);
+    let other = columns(slot, other, done, world);
     better.iter().zip(&other).find(|(a, b)| a != b).map_or(Criterion::Path, |(column, _)| column.0)
 }
 
-fn columns(
-    slot: &Slot<'_>,
-    candidate: Candidate<'_>,
-    done: &[Picked<'_>],
-    inventory: &Inventory,
-    target: &Target,
-) -> Columns {
-    let copy = candidate.copy;
-    let recorded = recorded(slot, target);
+fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world: &World<'_>) -> Columns {
+    let (copy, inventory, target) = (candidate.copy, world.inventory, world.target);
+    let recorded = recorded(slot, world);
     let version = copy.version.unwrap_or_default();
     let newest = number(&version);
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
@@ -54,7 +47,11 @@ fn columns(
     [
         (Criterion::KernelsOwn, i64::from(is_kernels_own(copy, inventory))),
         (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, copy, inventory))),
+        (Criterion::Preferred, preferred(slot, copy, world)),
+        (Criterion::PreferredOrigin, preferred_origin(copy, world)),
         (Criterion::CameWithTarget, i64::from(came_with_target(copy, target))),
+        (Criterion::Sound, -bad_with(copy, done, world)),
+        (Criterion::MachineCode, -i64::from(!gpus::only_ptx(copy, world).is_empty())),
         (Criterion::Neighbours, neighbours(copy, done)),
         (Criterion::Recorded, i64::from(is_recorded)),
         (Criterion::NearestNewer, nearest),
@@ -89,19 +86,43 @@ fn came_with_target(copy: &Copy, target: &Target) -> bool {
     copy.directories().any(|directory| in_site(directory) || target.own_directories.contains(directory))
 }
 
-/// The version that upstream tested with.
-fn recorded(slot: &Slot<'_>, target: &Target) -> Option<Version> {
-    let wants = target.requirements.iter().filter(|requirement| requirement.family == slot.family.name);
-    wants.filter_map(|r| if let Want::Recorded(version) = r.want { Some(version) } else { None }).max()
+/// How many of a person's wishes it meets.
+fn preferred(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> i64 {
+    let is_met = |requirement: &&Requirement| match &requirement.want {
+        Want::Preferred(range) => copy.version.is_some_and(|version| range.allows(&version)),
+        _ => false,
+    };
+    world.of_family(slot.family).filter(is_met).map(|_| 1).sum()
 }
 
-/// How near it stands to the picks so far: in one directory with them, or of one origin.
+/// The dearer an origin is to a person, the more; the driver has its own.
+fn preferred_origin(copy: &Copy, world: &World<'_>) -> i64 {
+    let origins = world.policy.origins.iter().rev().take_while(|_| copy.family != "driver");
+    origins.zip(1..).find(|(origin, _)| **origin == copy.origin).map_or(0, |(_, rank)| rank)
+}
+
+fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> i64 {
+    let done: Vec<&Copy> = done.iter().map(|picked| picked.copy).collect();
+    i64::try_from(cautions::bad_with(copy, &done, world)).unwrap_or(i64::MAX)
+}
+
+/// The version that upstream tested with.
+fn recorded(slot: &Slot<'_>, world: &World<'_>) -> Option<Version> {
+    let recorded = world.of_family(slot.family).filter_map(|requirement| match requirement.want {
+        Want::Recorded(version) => Some(version),
+        _ => None,
+    });
+    recorded.max()
+}
+
+/// How near it stands to the picks so far: in one directory with them, or of one origin and of one CUDA.
 fn neighbours(copy: &Copy, done: &[Picked<'_>]) -> i64 {
     let near = done.iter().filter(|picked| picked.copy.family != "driver").map(|picked| {
         if picked.copy.directory == copy.directory {
             100
         } else {
-            i64::from(picked.copy.origin == copy.origin)
+            let is_of_same_cuda = copy.built_for.is_some() && picked.copy.built_for == copy.built_for;
+            i64::from(picked.copy.origin == copy.origin) + i64::from(is_of_same_cuda)
         }
     });
     near.sum()

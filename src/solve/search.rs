@@ -9,9 +9,10 @@ use super::constraints::{Candidate, together};
 use super::derived::{self, Obstacle};
 use super::preference;
 use super::slots::{Slot, Strictness};
-use super::{Absent, Criterion, Policy, Reason, Rejection, Summary, Unmet};
-use crate::inventory::{Copy, Inventory};
-use crate::target::{Requirement, Target};
+use super::world::World;
+use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
+use crate::inventory::Copy;
+use crate::target::Requirement;
 
 /// More tries than this are not worth waiting for: the best explanation so far is given.
 const STEP_LIMIT: usize = 20_000;
@@ -44,32 +45,39 @@ pub(super) struct Picked<'a> {
 /// The picks that a dead end is due to, by their position: without a change of one of these it comes again.
 pub(super) type Blame = BTreeSet<usize>;
 
-struct Search<'a, 't> {
-    inventory: &'a Inventory,
-    target: &'t Target,
-    policy: &'t Policy,
+/// Why there is no solution.
+#[derive(Debug, Default)]
+pub(super) struct DeadEnd {
+    pub unmet: Vec<Unmet>,
+    /// Every family that had to do with it.
+    pub families: BTreeSet<String>,
+    /// There were solutions, and all of them were to be passed over.
+    pub is_exhausted: bool,
+}
+
+struct Search<'a, 'w> {
+    world: &'w World<'a>,
     /// The dead end that lay deepest: the one worth explaining.
     deepest: Option<(usize, Unmet)>,
+    families: BTreeSet<String>,
+    /// Solutions that were passed over.
+    passed: usize,
     steps: usize,
     limit: usize,
 }
 
 /// The best solution by the table of criteria, or what stood in the way.
-pub(super) fn best<'a>(
-    slots: Vec<Slot<'a>>,
-    inventory: &'a Inventory,
-    target: &Target,
-    policy: &Policy,
-) -> Result<Solution<'a>, Vec<Unmet>> {
-    Search::new(inventory, target, policy).run(slots)
+pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Solution<'a>, DeadEnd> {
+    Search::new(world).run(slots)
 }
 
-impl<'a, 't> Search<'a, 't> {
-    fn new(inventory: &'a Inventory, target: &'t Target, policy: &'t Policy) -> Search<'a, 't> {
-        Search { inventory, target, policy, deepest: None, steps: 0, limit: STEP_LIMIT }
+impl<'a, 'w> Search<'a, 'w> {
+    fn new(world: &'w World<'a>) -> Search<'a, 'w> {
+        let (families, limit) = (BTreeSet::new(), STEP_LIMIT);
+        Search { world, deepest: None, families, passed: 0, steps: 0, limit }
     }
 
-    fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, Vec<Unmet>> {
+    fn run(&mut self, slots: Vec<Slot<'a>>) -> Result<Solution<'a>, DeadEnd> {
         let queue = slots.into_iter().map(Rc::new).collect();
         match self.fill(&[], queue) {
             Ok(mut solution) => {
@@ -77,7 +85,11 @@ impl<'a, 't> Search<'a, 't> {
                 solution.filled.reverse();
                 Ok(solution)
             }
-            Err(_) => Err(self.deepest.take().map(|(_, unmet)| unmet).into_iter().collect()),
+            Err(_) => Err(DeadEnd {
+                unmet: self.deepest.take().map(|(_, unmet)| unmet).into_iter().collect(),
+                families: std::mem::take(&mut self.families),
+                is_exhausted: self.passed > 0,
+            }),
         }
     }
 
@@ -87,7 +99,7 @@ impl<'a, 't> Search<'a, 't> {
         done: &[Picked<'a>],
         mut queue: VecDeque<Rc<Slot<'a>>>,
     ) -> Result<Solution<'a>, Blame> {
-        let Some(slot) = queue.pop_front() else { return Ok(Solution::default()) };
+        let Some(slot) = queue.pop_front() else { return self.arrive(done) };
         self.steps += 1;
         if self.steps > self.limit {
             self.deepest.get_or_insert_with(|| (done.len(), slot.unmet(slot.rejected.clone())));
@@ -95,10 +107,11 @@ impl<'a, 't> Search<'a, 't> {
         }
         let (level, mut blame) = (done.len(), slot.because.clone());
         let mut rejected = slot.rejected.clone();
+        let passed = self.passed;
         let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
             let pick = Picked { slot: slot.clone(), copy: candidate.copy, is_forced: candidate.is_forced };
-            let next = match derived::with(&pick, done, &queue, self.inventory, self.policy) {
+            let next = match derived::with(&pick, done, &queue, self.world) {
                 Ok(next) => next,
                 Err(Obstacle { name, due_to }) => {
                     blame.extend(due_to);
@@ -116,11 +129,26 @@ impl<'a, 't> Search<'a, 't> {
                 Err(due_to) if !due_to.contains(&level) => return Err(due_to),
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
-                    rejected.push(Rejection::new(candidate.copy, Reason::DeadEnd));
+                    let was_passed = self.passed > passed;
+                    let reason = if was_passed { Reason::PassedOver } else { Reason::DeadEnd };
+                    rejected.push(Rejection::new(candidate.copy, reason));
                 }
             }
         }
+        // What was filled in a set that is passed over is not left out in the next.
+        if self.passed > passed {
+            return Err(blame);
+        }
         self.give_up(&slot, rejected, done, queue, blame)
+    }
+
+    /// All slots are filled: by the set that is wanted, or by one to pass over, which any other pick would change.
+    fn arrive(&mut self, done: &[Picked<'a>]) -> Result<Solution<'a>, Blame> {
+        if self.passed == self.world.policy.passed {
+            return Ok(Solution::default());
+        }
+        self.passed += 1;
+        Err((0..done.len()).collect())
     }
 
     /// The candidates that go with what is done, best first; why the others do not, and with which pick.
@@ -134,7 +162,7 @@ impl<'a, 't> Search<'a, 't> {
         let mut viable = Vec::new();
         for candidate in &slot.candidates {
             let clash = done.iter().enumerate().find_map(|(position, picked)| {
-                let why = together((slot, candidate.copy), (&picked.slot, picked.copy)).err()?;
+                let why = together((slot, candidate.copy), (&picked.slot, picked.copy), self.world).err()?;
                 Some((position, Reason::Clash { with: picked.copy.title(), why: Box::new(why) }))
             });
             match clash {
@@ -145,9 +173,7 @@ impl<'a, 't> Search<'a, 't> {
                 }
             }
         }
-        viable.sort_by_cached_key(|candidate| {
-            preference::rank(slot, *candidate, done, self.inventory, self.target)
-        });
+        viable.sort_by_cached_key(|candidate| preference::rank(slot, *candidate, done, self.world));
         viable
     }
 
@@ -160,7 +186,7 @@ impl<'a, 't> Search<'a, 't> {
         done: &[Picked<'a>],
     ) -> Filled<'a> {
         let (picked, others) = (viable[0], &viable[1..]);
-        let deciding = |other| preference::deciding(&slot, picked, other, done, self.inventory, self.target);
+        let deciding = |other| preference::deciding(&slot, picked, other, done, self.world);
         let decided_by = match others.first() {
             _ if slot.requirements.iter().any(Requirement::is_pinned) => Criterion::Pinned,
             Some(other) => deciding(*other),
@@ -191,6 +217,8 @@ impl<'a, 't> Search<'a, 't> {
             Strictness::May | Strictness::Try => false,
         };
         if is_fault {
+            self.families.insert(slot.family.name.clone());
+            self.families.extend(blame.iter().map(|position| done[*position].slot.family.name.clone()));
             if self.deepest.as_ref().is_none_or(|(depth, _)| *depth < done.len()) {
                 self.deepest = Some((done.len(), slot.unmet(rejected)));
             }
@@ -227,10 +255,11 @@ mod tests {
     use super::*;
     use crate::catalog::{Group, catalog};
     use crate::host::FileId;
-    use crate::inventory::{Member, Origin, SearchPath};
+    use crate::inventory::{Inventory, Member, Origin, SearchPath};
+    use crate::solve::Policy;
     use crate::solve::slots;
     use crate::symbols::Exports;
-    use crate::target::{Asker, Need, Standing, Want};
+    use crate::target::{Asker, Need, Standing, Target, Want};
     use crate::version::Version;
 
     const FAMILIES: [&str; 12] = [
@@ -334,9 +363,10 @@ mod tests {
     #[test]
     fn a_dead_end_goes_back_to_what_it_is_due_to() {
         let ((inventory, target), policy) = (world(), Policy::default());
-        let slots = slots::of(&inventory, &target, &policy).unwrap().slots;
-        let mut search = Search::new(&inventory, &target, &policy);
-        let unmet = search.run(slots).unwrap_err();
+        let world = World::new(&inventory, &target, &policy);
+        let slots = slots::of(&world).unwrap().slots;
+        let mut search = Search::new(&world);
+        let unmet = search.run(slots).unwrap_err().unmet;
         assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
         assert_eq!(unmet[0].family, "nvjpeg");
         assert_eq!(unmet[0].candidates.len(), 20, "every copy has its reason");
@@ -345,9 +375,10 @@ mod tests {
     #[test]
     fn a_search_that_takes_too_long_still_explains_itself() {
         let ((inventory, target), policy) = (world(), Policy::default());
-        let slots = slots::of(&inventory, &target, &policy).unwrap().slots;
-        let mut search = Search { limit: 5, ..Search::new(&inventory, &target, &policy) };
-        assert_eq!(search.run(slots).unwrap_err().len(), 1);
+        let world = World::new(&inventory, &target, &policy);
+        let slots = slots::of(&world).unwrap().slots;
+        let mut search = Search { limit: 5, ..Search::new(&world) };
+        assert_eq!(search.run(slots).unwrap_err().unmet.len(), 1);
         assert_eq!(search.steps, 6);
     }
 }

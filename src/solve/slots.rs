@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::constraints::{self, Candidate};
 use super::search::Blame;
+use super::world::World;
 use super::{Absent, Policy, Rejection, Summary, Unmet};
 use crate::catalog::{Family, Group, catalog, first_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Asker, First, Need, Pin, Requirement, Standing, Target, Want};
+use crate::target::{Asker, First, Need, Pin, Requirement, Standing, Want};
 
 /// What is to be filled by one copy.
 #[derive(Clone, Debug)]
@@ -53,16 +54,12 @@ pub(super) struct Asked<'a> {
 }
 
 /// The slots of a target; or, when some cannot be filled, all of those.
-pub(super) fn of<'a>(
-    inventory: &'a Inventory,
-    target: &Target,
-    policy: &Policy,
-) -> Result<Asked<'a>, Vec<Unmet>> {
+pub(super) fn of<'a>(world: &World<'a>) -> Result<Asked<'a>, Vec<Unmet>> {
     let (mut asked, mut unfit) = (Asked::default(), Vec::new());
-    for mut slot in group(inventory, target, policy) {
-        slot.fill(inventory);
+    for mut slot in group(world) {
+        slot.fill(world);
         if slot.candidates.is_empty()
-            && let Some((known, guessed)) = slot.without_guesses(inventory)
+            && let Some((known, guessed)) = slot.without_guesses(world)
         {
             asked.unpinned.extend((!known.candidates.is_empty()).then_some(guessed));
             slot = known;
@@ -81,7 +78,7 @@ pub(super) fn of<'a>(
     let is_guess = |slot: &Slot<'_>| !slot.requirements.iter().any(is_known);
     let has_another = |slot: &Slot<'_>| asked.slots.iter().any(|other| other.family.name == slot.family.name);
     let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
-        let may_be_left = is_guess(slot) || has_another(slot) || inventory.gpus_hidden;
+        let may_be_left = is_guess(slot) || has_another(slot) || world.inventory.gpus_hidden;
         slot.strictness <= Strictness::Try && may_be_left
     });
     if !unmet.is_empty() {
@@ -92,13 +89,14 @@ pub(super) fn of<'a>(
 }
 
 /// By family and SONAME major, in the order of the catalog.
-fn group<'a>(inventory: &Inventory, target: &Target, policy: &Policy) -> Vec<Slot<'a>> {
+fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
+    let inventory = world.inventory;
     let mut by_key: BTreeMap<(usize, Option<u32>), Vec<Requirement>> = BTreeMap::new();
     let mut unkeyed = Vec::new();
     // Without a GPU to reach, the driver's libraries are not ours to choose.
     let has_gpu = inventory.has_gpu();
-    let is_ours = |r: &&Requirement| has_gpu || r.family != "driver" || r.is_pinned();
-    for requirement in target.requirements.iter().filter(is_ours) {
+    let is_ours = |r: &&'a Requirement| has_gpu || r.family != "driver" || r.is_pinned();
+    for requirement in world.requirements.iter().copied().filter(is_ours) {
         let Some(position) = catalog().families.iter().position(|family| family.name == requirement.family)
         else {
             continue;
@@ -115,7 +113,8 @@ fn group<'a>(inventory: &Inventory, target: &Target, policy: &Policy) -> Vec<Slo
     // A name without a version, and a version without a name, go with what the same asker names; failing
     // that with what anybody names. A version alone is no wish to have the family.
     for (position, requirement) in unkeyed {
-        let of_family = |key: &(usize, Option<u32>)| key.0 == position;
+        let is_wished = |key: &(usize, Option<u32>)| by_key[key].iter().any(Requirement::is_wish);
+        let of_family = |key: &(usize, Option<u32>)| key.0 == position && is_wished(key);
         let keys: Vec<_> = by_key.keys().copied().filter(of_family).collect();
         let same: Vec<_> = keys
             .iter()
@@ -139,7 +138,7 @@ fn group<'a>(inventory: &Inventory, target: &Target, policy: &Policy) -> Vec<Slo
         .filter(|((position, _), wants)| *position == 0 || wants.iter().any(Requirement::is_wish));
     let mut slots: Vec<(usize, Slot<'a>)> = wished
         .map(|((position, soname), requirements)| {
-            (position, Slot::new(position, soname, requirements, inventory).released_by(policy))
+            (position, Slot::new(position, soname, requirements, inventory).released_by(world.policy))
         })
         .collect();
     // The driver first, since all else depends on it; what is only tried last; the newer major first.
@@ -248,24 +247,24 @@ impl<'a> Slot<'a> {
     }
 
     /// Where some ask for it and others only perhaps: what the former alone would get, and the rest.
-    fn without_guesses(&self, inventory: &'a Inventory) -> Option<(Slot<'a>, Slot<'a>)> {
+    fn without_guesses(&self, world: &World<'a>) -> Option<(Slot<'a>, Slot<'a>)> {
         let (known, guessed): (Vec<Requirement>, Vec<Requirement>) =
             self.requirements.iter().cloned().partition(is_known);
         let is_mixed = !guessed.is_empty() && known.iter().any(Requirement::is_wish);
         let of = |requirements: Vec<Requirement>, rejected: &[Rejection]| {
-            let strictness = strictest(&requirements, inventory).unwrap_or(Strictness::Try);
+            let strictness = strictest(&requirements, world.inventory).unwrap_or(Strictness::Try);
             let (askers, rejected) = (askers(&requirements), rejected.to_vec());
             Slot { requirements, strictness, askers, rejected, ..self.clone() }
         };
         is_mixed.then(|| {
             let mut known = of(known, &[]);
-            known.fill(inventory);
+            known.fill(world);
             (known, of(guessed, &self.rejected))
         })
     }
 
     /// This slot once it must serve what another is for as well.
-    pub(super) fn with(mut self, other: Slot<'a>, inventory: &'a Inventory) -> Slot<'a> {
+    pub(super) fn with(mut self, other: Slot<'a>, world: &World<'a>) -> Slot<'a> {
         self.soname = self.soname.or(other.soname);
         self.requirements.extend(other.requirements);
         self.strictness = self.strictness.max(other.strictness);
@@ -274,7 +273,7 @@ impl<'a> Slot<'a> {
         self.askers.dedup();
         self.because.extend(other.because);
         self.is_implied = false;
-        self.fill(inventory);
+        self.fill(world);
         self
     }
 
@@ -285,12 +284,13 @@ impl<'a> Slot<'a> {
     }
 
     /// Judges every copy of the family by the rules that need no other pick.
-    pub(super) fn fill(&mut self, inventory: &'a Inventory) {
+    pub(super) fn fill(&mut self, world: &World<'a>) {
+        let inventory = world.inventory;
         let forced = constraints::forced(&self.requirements, inventory);
         self.candidates.clear();
         self.rejected.clear();
         for copy in inventory.copies.iter().filter(|copy| copy.family == self.family.name) {
-            match constraints::judge(self, copy, &forced, inventory) {
+            match constraints::judge(self, copy, &forced, world) {
                 Ok(()) => self.candidates.push(Candidate { copy, is_forced: !forced.is_empty() }),
                 Err(reason) => self.rejected.push(Rejection { copy: Summary::of(copy), reason }),
             }
@@ -344,7 +344,7 @@ fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Stri
 /// Those who ask, each once; those who only may, where nobody else does.
 fn askers(requirements: &[Requirement]) -> Vec<String> {
     let has_known = has_known_wish(requirements);
-    let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_pinned());
+    let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
     let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
     askers.sort();
     askers.dedup();

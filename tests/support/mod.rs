@@ -14,6 +14,7 @@ pub mod loading;
 pub mod machine;
 pub mod parts;
 pub mod rpm;
+pub mod worlds;
 
 pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
 

@@ -1,0 +1,132 @@
+//! What is asked of the machine and of the whole set, what stands against what, and what is to be known of a set.
+
+use super::Style;
+use super::style::columns;
+use super::words::{self, family, list, title, written_in};
+use crate::solve::{Broken, Caution, Contradiction, Has, Member};
+use crate::target::{Condition, Demand, Want};
+use crate::text::show;
+
+/// `driver >=550`, `compute capability >=8.0`.
+pub(super) fn demand(demand: &Demand) -> String {
+    match demand {
+        Demand::Driver(range) => format!("driver {range}"),
+        Demand::DriverCuda(range) => format!("a driver with CUDA {range}"),
+        Demand::Cuda(range) => format!("CUDA {range}"),
+        Demand::Gpu(range) => format!("compute capability {range}"),
+        Demand::Brand { name, is_not: false } => format!("a GPU of the brand {}", show(name)),
+        Demand::Brand { name, is_not: true } => format!("no GPU of the brand {}", show(name)),
+        Demand::Code(code) => {
+            let names: Vec<String> = code.iter().map(ToString::to_string).collect();
+            format!("a GPU for {}", names.join(" "))
+        }
+        Demand::Any(alternatives) => {
+            let all = |demands: &Vec<Demand>| list(&demands.iter().map(self::demand).collect::<Vec<_>>());
+            let alternatives: Vec<String> = alternatives.iter().map(all).collect();
+            // Images of NVIDIA's name the same for a dozen brands.
+            let more = alternatives.len().saturating_sub(3);
+            let more = if more > 0 { format!(", or one of {more} more") } else { String::new() };
+            format!("{}{more}", alternatives.into_iter().take(3).collect::<Vec<_>>().join(", or "))
+        }
+    }
+}
+
+/// The rows of what is asked of the machine, under `needs`.
+pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<String>> {
+    let row = |condition: &Condition| {
+        let by = &condition.by;
+        vec![
+            "machine".to_owned(),
+            demand(&condition.demand),
+            style.dim(&format!("{}: {}", title(&by.name), written_in(by))),
+        ]
+    };
+    conditions.iter().map(row).collect()
+}
+
+/// A condition that does not hold.
+pub(super) fn broken(broken: &Broken, style: Style) -> String {
+    let Condition { demand, by, .. } = &broken.condition;
+    let by_name = title(&by.name);
+    let wrong = match demand {
+        Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
+        Demand::Driver(_) | Demand::DriverCuda(_) => format!("the driver is not what `{by_name}` asks for"),
+        Demand::Gpu(_) | Demand::Brand { .. } => format!("the GPU is not what `{by_name}` asks for"),
+        Demand::Cuda(_) | Demand::Any(_) => format!("this machine is not what `{by_name}` asks for"),
+    };
+    let rows = [
+        vec!["needs".to_owned(), self::demand(demand), written_in(by)],
+        vec!["found".to_owned(), has(&broken.has, demand)],
+    ];
+    let help = "  no library path can help\n";
+    format!("{} {wrong}\n{}{help}", style.error("error:"), columns("  ", &rows))
+}
+
+/// What there is of what is asked for.
+fn has(has: &Has, demand: &Demand) -> String {
+    let driver = match (has.driver, has.cuda) {
+        (None, _) => "no driver".to_owned(),
+        (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
+        (Some(driver), None) => format!("driver {driver}"),
+    };
+    let of_gpu = |(model, capability): &(String, Option<_>)| match capability {
+        Some(capability) => format!("{}, compute capability {capability}", show(model)),
+        None => show(model),
+    };
+    let mut gpus: Vec<String> = has.gpus.iter().map(of_gpu).collect();
+    gpus.dedup();
+    let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join("; ") };
+    match demand {
+        Demand::Driver(_) | Demand::DriverCuda(_) => driver,
+        Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => gpus,
+        Demand::Cuda(_) | Demand::Any(_) => format!("{driver}; {gpus}"),
+    }
+}
+
+/// What cannot hold together, where it takes more than one.
+pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> String {
+    if contradiction.members.len() < 2 {
+        return String::new();
+    }
+    let row = |member: &Member| {
+        let what = member.family.as_deref().map_or("machine", family);
+        let (by, place) = (title(&member.by.name), written_in(&member.by));
+        // An option and a file of a person's are their own place.
+        let who = if by == place { by } else { format!("{by}: {place}") };
+        vec![what.to_owned(), wants(member), style.dim(&who)]
+    };
+    let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
+    format!(
+        "  these cannot hold together; without any one of them the rest could:\n{}",
+        columns("    ", &rows)
+    )
+}
+
+fn wants(member: &Member) -> String {
+    if let Some(demand) = &member.demand {
+        return self::demand(demand);
+    }
+    let wants = words::wants(&member.wants);
+    let has_symbols = member.wants.iter().any(|want| matches!(want, Want::Symbols(_)));
+    if wants.is_empty() && has_symbols { "the symbols that it imports".to_owned() } else { wants }
+}
+
+pub(super) fn caution(caution: &Caution) -> String {
+    match caution {
+        Caution::OnlyPtx { of, gpu } => format!(
+            "{} has no machine code for compute capability {gpu}: the driver compiles it at the first start, which takes time",
+            title(of)
+        ),
+        Caution::OnlyPtxAndOlderDriver { of, gpu, driver } => format!(
+            "{} has only PTX for compute capability {gpu}; if it is newer than CUDA {driver}, the driver cannot compile it",
+            title(of)
+        ),
+        Caution::Combination { of, effect, remedy } => {
+            let of: Vec<String> = of.iter().map(|of| title(of)).collect();
+            format!("with {}, {}; {} is known to be good", list(&of), show(effect), show(remedy))
+        }
+        Caution::LeavesOut { gpu, capability, by } => {
+            format!("{} has no code for {} (compute capability {capability})", title(by), show(gpu))
+        }
+    }
+}

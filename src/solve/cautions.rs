@@ -1,0 +1,101 @@
+//! What a person should know of a set that is sound: known troubles, code that must be compiled first, GPUs that
+//! are left out.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::gpus;
+use super::search::Filled;
+use super::world::World;
+use crate::catalog::knowledge;
+use crate::inventory::Copy;
+use crate::version::{ComputeCapability, CudaVersion, Version};
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "caution", rename_all = "kebab-case")]
+pub enum Caution {
+    /// It has no machine code for a GPU: the driver compiles it at the first start.
+    OnlyPtx { of: String, gpu: ComputeCapability },
+    /// The same, and nobody knows whether the driver is new enough for that.
+    OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
+    /// Versions that are known to be bad together, or on such a GPU.
+    Combination { of: Vec<String>, effect: String, remedy: String },
+    /// A visible GPU for which the program's own files have no code, while they have for another.
+    LeavesOut { gpu: String, capability: ComputeCapability, by: String },
+}
+
+pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
+    let picks: Vec<&Copy> = filled.iter().map(|filled| filled.copy).collect();
+    let mut cautions = left_out(world);
+    cautions.extend(picks.iter().flat_map(|copy| compiled_first(copy, &picks, world)));
+    cautions.extend(bad_together(&picks, world));
+    cautions
+}
+
+fn left_out(world: &World<'_>) -> Vec<Caution> {
+    let mut cautions = Vec::new();
+    for condition in &world.target.conditions {
+        let Some(code) = gpus::own_code(condition) else { continue };
+        for gpu in world.inventory.visible_gpus() {
+            let Some(capability) = gpu.capability.filter(|gpu| !gpus::serves(code, *gpu)) else { continue };
+            let (gpu, by) = (gpu.model.clone(), condition.by.name.clone());
+            let caution = Caution::LeavesOut { gpu, capability, by };
+            if !cautions.contains(&caution) {
+                cautions.push(caution);
+            }
+        }
+    }
+    cautions
+}
+
+fn compiled_first(copy: &Copy, picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
+    let driver = picks.iter().find(|pick| pick.family == "driver");
+    let brings = driver.and_then(|driver| gpus::of_driver(driver, world.inventory));
+    // Of another major or of an unknown minor it may be newer than what the driver compiles.
+    let is_older = |driver: &CudaVersion| match copy.built_for {
+        Some(built) => built > *driver,
+        None => copy.cuda == Some(driver.major),
+    };
+    let of = |gpu: ComputeCapability| match brings.filter(is_older) {
+        Some(driver) => Caution::OnlyPtxAndOlderDriver { of: copy.title(), gpu, driver },
+        None => Caution::OnlyPtx { of: copy.title(), gpu },
+    };
+    gpus::only_ptx(copy, world).into_iter().map(of).collect()
+}
+
+fn bad_together(picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
+    let versions = versions(picks.iter().copied());
+    let gpus = visible(world);
+    let bad = knowledge().bad_combinations(&versions, &gpus);
+    let caution = |row: &crate::catalog::Combination| {
+        let is_part = |copy: &&&Copy| row.families().any(|family| family == copy.family);
+        let of = picks.iter().filter(is_part).map(|copy| copy.title()).collect();
+        Caution::Combination { of, effect: row.effect.clone(), remedy: row.remedy.clone() }
+    };
+    bad.map(caution).collect()
+}
+
+/// How many bad combinations a copy would make with those that are picked.
+pub(super) fn bad_with(copy: &Copy, done: &[&Copy], world: &World<'_>) -> usize {
+    let bad = |copies: &mut dyn Iterator<Item = &Copy>| {
+        knowledge().bad_combinations(&versions(copies), &visible(world)).count()
+    };
+    bad(&mut done.iter().copied().chain([copy])) - bad(&mut done.iter().copied())
+}
+
+/// Of two copies of one family the one that was picked first counts: the newer SONAME.
+fn versions<'c>(copies: impl Iterator<Item = &'c Copy>) -> BTreeMap<&'c str, Version> {
+    let mut versions = BTreeMap::new();
+    for copy in copies {
+        if let Some(version) = copy.version {
+            versions.entry(copy.family.as_str()).or_insert(version);
+        }
+    }
+    versions
+}
+
+/// One for each GPU.
+fn visible(world: &World<'_>) -> Vec<ComputeCapability> {
+    world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).collect()
+}

@@ -1,0 +1,68 @@
+//! Whether the libraries have code for the GPUs: machine code, or PTX that the driver can compile.
+
+use std::collections::BTreeSet;
+
+use super::Reason;
+use super::slots::Slot;
+use super::world::World;
+use crate::formats::fatbin::Architecture;
+use crate::inventory::{Code, Copy, Inventory};
+use crate::target::{Condition, Demand, Target};
+use crate::version::{ComputeCapability, CudaVersion};
+
+/// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one that
+/// the program's own code leaves out anyway.
+pub(super) fn that_count(inventory: &Inventory, target: &Target) -> Vec<ComputeCapability> {
+    let own: Vec<&BTreeSet<Architecture>> = target.conditions.iter().filter_map(own_code).collect();
+    let is_served = |gpu: &ComputeCapability| own.is_empty() || own.iter().any(|code| serves(code, *gpu));
+    let capabilities: BTreeSet<ComputeCapability> =
+        inventory.visible_gpus().filter_map(|gpu| gpu.capability).collect();
+    capabilities.into_iter().filter(is_served).collect()
+}
+
+/// What the files of whoever asks have code for.
+pub(super) fn own_code(condition: &Condition) -> Option<&BTreeSet<Architecture>> {
+    match &condition.demand {
+        Demand::Code(code) => Some(code),
+        _ => None,
+    }
+}
+
+pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> bool {
+    code.iter().any(|architecture| architecture.serves(gpu))
+}
+
+/// Every file that must come with it, and has code at all, has some for every GPU.
+pub(super) fn code(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+    if slot.family.name == "driver" || !has_code(copy) {
+        return None;
+    }
+    let gpu = *world.gpus.iter().find(|gpu| !copy.serves.contains_key(gpu))?;
+    Some(Reason::NoCode { gpu, has: copy.serves.keys().copied().collect() })
+}
+
+/// PTX that is newer than the driver is compiled by none.
+pub(super) fn ptx(driver: &Copy, library: &Copy, world: &World<'_>) -> Option<Reason> {
+    if driver.family != "driver" || library.family == "driver" {
+        return None;
+    }
+    let (needed, has) = (library.built_for?, of_driver(driver, world.inventory)?);
+    let gpu = *only_ptx(library, world).first()?;
+    (needed > has).then_some(Reason::PtxTooNew { gpu, needed, has })
+}
+
+/// The GPUs for which a copy has nothing but PTX.
+pub(super) fn only_ptx(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
+    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx);
+    world.gpus.iter().filter(is_ptx).copied().collect()
+}
+
+/// The CUDA version that a driver's libraries bring: their own note says it, or the kernel driver's branch.
+pub(super) fn of_driver(driver: &Copy, inventory: &Inventory) -> Option<CudaVersion> {
+    let noted = driver.forward_compatibility.as_ref().and_then(|note| note.cuda);
+    noted.or_else(|| inventory.driver.as_ref()?.cuda)
+}
+
+fn has_code(copy: &Copy) -> bool {
+    copy.files.iter().any(|member| !member.code.is_empty())
+}

@@ -1,0 +1,48 @@
+//! What every part of a decision looks at: the machine, what is asked, what the caller wants.
+
+use super::{Policy, gpus};
+use crate::catalog::Family;
+use crate::inventory::Inventory;
+use crate::target::{Condition, Demand, Requirement, Target};
+use crate::version::ComputeCapability;
+
+pub(super) struct World<'a> {
+    pub inventory: &'a Inventory,
+    pub target: &'a Target,
+    pub policy: &'a Policy,
+    /// What the target asks for; a part of it where a contradiction is looked for.
+    pub requirements: Vec<&'a Requirement>,
+    /// The conditions that the picks themselves must satisfy.
+    pub of_picks: Vec<&'a Condition>,
+    /// The compute capabilities for which every library must have code.
+    pub gpus: Vec<ComputeCapability>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(inventory: &'a Inventory, target: &'a Target, policy: &'a Policy) -> World<'a> {
+        let is_of_picks = |condition: &&Condition| matches!(condition.demand, Demand::Cuda(_));
+        World {
+            inventory,
+            target,
+            policy,
+            requirements: target.requirements.iter().collect(),
+            of_picks: target.conditions.iter().filter(is_of_picks).collect(),
+            gpus: gpus::that_count(inventory, target),
+        }
+    }
+
+    /// What is asked of a family.
+    pub(super) fn of_family(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
+        let name = family.name.as_str();
+        self.requirements.iter().copied().filter(move |requirement| requirement.family == name)
+    }
+
+    /// The same, were nothing else asked.
+    pub(super) fn with_only(
+        &self,
+        requirements: Vec<&'a Requirement>,
+        of_picks: Vec<&'a Condition>,
+    ) -> World<'a> {
+        World { requirements, of_picks, gpus: self.gpus.clone(), ..*self }
+    }
+}
