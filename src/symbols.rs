@@ -1,5 +1,6 @@
 //! Symbols that files ask of each other and offer to each other, as far as compatibility turns on them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -88,6 +89,15 @@ pub fn imports(elf: &Elf<'_>, is_of_interest: impl Fn(&str) -> bool) -> Vec<Symb
             Some(Symbol { name: text(symbol.name), version: symbol.version.map(text), file })
         })
         .collect()
+}
+
+/// The same by the SONAME of the file that must have them.
+pub fn by_file(imports: Vec<Symbol>) -> BTreeMap<String, Vec<Symbol>> {
+    let mut by_file: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
+    for symbol in imports {
+        by_file.entry(symbol.file.clone()).or_default().push(symbol);
+    }
+    by_file
 }
 
 fn hash(name: &[u8], version: Option<&[u8]>) -> u64 {

@@ -84,12 +84,10 @@ fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> 
     let near: i64 = done
         .iter()
         .filter(|other| other.family != "driver")
-        .map(|other| match other.directory == copy.directory {
-            true => 100,
-            false => {
-                i64::from(other.origin == copy.origin)
-                    + i64::from(copy.built_for.is_some() && other.built_for == copy.built_for)
-            }
+        .map(|other| {
+            let is_same_cuda = copy.built_for.is_some() && other.built_for == copy.built_for;
+            let near = i64::from(other.origin == copy.origin) + i64::from(is_same_cuda);
+            if other.directory == copy.directory { 100 } else { near }
         })
         .sum();
     let nearest = match recorded {
@@ -99,7 +97,7 @@ fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> 
     };
     let columns = [
         i64::from(copy.origin == Origin::Driver),
-        preferred as i64,
+        i64::try_from(preferred).unwrap(),
         i64::from(!only_ptx),
         near,
         i64::from(recorded.is_some_and(|recorded| version.agrees_with(&recorded))),
@@ -128,7 +126,7 @@ fn faults(picks: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<String
         fault(file.glibc > inventory.glibc, "glibc", copy);
         fault(knowledge().bad_release(&copy.family, &version).is_some(), "known to be bad", copy);
         fault(!file.needed.iter().all(offers), "linked against what is not there", copy);
-        fault(lacks(file.imports.iter(), picks), "symbols", copy);
+        fault(lacks(file.imports.values().flatten(), picks), "symbols", copy);
         let has_code = !file.code.is_empty();
         let code = gpu.and_then(|gpu| copy.serves.get(&gpu));
         fault(is_library && gpu.is_some() && has_code && code.is_none(), "no code", copy);
@@ -330,4 +328,19 @@ fn the_same_question_has_the_same_answer_byte_for_byte() {
         };
         assert_eq!(picks(&inventory), picks(&other), "seed {seed}");
     }
+}
+
+#[test]
+fn a_machine_of_a_thousand_copies_is_decided() {
+    let (inventory, target) = worlds::large(1000, false);
+    let Outcome::Plan(plan) = solve(&inventory, &target, &Policy::default()) else {
+        panic!("there is a set")
+    };
+    assert_eq!(plan.picks.len(), 31, "the driver and thirty families");
+    assert!(plan.picks.iter().all(|pick| pick.copy.family == "driver" || pick.copy.cuda == Some(12)));
+    let (inventory, target) = worlds::large(1000, true);
+    let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else {
+        panic!("there is none")
+    };
+    assert_eq!(conflict.contradictions[0].members.len(), 2, "{:#?}", conflict.contradictions);
 }

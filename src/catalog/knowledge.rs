@@ -202,6 +202,11 @@ impl Knowledge {
         self.bad.release.iter().find(is_it).map(|row| row.why.as_str())
     }
 
+    /// Whether there is a combination with this family in it.
+    pub fn may_be_bad(&self, family: &str) -> bool {
+        self.bad.combination.iter().any(|row| row.of.contains_key(family))
+    }
+
     /// The bad combinations in which these versions of families take part, all of whose parts are there.
     pub fn bad_combinations<'k>(
         &'k self,

@@ -53,7 +53,7 @@ pub(super) struct File {
 /// The symbols of a library file, as far as they were asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Symbols {
-    pub imports: Vec<Symbol>,
+    pub imports: BTreeMap<String, Vec<Symbol>>,
     pub exports: Exports,
     pub names: Option<Vec<String>>,
 }
@@ -169,7 +169,11 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, Fault> {
     }
     let elf = Elf::parse(data)?;
     Ok(Symbols {
-        imports: if scope.symbols { symbols::imports(&elf, is_library) } else { Vec::new() },
+        imports: if scope.symbols {
+            symbols::by_file(symbols::imports(&elf, is_library))
+        } else {
+            BTreeMap::new()
+        },
         exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
         names: scope.symbol_names.then(|| symbols::names(&elf)),
     })

@@ -90,8 +90,9 @@ pub struct Member {
     pub mode: u32,
     pub build_id: Option<String>,
     pub needed: Vec<String>,
+    /// What it imports, by the SONAME of the file that must have it.
     #[serde(skip)]
-    pub imports: Vec<Symbol>,
+    pub imports: BTreeMap<String, Vec<Symbol>>,
     #[serde(skip)]
     pub exports: Exports,
     /// The symbols it exports, as `name@version`; only where they were asked for.
@@ -268,7 +269,9 @@ impl Copy {
 
     /// Whether one of its files can stand in a view under this name.
     pub fn offers(&self, name: &str) -> bool {
-        self.files.iter().any(|member| member.view_names(self.version).iter().any(|offered| offered == name))
+        let is_offered =
+            |member: &Member| member.soname == name || member.view_names(self.version).contains(name);
+        self.files.iter().any(is_offered)
     }
 
     /// What each GPU finds in it: the least of what it finds in each of the files that must come with it and have code,

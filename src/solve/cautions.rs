@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::gpus;
-use super::search::Filled;
+use super::search::{Filled, Picked};
 use super::world::World;
 use crate::catalog::knowledge;
 use crate::inventory::Copy;
@@ -77,11 +77,15 @@ fn bad_together(picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
 }
 
 /// How many bad combinations a copy would make with those that are picked.
-pub(super) fn bad_with(copy: &Copy, done: &[&Copy], world: &World<'_>) -> usize {
-    let bad = |copies: &mut dyn Iterator<Item = &Copy>| {
-        knowledge().bad_combinations(&versions(copies), &visible(world)).count()
-    };
-    bad(&mut done.iter().copied().chain([copy])) - bad(&mut done.iter().copied())
+pub(super) fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> usize {
+    let Some(version) = copy.version.filter(|_| knowledge().may_be_bad(&copy.family)) else { return 0 };
+    let mut versions = versions(done.iter().map(|picked| picked.copy));
+    // What is bad without it is not its doing.
+    versions.remove(copy.family.as_str());
+    let gpus = visible(world);
+    let before = knowledge().bad_combinations(&versions, &gpus).count();
+    versions.insert(&copy.family, version);
+    knowledge().bad_combinations(&versions, &gpus).count() - before
 }
 
 /// Of two copies of one family the one that was picked first counts: the newer SONAME.

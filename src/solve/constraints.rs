@@ -146,25 +146,24 @@ fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> 
     names
 }
 
+/// Whether one and the same asks for both.
+pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
+    a.askers.iter().any(|asker| b.askers.contains(asker))
+}
+
 /// Whether two picks can be in one process: the rules for pairs, both ways.
-pub(super) fn together(
-    a: (&Slot<'_>, &Copy),
-    b: (&Slot<'_>, &Copy),
-    world: &World<'_>,
-) -> Result<(), Reason> {
-    let share_asker = || a.0.askers.iter().any(|asker| b.0.askers.contains(asker));
-    let are_related = || share_asker() || is_linked_against(a.1, b.1) || is_linked_against(b.1, a.1);
-    if let Some((has, needed)) = a.1.cuda.zip(b.1.cuda).filter(|(has, needed)| has != needed && are_related())
-    {
-        return Err(Reason::OtherCuda { has, needed, by: b.1.title() });
+pub(super) fn together(a: &Copy, b: &Copy, share_asker: bool, world: &World<'_>) -> Result<(), Reason> {
+    let are_related = || share_asker || is_linked_against(a, b) || is_linked_against(b, a);
+    if let Some((has, needed)) = a.cuda.zip(b.cuda).filter(|(has, needed)| has != needed && are_related()) {
+        return Err(Reason::OtherCuda { has, needed, by: b.title() });
     }
-    if let Some(reason) = driver_floor(a.1, b.1).or_else(|| driver_floor(b.1, a.1)) {
+    if let Some(reason) = driver_floor(a, b).or_else(|| driver_floor(b, a)) {
         return Err(reason);
     }
-    if let Some(reason) = gpus::ptx(a.1, b.1, world).or_else(|| gpus::ptx(b.1, a.1, world)) {
+    if let Some(reason) = gpus::ptx(a, b, world).or_else(|| gpus::ptx(b, a, world)) {
         return Err(reason);
     }
-    lacking(a.1, b.1).or_else(|| lacking(b.1, a.1)).map_or(Ok(()), Err)
+    lacking(a, b).or_else(|| lacking(b, a)).map_or(Ok(()), Err)
 }
 
 /// It offers every name that is asked for; of those that are only tried, one will do.
@@ -333,7 +332,7 @@ fn known_bad(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
 /// Exports what the target's own files import from it.
 fn symbols_of_target(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Symbols(symbols) => lacks(copy, symbols.iter(), &requirement.by.name),
+        Want::Symbols(symbols) => lacks(copy, symbols.iter(), || requirement.by.name.clone()),
         _ => None,
     })
 }
@@ -375,14 +374,20 @@ fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
 
 /// What one copy's files import and the other does not export.
 fn lacking(importer: &Copy, exporter: &Copy) -> Option<Reason> {
-    let imports = importer.files.iter().flat_map(|member| &member.imports);
-    lacks(exporter, imports, &importer.title())
+    let imports = exporter.files.iter().flat_map(|member| {
+        importer.files.iter().filter_map(|file| file.imports.get(&member.soname)).flatten()
+    });
+    lacks(exporter, imports, || importer.title())
 }
 
-fn lacks<'s>(copy: &Copy, symbols: impl Iterator<Item = &'s Symbol>, by: &str) -> Option<Reason> {
+fn lacks<'s>(
+    copy: &Copy,
+    symbols: impl Iterator<Item = &'s Symbol>,
+    by: impl FnOnce() -> String,
+) -> Option<Reason> {
     let mut missing = symbols.filter(|symbol| {
         copy.files.iter().any(|member| member.soname == symbol.file && member.exports.lack(symbol))
     });
     let first = missing.next()?;
-    Some(Reason::LacksSymbols { count: 1 + missing.count(), first: first.name.clone(), by: by.to_owned() })
+    Some(Reason::LacksSymbols { count: 1 + missing.count(), first: first.name.clone(), by: by() })
 }

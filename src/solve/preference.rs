@@ -102,8 +102,7 @@ fn preferred_origin(copy: &Copy, world: &World<'_>) -> i64 {
 }
 
 fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> i64 {
-    let done: Vec<&Copy> = done.iter().map(|picked| picked.copy).collect();
-    i64::try_from(cautions::bad_with(copy, &done, world)).unwrap_or(i64::MAX)
+    i64::try_from(cautions::bad_with(copy, done, world)).unwrap_or(i64::MAX)
 }
 
 /// The version that upstream tested with.
@@ -118,7 +117,7 @@ fn recorded(slot: &Slot<'_>, world: &World<'_>) -> Option<Version> {
 /// How near it stands to the picks so far: in one directory with them, or of one origin and of one CUDA.
 fn neighbours(copy: &Copy, done: &[Picked<'_>]) -> i64 {
     let near = done.iter().filter(|picked| picked.copy.family != "driver").map(|picked| {
-        if picked.copy.directory == copy.directory {
+        if picked.copy.directory.as_os_str() == copy.directory.as_os_str() {
             100
         } else {
             let is_of_same_cuda = copy.built_for.is_some() && picked.copy.built_for == copy.built_for;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::constraints::{Candidate, together};
+use super::constraints::{self, Candidate, together};
 use super::derived::{self, Obstacle};
 use super::preference;
 use super::slots::{Slot, Strictness};
@@ -160,9 +160,11 @@ impl<'a, 'w> Search<'a, 'w> {
         blame: &mut Blame,
     ) -> Vec<Candidate<'a>> {
         let mut viable = Vec::new();
+        let share_asker: Vec<bool> =
+            done.iter().map(|picked| constraints::share_asker(slot, &picked.slot)).collect();
         for candidate in &slot.candidates {
             let clash = done.iter().enumerate().find_map(|(position, picked)| {
-                let why = together((slot, candidate.copy), (&picked.slot, picked.copy), self.world).err()?;
+                let why = together(candidate.copy, picked.copy, share_asker[position], self.world).err()?;
                 Some((position, Reason::Clash { with: picked.copy.title(), why: Box::new(why) }))
             });
             match clash {
@@ -290,7 +292,7 @@ mod tests {
             id: FileId { device: u64::from(number), inode: u64::from(cuda) },
             modified: (0, 0),
             needed: Vec::new(),
-            imports: Vec::new(),
+            imports: BTreeMap::new(),
             exports: Exports::default(),
             code: BTreeMap::new(),
             glibc: None,

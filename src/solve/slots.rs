@@ -289,7 +289,7 @@ impl<'a> Slot<'a> {
         let forced = constraints::forced(&self.requirements, inventory);
         self.candidates.clear();
         self.rejected.clear();
-        for copy in inventory.copies.iter().filter(|copy| copy.family == self.family.name) {
+        for copy in world.copies.get(self.family.name.as_str()).into_iter().flatten().copied() {
             match constraints::judge(self, copy, &forced, world) {
                 Ok(()) => self.candidates.push(Candidate { copy, is_forced: !forced.is_empty() }),
                 Err(reason) => self.rejected.push(Rejection { copy: Summary::of(copy), reason }),

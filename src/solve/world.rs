@@ -1,8 +1,11 @@
 //! What every part of a decision looks at: the machine, what is asked, what the caller wants.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::{Policy, gpus};
 use crate::catalog::Family;
-use crate::inventory::Inventory;
+use crate::inventory::{Copy, Inventory};
 use crate::target::{Condition, Demand, Requirement, Target};
 use crate::version::ComputeCapability;
 
@@ -14,12 +17,18 @@ pub(super) struct World<'a> {
     pub requirements: Vec<&'a Requirement>,
     /// The conditions that the picks themselves must satisfy.
     pub of_picks: Vec<&'a Condition>,
+    /// The copies of each family.
+    pub copies: Rc<BTreeMap<&'a str, Vec<&'a Copy>>>,
     /// The compute capabilities for which every library must have code.
     pub gpus: Vec<ComputeCapability>,
 }
 
 impl<'a> World<'a> {
     pub(super) fn new(inventory: &'a Inventory, target: &'a Target, policy: &'a Policy) -> World<'a> {
+        let mut copies: BTreeMap<&str, Vec<&Copy>> = BTreeMap::new();
+        for copy in &inventory.copies {
+            copies.entry(copy.family.as_str()).or_default().push(copy);
+        }
         let is_of_picks = |condition: &&Condition| matches!(condition.demand, Demand::Cuda(_));
         World {
             inventory,
@@ -27,6 +36,7 @@ impl<'a> World<'a> {
             policy,
             requirements: target.requirements.iter().collect(),
             of_picks: target.conditions.iter().filter(is_of_picks).collect(),
+            copies: Rc::new(copies),
             gpus: gpus::that_count(inventory, target),
         }
     }
@@ -43,6 +53,6 @@ impl<'a> World<'a> {
         requirements: Vec<&'a Requirement>,
         of_picks: Vec<&'a Condition>,
     ) -> World<'a> {
-        World { requirements, of_picks, gpus: self.gpus.clone(), ..*self }
+        World { requirements, of_picks, copies: self.copies.clone(), gpus: self.gpus.clone(), ..*self }
     }
 }

@@ -9,7 +9,7 @@ use cudarun::host::FileId;
 use cudarun::inventory::{
     Code, Copy, Gpu, Inventory, KernelDriver, Member, Origin, Problem, SearchPath, Visible,
 };
-use cudarun::symbols::{Exports, Symbol};
+use cudarun::symbols::{Exports, Symbol, by_file};
 use cudarun::target::{Asker, Condition, Demand, Need, Requirement, Standing, Target, Want};
 use cudarun::version::{ComputeCapability, Version};
 
@@ -53,7 +53,7 @@ pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &s
         id: FileId { device: 1, inode },
         modified: (0, 0),
         needed: Vec::new(),
-        imports: Vec::new(),
+        imports: BTreeMap::new(),
         exports: Exports::default(),
         code: BTreeMap::new(),
         glibc: None,
@@ -226,7 +226,7 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Copy {
     for (other, file) in linked.iter().filter(|_| !dice.one_in(3)).collect::<Vec<_>>() {
         copy.files[0].needed.push((*file).to_owned());
         let wanted = format!("{other}_{}", dice.of(&["old", "old", "new"]));
-        copy.files[0].imports.extend(imports(&[wanted], file));
+        copy.files[0].imports.insert((*file).to_owned(), imports(&[wanted], file));
     }
     copy
 }
@@ -266,4 +266,41 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
         conditions.push(Condition { demand: Demand::Cuda(range), by, only_with_gpu: false });
     }
     target(requirements, conditions)
+}
+
+/// A machine with `count` copies over thirty families, and a program that asks for all of them. With `torn`, two of what
+/// it asks for exclude each other, whatever is picked for the rest.
+pub fn large(count: usize, torn: bool) -> (Inventory, Target) {
+    let families: Vec<_> =
+        catalog().families.iter().filter(|family| family.name != "driver").take(30).collect();
+    let offered = |name: &str| -> Vec<String> { (0..400).map(|symbol| format!("{name}_{symbol}")).collect() };
+    let by = asker("app", Some(12));
+    let mut copies = Vec::new();
+    for number in 0..count {
+        let family = families[number % families.len()];
+        let round = (number / families.len()) as u32;
+        let version = [if family.soname_is_version { 9 } else { 12 }, round, 1];
+        // The last copies of the list are for another CUDA; where it is torn, all of one family are.
+        let is_other = round % 7 == 6 || torn && family.name == families[29].name;
+        let directory = format!("/opt/{round:04}/lib");
+        let mut copy = copy(&family.name, 9, &version, if is_other { 13 } else { 12 }, &directory);
+        copy.files[0].exports = exports(&offered(&family.name));
+        // Each is linked against the family before it, as NVIDIA's are against a few.
+        if let Some(before) = (number % families.len()).checked_sub(1).map(|index| families[index]) {
+            let file = format!("{}.so.9", before.main);
+            copy.files[0].imports = by_file(imports(&offered(&before.name)[..100], &file));
+            copy.files[0].needed.push(file);
+        }
+        code(&mut copy, &[("9.0", Code::Sass), ("8.0", Code::Sass)]);
+        copies.push(copy);
+    }
+    let mut requirements: Vec<Requirement> =
+        families.iter().map(|family| names(&family.name, 9, &by)).collect();
+    if torn {
+        // Nobody alone is at fault: the last family is asked for by another, who does not care for which CUDA.
+        let last = &families[29].name;
+        requirements.retain(|requirement| requirement.family != *last);
+        requirements.push(names(last, 9, &asker("other", None)));
+    }
+    (machine(copies, Some("580.159.04"), Some("9.0")), target(requirements, Vec::new()))
 }

@@ -1,0 +1,47 @@
+//! How long the solver takes over many copies, as `benches/solve.sh` prints it: solve COPIES ROUNDS
+//!
+//! Four numbers: the median of a solution and of an explained conflict in microseconds, and how many answers differed
+//! from the first, of each.
+#![allow(unreachable_pub, dead_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout
+)]
+
+use std::time::Instant;
+
+use cudarun::solve::{Outcome, Policy, solve};
+
+#[path = "../tests/support/worlds.rs"]
+mod worlds;
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
+    let (copies, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
+    let (solved, different) = measure(copies, rounds, false);
+    let (explained, otherwise) = measure(copies, rounds, true);
+    println!("{solved} {explained} {different} {otherwise}");
+}
+
+/// The median in microseconds, and how many answers were not the first.
+fn measure(copies: usize, rounds: usize, torn: bool) -> (u128, usize) {
+    let (inventory, target) = worlds::large(copies, torn);
+    let mut took = Vec::new();
+    let mut answers = Vec::new();
+    for _ in 0..rounds {
+        let begin = Instant::now();
+        let outcome = solve(&inventory, &target, &Policy::default());
+        took.push(begin.elapsed().as_micros());
+        let is_expected = match &outcome {
+            Outcome::Plan(plan) => !torn && plan.picks.len() == 31,
+            Outcome::Conflict(conflict) => torn && conflict.contradictions[0].members.len() > 1,
+            Outcome::Nothing { .. } => false,
+        };
+        assert!(is_expected, "not the question that was meant");
+        answers.push(serde_json::to_string(&outcome).unwrap());
+    }
+    took.sort_unstable();
+    (took[rounds / 2], answers.iter().filter(|answer| **answer != answers[0]).count())
+}
