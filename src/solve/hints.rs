@@ -26,6 +26,7 @@ pub(super) fn hint(
     changed
         .or_else(|| newer_driver(unmet))
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
+        .or_else(|| gpus_that_are_served(unmet, world))
         .or_else(|| less_open(unmet, inventory))
         .or_else(|| without_leftovers(unmet, inventory, target))
         .or_else(|| wheels(unmet, inventory, target))
@@ -67,6 +68,19 @@ fn other_gpus(world: &World<'_>, would_do: impl Fn(ComputeCapability) -> bool) -
     let fitting = world.inventory.visible_gpus().filter(|gpu| gpu.capability.is_some_and(&would_do));
     let uuids: Vec<String> = fitting.filter_map(|gpu| gpu.uuid.clone()).collect();
     (!uuids.is_empty()).then_some(Hint::ChooseGpus { uuids })
+}
+
+/// Where all would fit if only some of the visible GPUs were: an old one for the screen stands beside the others.
+fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
+    let served = |missing: &Unmet| {
+        let of_reason = |reason: &Reason| match reason {
+            Reason::NoCode { has, .. } => Some(has.iter().copied().collect::<BTreeSet<_>>()),
+            _ => None,
+        };
+        reasons(missing).find_map(of_reason)
+    };
+    let served: Vec<BTreeSet<ComputeCapability>> = unmet.iter().map(served).collect::<Option<_>>()?;
+    other_gpus(world, |gpu| served.iter().all(|served| served.contains(&gpu)))
 }
 
 /// Builds of the same framework that have code for the newest visible GPU.

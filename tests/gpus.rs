@@ -1,0 +1,235 @@
+//! Libraries have code for GPUs, drivers compile up to a version, machines have several GPUs: what the decision makes of
+//! it, on machines that are made for one question each.
+
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::machine::Machine;
+use crate::support::parts::{cudnn, driver, elf, kernel, library, machine, program, text};
+
+/// PCI ids: GeForce GTX 1080, H200, GeForce RTX 5090.
+const PASCAL: &str = "0x1b80";
+const HOPPER: &str = "0x2335";
+const BLACKWELL: &str = "0x2b85";
+/// Machine code for Turing and newer ones up to Hopper.
+const NEWER: &str = "code = ['sm_75', 'sm_80', 'sm_90']";
+
+fn gpu(minor: u32, device: &str) -> String {
+    let bus = format!("0000:0{minor}:00.0");
+    let information = format!(
+        "Model: \t\t GPU {minor}\nGPU UUID: \t GPU-{minor}{minor}-aa\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
+    );
+    text(&format!("/proc/driver/nvidia/gpus/{bus}/information"), &information)
+        + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
+        + &text(&format!("/dev/nvidia{minor}"), "")
+}
+
+fn host(version: &str, gpus: &[&str]) -> String {
+    let gpus: String = (0..).zip(gpus).map(|(minor, device)| gpu(minor, device)).collect();
+    // The first device node comes with the kernel.
+    let gpus = gpus.replacen(&text("/dev/nvidia0", ""), "", 1);
+    kernel(version) + &gpus + &driver("/usr/lib/x86_64-linux-gnu", version)
+}
+
+/// One library that a program is linked against, in a directory of LD_LIBRARY_PATH.
+fn npp(directory: &str, version: &str, code: &str) -> String {
+    library(directory, "libnppc", "12", version, code)
+}
+
+fn app() -> String {
+    program("app", &["libnppc.so.12", "libc.so.6"], "")
+}
+
+fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
+    let run = Run::on(machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", library_path);
+    run.status(status).json()
+}
+
+fn picked<'v>(explained: &'v Value, family: &str) -> &'v str {
+    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
+    let found = families.iter().find(|entry| entry["family"] == family).unwrap();
+    found["picked"]["directory"].as_str().unwrap()
+}
+
+#[test]
+fn a_copy_without_code_for_the_gpu_is_not_picked() {
+    let files = |device: &str| {
+        machine(&[
+            host("580.159.04", &[device]),
+            npp("/opt/new", "12.4.1.87", NEWER),
+            npp("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
+            app(),
+        ])
+    };
+    let path = "/opt/new:/opt/old";
+    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "npp"), "/opt/new", "the control: the newer");
+    let explained = explain(&files(PASCAL), 0, path);
+    assert_eq!(picked(&explained, "npp"), "/opt/old");
+    let npp = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "npp").unwrap();
+    let why = npp["candidates"][1]["why"].as_str().unwrap();
+    assert_eq!(why, "has no code for compute capability 6.1, only for some from 7.5 to 9.0");
+}
+
+#[test]
+fn where_no_copy_has_code_for_the_gpu_nothing_starts() {
+    let machine = machine(&[host("580.159.04", &[PASCAL]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+    let conflict = explain(&machine, 1, "/opt/new");
+    assert_eq!(conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code", "{conflict:#}");
+    let hidden = Run::on(&machine, &["explain", "--json", "app"]);
+    let hidden = hidden.env("CUDA_VISIBLE_DEVICES", "").env("LD_LIBRARY_PATH", "/opt/new");
+    assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
+}
+
+/// From 9.11 on one of cuDNN's libraries still has code for Pascal, and the others have not.
+#[test]
+fn every_file_that_must_come_with_it_has_code() {
+    let ops = "soname = 'libcudnn_ops.so.9', runpath = '$ORIGIN'";
+    let engines = "soname = 'libcudnn_engines_precompiled.so.9', runpath = '$ORIGIN'";
+    let with_code = |directory: &str, version: &str, of_ops: &str| {
+        cudnn(directory, version, "runpath = '$ORIGIN'")
+            .replace(ops, &format!("{ops}, {of_ops}"))
+            .replace(engines, &format!("{engines}, code = ['sm_61', 'sm_75', 'sm_90']"))
+    };
+    let app = program("app", &["libcudnn.so.9", "libc.so.6"], "");
+    let machine = machine(&[
+        host("580.159.04", &[PASCAL]),
+        with_code("/opt/new", "9.11.0.98", "code = ['sm_75', 'sm_90']"),
+        with_code("/opt/old", "9.10.2.21", "code = ['sm_61', 'sm_75', 'sm_90']"),
+        app,
+    ]);
+    assert_eq!(picked(&explain(&machine, 0, "/opt/new:/opt/old"), "cudnn"), "/opt/old");
+    let conflict = explain(&machine, 1, "").to_string();
+    assert!(!conflict.contains("no-code"), "the control: none is found at all");
+}
+
+/// cuDNN says for which CUDA it was built, to the minor; 12.4 in these.
+#[test]
+fn ptx_is_of_use_where_the_driver_can_compile_it() {
+    let ops = "soname = 'libcudnn_ops.so.9', runpath = '$ORIGIN'";
+    let copy = cudnn("/opt/cudnn", "9.1.0.70", "runpath = '$ORIGIN'")
+        .replace(ops, &format!("{ops}, code = ['sm_90', 'compute_90']"));
+    let of = |driver: &str, device: &str| {
+        let app = program("app", &["libcudnn.so.9", "libc.so.6"], "");
+        machine(&[host(driver, &[device]), copy.clone(), app])
+    };
+    let path = "/opt/cudnn";
+    let older = explain(&of("535.161.08", BLACKWELL), 1, path);
+    let why = older["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
+    assert!(
+        why.ends_with(
+            "has only PTX of CUDA 12.4 for compute capability 12.0, and the driver compiles up to 12.2"
+        ),
+        "{why}"
+    );
+    assert_eq!(older["hint"], "update the NVIDIA driver to 550.54.14 or newer: no library path can help");
+    let newer = explain(&of("580.159.04", BLACKWELL), 0, path);
+    let cautions = newer["cautions"].as_array().unwrap();
+    assert_eq!((cautions.len(), &cautions[0]["caution"]), (1, &"only-ptx".into()), "{newer:#}");
+    let native = explain(&of("535.161.08", HOPPER), 0, path);
+    assert_eq!(native["cautions"], Value::Array(Vec::new()), "the control: machine code runs on any driver");
+}
+
+/// The toolkit, the driver and the GPU can each be out of step with the others, and it is said which.
+#[test]
+fn what_is_out_of_step_is_named() {
+    let cudart = |directory: &str, number: &str, version: &str, code: &str| {
+        library(directory, "libcudart", number, version, code)
+    };
+    let app = |number: &str| program("app", &[&format!("libcudart.so.{number}"), "libc.so.6"], "");
+    let reason = |files: &[String], path: &str| {
+        let conflict = explain(&machine(files), 1, path);
+        let nearest = &conflict["unmet"][0]["candidates"][0];
+        let why = if nearest["reason"]["reason"] == "clash" {
+            &nearest["reason"]["why"]
+        } else {
+            &nearest["reason"]
+        };
+        (why["reason"].as_str().unwrap().to_owned(), conflict["hint"].as_str().unwrap_or_default().to_owned())
+    };
+    let thirteen = || cudart("/opt/13", "13", "13.0.96", "");
+    // The driver is too old for the toolkit.
+    let driver = reason(&[host("535.161.08", &[HOPPER]), thirteen(), app("13")], "/opt/13");
+    assert_eq!(driver.0, "driver-too-old");
+    assert_eq!(driver.1, "update the NVIDIA driver to 580.65.06 or newer: no library path can help");
+    // The toolkit is not the one that the program was built with.
+    let toolkit = reason(&[host("580.159.04", &[HOPPER]), thirteen(), app("12")], "/opt/13");
+    assert_eq!(toolkit.0, "other-name");
+    assert_eq!(toolkit.1, "install CUDA runtime for CUDA 12, and name its directory in LD_LIBRARY_PATH");
+    // The GPU is not one that the toolkit has code for.
+    let code = cudart("/opt/13", "13", "13.0.96", NEWER);
+    let gpu = reason(&[host("580.159.04", &[PASCAL]), code, app("13")], "/opt/13");
+    assert_eq!(gpu.0, "no-code");
+    let all_in_step = machine(&[host("580.159.04", &[HOPPER]), thirteen(), app("13")]);
+    assert_eq!(explain(&all_in_step, 0, "/opt/13")["decision"], "plan", "the control");
+}
+
+/// An old card for the screen beside a new one: only the person knows which is meant.
+#[test]
+fn of_several_gpus_those_count_that_the_program_is_given() {
+    let machine =
+        machine(&[host("580.159.04", &[PASCAL, HOPPER]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+    let explain = |variables: &[(&str, &str)]| {
+        let mut run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
+        for (name, value) in variables {
+            run = run.env(name, value);
+        }
+        serde_json::from_str::<Value>(&run.output().0).unwrap()
+    };
+    let both = explain(&[]);
+    assert_eq!(both["decision"], "conflict");
+    assert_eq!(both["hint"], "set CUDA_VISIBLE_DEVICES=GPU-11-aa", "{both:#}");
+    let one = explain(&[("CUDA_VISIBLE_DEVICES", "GPU-11-aa")]);
+    assert_eq!(one["decision"], "plan");
+    assert_eq!((&one["gpus"][0]["visible"], &one["gpus"][1]["visible"]), (&"no".into(), &"yes".into()));
+    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")])["decision"], "conflict");
+    // Which of two different ones is number 0, only CUDA knows: what is not known refuses nobody.
+    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["gpus"][0]["visible"], "perhaps");
+    assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["decision"], "plan");
+    let by_bus = [("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")];
+    assert_eq!(explain(&by_bus)["decision"], "conflict");
+}
+
+#[test]
+fn what_is_known_to_be_bad_together_is_avoided_or_said() {
+    let lt = |directory: &str| {
+        elf(
+            &format!("{directory}/libcublasLt.so.12"),
+            "soname = 'libcublasLt.so.12', functions = { cublasLtGetVersion = 120901 }",
+        )
+    };
+    let cublas = |directory: &str| {
+        library(directory, "libcublas", "12", "12.9.1.4", "needed = ['libcublasLt.so.12']") + &lt(directory)
+    };
+    let app = || program("app", &["libcudnn.so.9", "libcublas.so.12", "libc.so.6"], "");
+    let gpus = [HOPPER, HOPPER];
+    let (bad, good) = (
+        cudnn("/opt/cuda", "9.8.0.87", "runpath = '$ORIGIN'"),
+        cudnn("/opt/other", "9.10.2.21", "runpath = '$ORIGIN'"),
+    );
+    let alone = machine(&[host("580.159.04", &gpus), cublas("/opt/cuda"), bad.clone(), app()]);
+    let explained = explain(&alone, 0, "/opt/cuda");
+    assert_eq!(explained["cautions"][0]["caution"], "combination", "{explained:#}");
+    let why = "with cuBLAS 12.9.1.4 and cuDNN 9.8.0.87, some matrix products on several GPUs come out wrong; cuDNN 9.10.1 or newer is known to be good";
+    assert_eq!(explained["cautions"][0]["why"], why);
+    // It would stand with the other, and is left for one that is sound.
+    let choice = machine(&[host("580.159.04", &gpus), cublas("/opt/cuda"), bad.clone(), good, app()]);
+    let explained = explain(&choice, 0, "/opt/cuda:/opt/other");
+    assert_eq!(explained["cautions"], Value::Array(Vec::new()), "{explained:#}");
+    let one_gpu = machine(&[host("580.159.04", &gpus[..1]), cublas("/opt/cuda"), bad, app()]);
+    assert_eq!(explain(&one_gpu, 0, "/opt/cuda")["cautions"], Value::Array(Vec::new()), "the control");
+}
+
+/// Passing over the best set shows the next, until there is none.
+#[test]
+fn the_next_best_set_is_shown_on_demand() {
+    let machine = machine(&[npp("/opt/a", "12.4.1.87", ""), npp("/opt/b", "12.2.5.30", ""), app()]);
+    let next = |options: &[&str], status: i32| {
+        let words = [&["explain", "--json"], options, &["app"]].concat();
+        Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/opt/a:/opt/b").status(status).any_stderr().json()
+    };
+    assert_eq!(picked(&next(&[], 0), "npp"), "/opt/a");
+    let second = next(&["--next"], 0);
+    assert_eq!(picked(&second, "npp"), "/opt/b");
+    assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a set that comes before this one");
+    assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "there are no more than 2 sets");
+}

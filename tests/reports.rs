@@ -1,0 +1,193 @@
+//! The situations of the classic reports, with their right answers; and SONAMEs that say less than they seem to, where
+//! symbols decide.
+
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::machine::Machine;
+use crate::support::parts::{SHIELDED, SUBLIBRARIES, cudnn, elf, library, link, machine, program};
+
+fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
+    let run = Run::on(machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", library_path);
+    run.status(status).json()
+}
+
+fn family<'v>(explained: &'v Value, name: &str) -> &'v Value {
+    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
+    families.iter().find(|entry| entry["family"] == name).unwrap()
+}
+
+fn picked<'v>(explained: &'v Value, name: &str) -> &'v str {
+    family(explained, name)["picked"]["directory"].as_str().unwrap()
+}
+
+/// Why the copy in a directory was not picked, with the reason under a clash.
+fn why_not<'v>(explained: &'v Value, name: &str, directory: &str) -> &'v str {
+    let of_plan = || family(explained, name)["candidates"].as_array().unwrap();
+    let of_conflict =
+        explained["unmet"].as_array().into_iter().flatten().find(|unmet| unmet["family"] == name);
+    let candidates = of_conflict.map_or_else(of_plan, |unmet| unmet["candidates"].as_array().unwrap());
+    let it = candidates.iter().find(|candidate| candidate["directory"] == directory).unwrap();
+    let reason = &it["reason"];
+    let reason = if reason["reason"] == "clash" { &reason["why"] } else { reason };
+    reason["reason"].as_str().unwrap_or_else(|| panic!("{it:#}"))
+}
+
+/// A whole cuDNN 8.
+fn cudnn8(directory: &str, version: &str) -> String {
+    let number = version.replace('.', "_");
+    let part = |stem: &str, fields: &str| {
+        let fields = format!("soname = '{stem}.so.8', runpath = '$ORIGIN', {fields}");
+        elf(&format!("{directory}/{stem}.so.8"), &fields)
+    };
+    let of_version =
+        format!("constants = ['cudnn_version_{number}_'], functions = {{ cudnnGetCudartVersion = 11020 }}");
+    let rest = ["ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
+    part("libcudnn", "")
+        + &part("libcudnn_ops_infer", &of_version)
+        + &rest.map(|name| part(&format!("libcudnn_{name}"), "")).concat()
+}
+
+#[test]
+fn a_mixed_or_incomplete_family_loads_and_then_fails() {
+    let app = || program("app", &["libcudnn.so.9", "libc.so.6"], "");
+    let (whole, torn) =
+        (cudnn("/opt/whole", "9.1.0.70", SHIELDED), cudnn("/opt/torn", "9.10.2.21", SHIELDED));
+    let engines = SUBLIBRARIES[4];
+    let missing = torn.replace(&format!("/opt/torn/{engines}.so.9"), "/opt/elsewhere/x.so.9");
+    let graph = cudnn("/opt/mixed", "9.10.2.21", SHIELDED);
+    let foreign = "runpath = '$ORIGIN', functions = { cudnnCnnVersionCheck = 90100 }";
+    let cnn = "soname = 'libcudnn_cnn.so.9', runpath = '$ORIGIN'";
+    let mixed = graph.replace(cnn, &format!("soname = 'libcudnn_cnn.so.9', {foreign}"));
+    let machine = machine(&[whole, missing, mixed, app()]);
+    let explained = explain(&machine, 0, "/opt/torn:/opt/mixed:/opt/whole");
+    assert_eq!(picked(&explained, "cudnn"), "/opt/whole", "older, and sound");
+    assert_eq!(why_not(&explained, "cudnn", "/opt/torn"), "incomplete");
+    assert_eq!(why_not(&explained, "cudnn", "/opt/mixed"), "mixed");
+    let conflict = explain(&machine, 1, "/opt/torn:/opt/mixed");
+    assert_eq!(conflict["unmet"][0]["candidates"].as_array().unwrap().len(), 2, "{conflict:#}");
+}
+
+#[test]
+fn another_major_of_cudnn_is_no_cudnn_for_a_program() {
+    let machine = machine(&[
+        cudnn("/opt/nine", "9.1.0.70", SHIELDED),
+        // A name that somebody gave it to make an error go away.
+        link("/opt/nine/libcudnn.so.8", "libcudnn.so.9"),
+        cudnn8("/opt/eight", "8.9.7"),
+        program("app", &["libcudnn.so.8", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, 0, "/opt/nine:/opt/eight");
+    assert_eq!(picked(&explained, "cudnn"), "/opt/eight");
+    assert_eq!(explained["families"][0]["picked"]["version"], "8.9.7");
+    let conflict = explain(&machine, 1, "/opt/nine");
+    assert_eq!(why_not(&conflict, "cudnn", "/opt/nine"), "other-name");
+    assert_eq!(conflict["contradictions"][0]["members"].as_array().unwrap().len(), 1);
+    assert_eq!(conflict["hint"], "install cuDNN 8 for CUDA 12, and name its directory in LD_LIBRARY_PATH");
+}
+
+fn nvjitlink(directory: &str, version: &str, minors: &[u32]) -> String {
+    let exports: Vec<String> = minors.iter().map(|minor| format!("__nvJitLinkCreate_12_{minor}")).collect();
+    library(directory, "libnvJitLink", "12", version, &format!("exports = {exports:?}"))
+}
+
+/// All of CUDA 12 have the SONAME libnvJitLink.so.12, and each exports what came up to its minor.
+#[test]
+fn an_nvjitlink_older_than_cusparse_is_told_by_its_symbols() {
+    let imports = "imports = { 'libnvJitLink.so.12' = ['__nvJitLinkCreate_12_4'] }";
+    let fields = format!("needed = ['libnvJitLink.so.12'], {imports}");
+    let machine = machine(&[
+        nvjitlink("/opt/old", "12.0.140", &[0]),
+        nvjitlink("/opt/new", "12.6.85", &[0, 1, 2, 3, 4, 5, 6]),
+        library("/opt/old", "libcusparse", "12", "12.3.1.170", &fields),
+        program("app", &["libcusparse.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, 0, "/opt/old:/opt/new");
+    assert_eq!(picked(&explained, "cusparse"), "/opt/old");
+    assert_eq!(picked(&explained, "nvjitlink"), "/opt/new", "although the other stands beside it");
+    assert_eq!(why_not(&explained, "nvjitlink", "/opt/old"), "lacks-symbols");
+    let conflict = explain(&machine, 1, "/opt/old");
+    assert_eq!(conflict["decision"], "conflict");
+}
+
+/// Both files are one family, and must be of one build.
+#[test]
+fn a_cublas_beside_the_cublaslt_of_another_build_is_told_by_its_symbols() {
+    let lt = |directory: &str, exports: &str| {
+        elf(
+            &format!("{directory}/libcublasLt.so.12"),
+            &format!("soname = 'libcublasLt.so.12', exports = [{exports}]"),
+        )
+    };
+    let imports =
+        "imports = { 'libcublasLt.so.12' = ['cublasLtGetEnvironmentMode'] }, needed = ['libcublasLt.so.12']";
+    let cublas = |directory: &str| library(directory, "libcublas", "12", "12.9.1.4", imports);
+    let machine = machine(&[
+        cublas("/opt/torn") + &lt("/opt/torn", "'cublasLtMatmul'"),
+        cublas("/opt/whole") + &lt("/opt/whole", "'cublasLtMatmul', 'cublasLtGetEnvironmentMode'"),
+        program("app", &["libcublas.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, 0, "/opt/torn:/opt/whole");
+    assert_eq!(picked(&explained, "cublas"), "/opt/whole");
+    assert_eq!(why_not(&explained, "cublas", "/opt/torn"), "lacks-symbols");
+}
+
+/// libcusolver.so.11 is CUDA 11's and CUDA 12's, libcusparse.so.12 is CUDA 12's and CUDA 13's.
+#[test]
+fn one_soname_of_two_cudas_is_told_by_what_it_is_linked_against() {
+    let cusolver = |directory: &str, version: &str, cublas: &str| {
+        let fields = format!("needed = ['{cublas}'], imports = {{ '{cublas}' = ['cublasCreate_v2'] }}");
+        library(directory, "libcusolver", "11", version, &fields)
+    };
+    let cublas = |directory: &str, number: &str, version: &str| {
+        let lt = format!("libcublasLt.so.{number}");
+        library(
+            directory,
+            "libcublas",
+            number,
+            version,
+            &format!("exports = ['cublasCreate_v2'], needed = ['{lt}']"),
+        ) + &elf(&format!("{directory}/{lt}"), &format!("soname = '{lt}'"))
+    };
+    let files = [
+        cusolver("/opt/11", "11.4.1.48", "libcublas.so.11"),
+        cusolver("/opt/12", "11.6.1.9", "libcublas.so.12"),
+        cublas("/opt/11", "11", "11.11.3.6"),
+        cublas("/opt/12", "12", "12.4.5.8"),
+    ];
+    let of = |cublas: &str| {
+        let app = program("app", &["libcusolver.so.11", cublas, "libc.so.6"], "");
+        machine(&[files.concat(), app])
+    };
+    let path = "/opt/11:/opt/12";
+    let eleven = of("libcublas.so.11");
+    assert_eq!(picked(&explain(&eleven, 0, path), "cusolver"), "/opt/11");
+    let twelve = of("libcublas.so.12");
+    assert_eq!(picked(&explain(&twelve, 0, path), "cusolver"), "/opt/12");
+    let torn = explain(&twelve, 1, "/opt/11");
+    assert_eq!(torn["decision"], "conflict", "CUDA 11's alone does not do");
+}
+
+/// Every NCCL is libnccl.so.2.
+#[test]
+fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
+    let nccl = |directory: &str, version: &str, more: &str| {
+        library(directory, "libnccl", "2", version, &format!("exports = ['ncclCommInitRank'{more}]"))
+    };
+    let imports = "imports = { 'libnccl.so.2' = ['ncclCommInitRank', 'ncclCommRegister'] }";
+    let files = |imports: &str| {
+        machine(&[
+            nccl("/opt/old", "2.18.1", ""),
+            nccl("/opt/new", "2.21.5", ", 'ncclCommRegister'"),
+            program("app", &["libnccl.so.2", "libc.so.6"], imports),
+        ])
+    };
+    let explained = explain(&files(imports), 0, "/opt/old:/opt/new");
+    assert_eq!(picked(&explained, "nccl"), "/opt/new");
+    assert_eq!(why_not(&explained, "nccl", "/opt/old"), "lacks-symbols");
+    let conflict = explain(&files(imports), 1, "/opt/old");
+    let text = conflict["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
+    assert_eq!(text, "lacks `ncclCommRegister`, which app imports");
+    let fewer = "imports = { 'libnccl.so.2' = ['ncclCommInitRank'] }";
+    assert_eq!(picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"), "/opt/old", "the control");
+}
