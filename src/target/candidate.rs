@@ -98,8 +98,16 @@ impl Candidates<'_> {
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
             let imported_by = (!by.is_empty()).then_some(by);
             match catalog().framework_of(&module) {
-                Some(framework) if found.iter().any(|candidate| candidate.name == framework.name) => {}
-                Some(framework) => found.extend(self.of_framework(framework, standing, imported_by)),
+                Some(framework) => {
+                    // First what it is built upon, since importing it imports that.
+                    let through =
+                        catalog().frameworks.iter().filter(|it| framework.through.contains(&it.name));
+                    for framework in through.chain([framework]) {
+                        if found.iter().all(|candidate| candidate.name != framework.name) {
+                            found.extend(self.of_framework(framework, standing, imported_by.clone()));
+                        }
+                    }
+                }
                 None => found.extend(self.of_module(&module, standing, imported_by)),
             }
         }
@@ -182,6 +190,17 @@ impl Candidates<'_> {
 }
 
 impl Candidate {
+    /// Whether a file is one of its own, wherever in its site-packages.
+    pub(super) fn holds(&self, file: &Path) -> bool {
+        self.sites.iter().any(|site| file.starts_with(site))
+            || self.extensions.iter().any(|extension| extension == file)
+    }
+
+    /// Whether what it asks for stands in its shared objects, all of it or besides what a profile says.
+    pub(super) fn reads_objects(&self) -> bool {
+        self.framework.is_none_or(|framework| framework.reads_objects)
+    }
+
     /// The files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
         let prune =

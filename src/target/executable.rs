@@ -197,11 +197,14 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         let path = path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
         found.extend(by_path(host, Path::new(&path), by, need));
     }
-    if found.is_empty() {
+    if found.is_empty() && need == Need::Linked {
         return found;
     }
     let Ok(data) = host.map(&consumer.object.path) else { return found };
     let Ok(elf) = Elf::parse(&data) else { return found };
+    if need != Need::Linked {
+        found.extend(opened_names(&expected(&elf), by, &[], need));
+    }
     let imports = symbols::imports(&elf, is_library);
     for requirement in found.clone() {
         let Some(name) = requirement.named() else { continue };
@@ -212,6 +215,15 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         }
     }
     found
+}
+
+/// The libraries whose versions an object wants although it does not name them as needed: whoever took them out of that
+/// list sees to it that they are there before it.
+fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let needed: BTreeSet<String> = elf.needed().map(text).collect();
+    let wanted = elf.required_versions().into_iter().map(|(file, _)| text(file));
+    wanted.filter(|name| is_library(name) && !needed.contains(name)).collect()
 }
 
 /// A requirement for each name.
