@@ -150,6 +150,16 @@ pub struct Variable {
     pub does: String,
 }
 
+impl CodeRecord {
+    pub fn file(&self) -> &str {
+        match self {
+            CodeRecord::Flags { file, .. }
+            | CodeRecord::Pair { file, .. }
+            | CodeRecord::FatBinaries { file } => file,
+        }
+    }
+}
+
 impl Record {
     /// The file that it is read from, where it is one of the framework's own.
     pub fn file(&self) -> Option<&str> {
@@ -208,6 +218,13 @@ mod tests {
                 let is_listed = skip.is_none_or(|skip| framework.variables.iter().any(|it| it.name == *skip));
                 assert!(is_listed && !check.text.is_empty(), "{name}: {skip:?}");
             }
+            let records = framework.cuda.iter().chain(framework.floor.values().flatten());
+            let patterns = records.chain(framework.major.values().flatten()).filter_map(Record::file);
+            let patterns = patterns.chain(framework.code.iter().map(CodeRecord::file));
+            let mut parts =
+                patterns.chain(framework.openers.iter().map(String::as_str)).flat_map(|it| it.split('/'));
+            let twice = parts.find(|part| part.matches('*').count() > 1);
+            assert!(twice.is_none(), "{name}: {twice:?}: one star a component");
             assert!(framework.variables.iter().all(|variable| !variable.does.is_empty()), "{name}");
         }
     }

@@ -53,10 +53,7 @@ impl Reader<'_> {
     /// The GPUs that it has code for, as far as it says; never none.
     pub(super) fn code(&self) -> Option<Found<BTreeSet<Architecture>>> {
         self.framework.code.iter().find_map(|record| {
-            let (CodeRecord::Flags { file, .. }
-            | CodeRecord::Pair { file, .. }
-            | CodeRecord::FatBinaries { file }) = record;
-            let files = self.files(file);
+            let files = self.files(record.file());
             let mut found: BTreeSet<Architecture> = BTreeSet::new();
             for path in &files {
                 found.extend(
@@ -88,7 +85,7 @@ impl Reader<'_> {
             }),
             Sign::Lacks { files } => {
                 let is_there =
-                    |pattern: &String| self.files(pattern).iter().any(|path| self.host.is_file(path));
+                    |pattern: &String| self.files(pattern).iter().any(|path| self.host.stat(path).is_ok());
                 (!files.iter().any(is_there)).then(|| self.sites.first().cloned())?
             }
             Sign::NoCode { .. } if asks => None,
