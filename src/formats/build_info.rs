@@ -13,10 +13,10 @@ pub fn assignment(source: &[u8], name: &str) -> Option<String> {
     assigned(source, name, quoted)
 }
 
-/// `name = value`, as the value is written, without quotes or a comment.
+/// `name = value`, as the value is written, without a comment, a text between single quotes.
 pub fn raw_assignment(source: &[u8], name: &str) -> Option<String> {
-    let plain = |value: &str| quoted(value).or_else(|| Some(value.split('#').next()?.trim().to_owned()));
-    assigned(source, name, plain)
+    let text = |value: &str| quoted(value).map(|inside| format!("'{inside}'"));
+    assigned(source, name, |value| text(value).or_else(|| Some(value.split('#').next()?.trim().to_owned())))
 }
 
 /// `('name', 'text')`, `('name', True)` or `('name', ['a', 'b'])`: every value, without quotes.
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(assignment(source, "__version__").as_deref(), Some("2.5.1+cu124"));
         assert_eq!(assignment(source, "hip"), None);
         assert_eq!(raw_assignment(source, "hip").as_deref(), Some("None"));
-        assert_eq!(raw_assignment(source, "cuda").as_deref(), Some("12.4"));
+        assert_eq!(raw_assignment(source, "cuda").as_deref(), Some("'12.4'"));
         assert_eq!(assignment(b"cuda = \"11.7\"", "cuda").as_deref(), Some("11.7"));
         assert_eq!(assignment(b"cuda_version     = '11.8'\r\n", "cuda_version").as_deref(), Some("11.8"));
         for bad in [&b"\xff"[..], b"cuda", b"cuda =", b"cuda = '", b"cudart = '1'", b"cuda: x"] {

@@ -265,6 +265,13 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
         found.extend(names::packed_libraries(constants, &is_library));
         paths.extend(names::library_paths(constants));
     }
+    // What is linked against one library of a kind may open another; to look through all other code would cost too much.
+    if !consumer.needed.is_empty() && elf.machine() == X86_64 {
+        for code in elf.code() {
+            found.extend(names::in_instructions(code, &is_library));
+            data.release();
+        }
+    }
     found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));

@@ -82,15 +82,18 @@ struct Assessed {
     requirements: Vec<Requirement>,
     condition: Option<Condition>,
     note: Option<Note>,
+    /// The file that says which CUDA it is built for, or none.
+    read_from: Option<PathBuf>,
 }
 
 impl Assessed {
     /// It asks for nothing, which is worth a word only where it is used.
     fn without_cuda(package: Package, title: String, file: PathBuf) -> Option<Assessed> {
         let is_used = package.standing == Standing::Imported;
-        let note = Some(Note::CpuOnly { package: title, file });
+        let note = Some(Note::CpuOnly { package: title, file: file.clone() });
         let package = Package { cpu_only: true, ..package };
-        is_used.then(|| Assessed { package, requirements: Vec::new(), condition: None, note })
+        let read_from = Some(file);
+        is_used.then(|| Assessed { package, requirements: Vec::new(), condition: None, note, read_from })
     }
 }
 
@@ -127,11 +130,8 @@ impl PackageReader<'_> {
             if candidate.standing == Standing::Imported {
                 target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
-            let Some(Assessed { package, requirements, condition, note }) =
-                self.assess(&candidate, &consumers)
-            else {
-                continue;
-            };
+            let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
+            let Assessed { package, requirements, condition, note, read_from } = assessed;
             // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
             let is_known = |package: &Package| package.standing == Standing::Imported;
             let is_opened = match candidate.standing {
@@ -149,6 +149,8 @@ impl PackageReader<'_> {
             }
             if candidate.standing == Standing::Imported {
                 target.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
+                target.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
+                target.watched.extend(read_from);
             }
             target.watched.insert(package.directory.clone());
             target.packages.push(package);
@@ -233,8 +235,9 @@ impl PackageReader<'_> {
         } else {
             None
         };
-        let package = Package { cuda: cuda.map(|cuda| cuda.value), ..package };
-        Some(Assessed { package, requirements, condition, note: None })
+        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), ..package };
+        let read_from = cuda.map(|cuda| cuda.file);
+        Some(Assessed { package, requirements, condition, note: None, read_from })
     }
 
     /// The GPUs that it has code for: what it records, or else what stands in those of its own objects that are linked

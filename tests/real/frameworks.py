@@ -308,7 +308,7 @@ KINDS = {
         cpu=lambda site: not list(site.glob("bitsandbytes/libbitsandbytes_cuda*")),
     ),
     "faiss": Kind(
-        "faiss", "faiss", ["faiss/*", "faiss*.libs/*"], main="faiss*/*aiss*.so",
+        "faiss", "faiss", ["faiss/*", "faiss*.libs/*"], main="faiss*/*aiss*.so", loader="faiss/*.so",
         cuda=lambda site: named(site, r"gpu_cu(\d+)$"),
         gpus=lambda site: gpu_code(site, "faiss_gpu*.libs/libfaiss*", "faiss/_swigfaiss*.so"),
         cpu=lambda site: not (linked(site, "faiss/*.so") or linked(site, "faiss*.libs/*")),
@@ -317,7 +317,7 @@ KINDS = {
         "tensorrt", "tensorrt_bindings", ["tensorrt_bindings/*"], main="tensorrt_bindings/tensorrt.so",
         cuda=lambda site: named(site, r"cu(\d+)_bindings$"),
     ),
-    "triton": Kind("triton", "triton", ["triton/__init__.py", "triton/_C/*"]),
+    "triton": Kind("triton", "triton", ["triton/__init__.py", "triton/backends/nvidia/driver.py"]),
     "xgboost": Kind(
         "xgboost", "xgboost", ["xgboost/__init__.py", "xgboost/VERSION", "xgboost/lib/*"], main="xgboost/lib/libxgboost.so",
         gpus=lambda site: gpu_code(site, "xgboost/lib/libxgboost.so"),
@@ -475,7 +475,8 @@ def differences(row, here, said):
         found.append("cudarun: the package is not among those that use a GPU")
     for column in COLUMNS:
         mine, its, table = here[column], said[column], row.expected[column]
-        seen = mine if column != "path" else before_environment(row, mine)
+        is_path = column == "path" and here["cpu"] == "-"
+        seen = before_environment(row, mine) if is_path else mine
         if seen != its:
             found.append(f"{column}: the files say {seen}, cudarun {its}")
         if table not in ("?", mine):

@@ -19,6 +19,7 @@ from pip._vendor.packaging.specifiers import SpecifierSet
 TAGS = [*(f"manylinux_2_{minor}" for minor in range(39, 4, -1)), "manylinux2014", "manylinux2010", "manylinux1"]
 PLAIN = {"Accept-Encoding": "identity"}
 BLOCK = 1 << 20
+AHEAD = 32 << 20
 
 
 class NoRanges(Exception):
@@ -56,7 +57,7 @@ class Index:
         size = self.size(link)
         try:
             file = Ranges(self.session, link.url_without_fragment, size)
-            extract(file, is_wanted, target, file.prefetch)
+            extract(file, is_wanted, target, file.expect)
             return file.fetched, False
         except NoRanges:
             if most is not None and size > most:
@@ -86,7 +87,7 @@ class Ranges(io.RawIOBase):
 
     def __init__(self, session, url, size):
         self.session, self.url, self.size = session, url, size
-        self.at = self.fetched = 0
+        self.at = self.fetched = self.until = 0
         self.start, self.held = 0, b""
 
     def seekable(self):
@@ -102,10 +103,14 @@ class Ranges(io.RawIOBase):
         self.at = {0: 0, 1: self.at, 2: self.size}[whence] + offset
         return self.at
 
-    def prefetch(self, start, length):
-        end = min(start + length, self.size)
-        headers = PLAIN | {"Range": f"bytes={start}-{end - 1}"}
-        answer = self.session.get(self.url, headers=headers, stream=True)
+    def expect(self, start, length):
+        """From there so many bytes will be read, one after the other."""
+        self.until = min(start + length, self.size)
+        self.fetch(start)
+
+    def fetch(self, start):
+        end = min(start + AHEAD, self.until)
+        answer = self.session.get(self.url, headers=PLAIN | {"Range": f"bytes={start}-{end - 1}"}, stream=True)
         if answer.status_code != 206:
             answer.close()
             raise NoRanges
@@ -117,9 +122,12 @@ class Ranges(io.RawIOBase):
         if length <= 0:
             return b""
         if not self.start <= self.at < self.start + len(self.held):
-            # What is read first is the end: the table of contents.
-            self.prefetch(max(0, min(self.at, self.size - BLOCK)), max(length, BLOCK))
-        piece = self.held[self.at - self.start :][:length]
+            if self.at >= self.until:
+                # What is read first is the end: the table of contents.
+                self.until = self.size
+            self.fetch(self.at if self.until < self.size else min(self.at, max(0, self.size - BLOCK)))
+        from_here = self.at - self.start
+        piece = self.held[from_here : from_here + length]
         self.at += len(piece)
         return piece
 
@@ -129,14 +137,14 @@ class Ranges(io.RawIOBase):
         return len(piece)
 
 
-def extract(file, is_wanted, target, prefetch=None):
+def extract(file, is_wanted, target, expect=None):
     with zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
             if entry.is_dir() or not is_wanted(entry.filename):
                 continue
-            if prefetch:
+            if expect:
                 # Its own header repeats the name, with another field of unknown length after it.
-                prefetch(entry.header_offset, 30 + 2 * len(entry.filename.encode()) + 4096 + entry.compress_size)
+                expect(entry.header_offset, 30 + 2 * len(entry.filename.encode()) + 4096 + entry.compress_size)
             path = os.path.join(target, entry.filename)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             # The archive checks what it unpacks against its sum.
