@@ -434,6 +434,15 @@ fn what_is_built_upon_a_framework_uses_it() {
 }
 
 #[test]
+fn a_module_without_its_framework_is_a_package_like_any_other() {
+    let files =
+        [file("numba/__init__.py", ""), object("numba/cuda/own.so", "needed = ['libcudart.so.11.0']")];
+    let target = target(&files, "import numba");
+    assert_eq!(package(&target, "numba")["standing"], "imported");
+    assert_eq!(names(&target, "cudart"), ["libcudart.so.11.0"]);
+}
+
+#[test]
 fn of_one_object_for_each_cuda_each_is_only_tried() {
     let variant = |number: u32, major: u32, gpu: &str| {
         let fields = format!("needed = ['libcublas.so.{major}'], code = ['{gpu}']");

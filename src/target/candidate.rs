@@ -97,18 +97,17 @@ impl Candidates<'_> {
         // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
             let imported_by = (!by.is_empty()).then_some(by);
-            match catalog().framework_of(&module) {
-                Some(framework) => {
-                    // First what it is built upon, since importing it imports that.
-                    let through =
-                        catalog().frameworks.iter().filter(|it| framework.through.contains(&it.name));
-                    for framework in through.chain([framework]) {
-                        if found.iter().all(|candidate| candidate.name != framework.name) {
-                            found.extend(self.of_framework(framework, standing, imported_by.clone()));
-                        }
-                    }
+            let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
+            // First what it is built upon, since importing it imports that.
+            let through = framework.map_or(&[][..], |framework| &framework.through);
+            let used = catalog().frameworks.iter().filter(|it| through.contains(&it.name)).chain(framework);
+            for framework in used {
+                if found.iter().all(|candidate| candidate.name != framework.name) {
+                    found.extend(self.of_framework(framework, standing, imported_by.clone()));
                 }
-                None => found.extend(self.of_module(&module, standing, imported_by)),
+            }
+            if framework.is_none() {
+                found.extend(self.of_module(&module, standing, imported_by));
             }
         }
         found
@@ -116,6 +115,14 @@ impl Candidates<'_> {
 
     fn has(&self, framework: &Framework) -> bool {
         framework.modules.iter().any(|module| self.is_installed(module))
+    }
+
+    /// Whether a part of it is there that may hold shared objects; a module of its name alone is any other package.
+    fn is_there(&self, framework: &Framework) -> bool {
+        let is_part = |site: &PathBuf, pattern: &String| {
+            framework::expand(self.host, site, pattern).iter().any(|found| self.host.is_directory(found))
+        };
+        self.sites.iter().any(|site| framework.packages.iter().any(|pattern| is_part(site, pattern)))
     }
 
     fn is_installed(&self, module: &str) -> bool {

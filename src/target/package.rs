@@ -133,7 +133,7 @@ impl PackageReader<'_> {
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
             // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
-            let is_known = |package: &Package| package.standing == Standing::Imported;
+            let is_known = |package: &Package| package.standing == Standing::Imported && !package.cpu_only;
             let is_opened = match candidate.standing {
                 Standing::Imported => true,
                 Standing::Possible => !target.packages.iter().any(is_known),

@@ -12,6 +12,7 @@ With --self-test, which the others include, a file is changed and what cudarun r
 
 import ast
 import datetime
+import fcntl
 import fnmatch
 import json
 import mmap
@@ -564,6 +565,9 @@ def table(results):
 def main():
     cudarun, everything = os.path.abspath(sys.argv[1]), "--all" in sys.argv[2:]
     KEPT.mkdir(parents=True, exist_ok=True)
+    # Two runs side by side would tread on each other.
+    lock = open(KEPT / "lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     chosen = [Row(words) for words in rows("frameworks.txt")]
     names = [word for word in sys.argv[2:] if not word.startswith("-")]
     if names:
