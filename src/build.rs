@@ -10,8 +10,11 @@ fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
     println!("cargo:rerun-if-changed=profiles/wrappers.toml");
+    println!("cargo:rerun-if-changed=profiles/frameworks");
     let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names");
     std::fs::write(names, wrapper_names()).expect("OUT_DIR can be written to");
+    let frameworks = PathBuf::from(required("OUT_DIR")).join("frameworks.rs");
+    std::fs::write(frameworks, framework_files()).expect("OUT_DIR can be written to");
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
@@ -48,6 +51,19 @@ fn wrapper_names() -> String {
         }
     }
     names
+}
+
+/// The text of every file in `profiles/frameworks/`, as an expression, so that a new framework is a file and no more.
+fn framework_files() -> String {
+    let directory = Path::new(&required("CARGO_MANIFEST_DIR")).join("profiles/frameworks");
+    let entries = std::fs::read_dir(directory).expect("the frameworks' profiles are there");
+    let paths = entries.map(|entry| entry.expect("the directory can be read").path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    files.sort();
+    let names = files.iter().map(|file| file.to_str().expect("the path of the sources is text"));
+    let included: String = names.map(|file| format!("include_str!({file:?}),")).collect();
+    format!("&[{included}]")
 }
 
 /// Asks the linker's driver; where it has no such file, it answers with the bare name.

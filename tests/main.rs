@@ -12,6 +12,7 @@ mod audit;
 mod cli;
 mod damage;
 mod documents;
+mod frameworks;
 mod gpus;
 mod helpless;
 mod hints;

@@ -1,7 +1,6 @@
 //! Typed access to `profiles/`, which is embedded: library families, driver floors, GPUs, frameworks.
 //! Must not read the machine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -11,20 +10,16 @@ use crate::formats::names;
 
 const LIBRARIES: &str = include_str!("../../profiles/libraries.toml");
 const PYTHON: &str = include_str!("../../profiles/python.toml");
-/// A new framework is a file and a line here.
-const FRAMEWORKS: &[&str] = &[
-    include_str!("../../profiles/frameworks/torch.toml"),
-    include_str!("../../profiles/frameworks/jax.toml"),
-    include_str!("../../profiles/frameworks/cupy.toml"),
-];
 
 mod family;
+mod framework;
 mod gpus;
 mod knowledge;
 mod packages;
 mod wrappers;
 
 pub use family::{Evidence, Family, Group, Header};
+pub use framework::{Check, CodeRecord, Framework, Record, Rule, Sign, Variable};
 pub use gpus::{Architecture, architectures, gpu};
 pub use knowledge::{Build, Combination, Knowledge, knowledge};
 pub use packages::packages_of;
@@ -35,47 +30,6 @@ pub struct Catalog {
     pub families: Vec<Family>,
     pub frameworks: Vec<Framework>,
     pub python: PythonFacts,
-}
-
-/// A framework. The fields are explained in `profiles/frameworks/torch.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Framework {
-    pub name: String,
-    pub modules: Vec<String>,
-    pub packages: Vec<String>,
-    pub distributions: Vec<String>,
-    #[serde(default)]
-    pub loads_wheels: Option<String>,
-    #[serde(default)]
-    pub loads_also: Vec<String>,
-    #[serde(default)]
-    pub opens: Vec<String>,
-    #[serde(default)]
-    pub openers: Vec<String>,
-    #[serde(default)]
-    pub essential: Vec<String>,
-    pub cuda: Record,
-    #[serde(default)]
-    pub floor: BTreeMap<String, Record>,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// How a framework records a version.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Record {
-    /// `name = '12.4'`, with or without a type, in a Python file.
-    Assignment { file: String, name: String },
-    /// A string in a JSON file.
-    Json { file: String, key: String },
-    /// The constants that a module hands to Python one after the other, in address order.
-    Constants { file: String, position: usize },
-    /// A function that stores three numbers: major, minor, patch.
-    CompileVersion { file: String, symbol: String },
 }
 
 /// What an interpreter brings. The fields are explained in `profiles/python.toml`.
@@ -105,7 +59,10 @@ impl Catalog {
         }
         Ok(Catalog {
             families: toml::from_str::<Libraries>(LIBRARIES)?.family,
-            frameworks: FRAMEWORKS.iter().map(|text| toml::from_str(text)).collect::<Result<_, _>>()?,
+            frameworks: framework::PROFILES
+                .iter()
+                .map(|text| toml::from_str(text))
+                .collect::<Result<_, _>>()?,
             python: toml::from_str(PYTHON)?,
         })
     }
@@ -183,12 +140,6 @@ mod tests {
                     assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");
                 }
             }
-        }
-        for framework in &catalog.frameworks {
-            let opened = framework.opens.iter().chain(&framework.essential).chain(&framework.loads_also);
-            assert!(opened.clone().all(|stem| catalog.families.iter().any(|f| f.has_member(stem))));
-            assert!(framework.essential.iter().all(|stem| framework.opens.contains(stem)));
-            assert!(framework.floor.keys().all(|family| catalog.family(family).is_some()));
         }
     }
 

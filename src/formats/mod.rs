@@ -1,6 +1,7 @@
 //! Bytes to facts: every parser is pure and answers any input with an error or a result, never a panic.
 //! Must not open files.
 
+pub mod build_info;
 pub mod conda;
 pub mod dlopen;
 pub mod dpkg;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 /// No library has a longer name; a bound keeps a hostile file from costing a square.
 const STEM_LIMIT: usize = 64;
+/// The second half of a name is moved within so many bytes.
+const MOVE_DISTANCE: usize = 40;
 /// And no path is longer.
 const PATH_LIMIT: usize = 4096;
 
@@ -22,6 +24,18 @@ pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSe
 /// Every path of a `lib….so…` that is written out; a relative one where it is all of a text, which ends in NUL.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so").filter_map(|at| path_around(data, at)).collect()
+}
+
+/// Names that stand in instructions, as compilers for x86-64 write a text of nine to sixteen bytes: its first eight and its
+/// last eight, which overlap, as constants of two moves that stand close together.
+pub fn in_instructions(code: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let found = memchr::memmem::find_iter(code, b"lib").filter_map(|at| {
+        let first = moved(code.get(at.checked_sub(2)?..)?)?;
+        let near = code.get(at + 8..)?;
+        let mut seconds = near[..near.len().min(MOVE_DISTANCE)].windows(10).filter_map(moved);
+        seconds.find_map(|second| joined(first, second)).filter(|name| is_known(name))
+    });
+    found.collect()
 }
 
 /// The parts of a library's file name: `libcudnn_ops.so.9.1` is `libcudnn_ops` and `9.1`. A path is no name.
@@ -43,6 +57,23 @@ pub fn without_hash(stem: &str) -> Option<&str> {
     let hash = tail.get(1..)?;
     let is_hash = hash.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     (separated && is_hash && !plain.is_empty()).then_some(plain)
+}
+
+/// The constant of a `movabs` into any register.
+fn moved(code: &[u8]) -> Option<&[u8]> {
+    let is_move = matches!(code, [0x48 | 0x49, 0xb8..=0xbf, ..]);
+    code.get(2..10).filter(|_| is_move)
+}
+
+/// The one way in which two halves make a name; the end of a text may be among the second.
+fn joined(first: &[u8], second: &[u8]) -> Option<String> {
+    let ways = (0..8).rev().filter(|overlap| first[8 - overlap..] == second[..*overlap]);
+    let mut names = ways.filter_map(|overlap| {
+        let whole = [first, &second[overlap..]].concat();
+        let name = whole.strip_suffix(b"\0").unwrap_or(&whole);
+        std::str::from_utf8(name).ok().filter(|name| split(name).is_some()).map(str::to_owned)
+    });
+    names.next()
 }
 
 fn name_around(data: &[u8], at: usize) -> Option<String> {
@@ -150,6 +181,23 @@ mod tests {
         assert_eq!(packed(rust), ["libcublas.so.12", "libcuda.so", "libcudart.so.12", "libcudnn.so.9"]);
         assert!(packed(b"/opt/libcudnn.so.9 libcudnn.sorted libcudnn.so.%d").is_empty());
         packed(b".so.so");
+    }
+
+    #[test]
+    fn finds_names_in_instructions() {
+        let known = |name: &str| name.starts_with("libcu");
+        let found = |code: &[u8]| in_instructions(code, &known).into_iter().collect::<Vec<_>>();
+        // movabs $…,%rax; mov %rax,(%rbx); movabs $…,%r12; mov %r12,5(%rbx)
+        let cudnn = b"\x90\x48\xb8libcudnn\x48\x89\x03\x49\xbcdnn.so.9\x4c\x89\x63\x05";
+        assert_eq!(found(cudnn), ["libcudnn.so.9"]);
+        assert_eq!(found(b"\x48\xb8libcufft\x48\xbaft.so.12"), ["libcufft.so.12"]);
+        assert_eq!(found(b"\x48\xb8libcudnn\x48\xba.so.9\0\0\0"), [""; 0], "only one end");
+        assert_eq!(found(b"\x48\xb8libcudnn\x48\xbann.so.9\0"), ["libcudnn.so.9"]);
+        let far = [&cudnn[..14], &[0x90; 40], &cudnn[14..]].concat();
+        assert!(found(&far).is_empty() && found(b"libcudnn\x48\xbadnn.so.9").is_empty());
+        for end in 0..cudnn.len() {
+            found(&cudnn[..end]);
+        }
     }
 
     #[test]

@@ -64,6 +64,11 @@ pub fn note(note: &Note, target: &Target) -> String {
             escape(module.as_bytes())
         ),
         Note::Malformed { why } => format!("`{program}` cannot be read as a program: {}", show(why)),
+        Note::CpuOnly { package, file } => format!(
+            "`{}` is built without CUDA and asks for no library: {}",
+            escape(package.as_bytes()),
+            show(file)
+        ),
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }

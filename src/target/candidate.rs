@@ -97,10 +97,17 @@ impl Candidates<'_> {
         // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
             let imported_by = (!by.is_empty()).then_some(by);
-            match catalog().framework_of(&module) {
-                Some(framework) if found.iter().any(|candidate| candidate.name == framework.name) => {}
-                Some(framework) => found.extend(self.of_framework(framework, standing, imported_by)),
-                None => found.extend(self.of_module(&module, standing, imported_by)),
+            let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
+            // First what it is built upon, since importing it imports that.
+            let through = framework.map_or(&[][..], |framework| &framework.through);
+            let used = catalog().frameworks.iter().filter(|it| through.contains(&it.name)).chain(framework);
+            for framework in used {
+                if found.iter().all(|candidate| candidate.name != framework.name) {
+                    found.extend(self.of_framework(framework, standing, imported_by.clone()));
+                }
+            }
+            if framework.is_none() {
+                found.extend(self.of_module(&module, standing, imported_by));
             }
         }
         found
@@ -108,6 +115,14 @@ impl Candidates<'_> {
 
     fn has(&self, framework: &Framework) -> bool {
         framework.modules.iter().any(|module| self.is_installed(module))
+    }
+
+    /// Whether a part of it is there that may hold shared objects; a module of its name alone is any other package.
+    fn is_there(&self, framework: &Framework) -> bool {
+        let is_part = |site: &PathBuf, pattern: &String| {
+            framework::expand(self.host, site, pattern).iter().any(|found| self.host.is_directory(found))
+        };
+        self.sites.iter().any(|site| framework.packages.iter().any(|pattern| is_part(site, pattern)))
     }
 
     fn is_installed(&self, module: &str) -> bool {
@@ -182,6 +197,17 @@ impl Candidates<'_> {
 }
 
 impl Candidate {
+    /// Whether a file is one of its own, wherever in its site-packages.
+    pub(super) fn holds(&self, file: &Path) -> bool {
+        self.sites.iter().any(|site| file.starts_with(site))
+            || self.extensions.iter().any(|extension| extension == file)
+    }
+
+    /// Whether what it asks for stands in its shared objects, all of it or besides what a profile says.
+    pub(super) fn reads_objects(&self) -> bool {
+        self.framework.is_none_or(|framework| framework.reads_objects)
+    }
+
     /// The files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
         let prune =

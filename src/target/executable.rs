@@ -197,11 +197,14 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         let path = path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
         found.extend(by_path(host, Path::new(&path), by, need));
     }
-    if found.is_empty() {
+    if found.is_empty() && need == Need::Linked {
         return found;
     }
     let Ok(data) = host.map(&consumer.object.path) else { return found };
     let Ok(elf) = Elf::parse(&data) else { return found };
+    if need != Need::Linked {
+        found.extend(opened_names(&expected(&elf), by, &[], need));
+    }
     let imports = symbols::imports(&elf, is_library);
     for requirement in found.clone() {
         let Some(name) = requirement.named() else { continue };
@@ -212,6 +215,15 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         }
     }
     found
+}
+
+/// The libraries whose versions an object wants although it does not name them as needed: whoever took them out of that
+/// list sees to it that they are there before it.
+fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let needed: BTreeSet<String> = elf.needed().map(text).collect();
+    let wanted = elf.required_versions().into_iter().map(|(file, _)| text(file));
+    wanted.filter(|name| is_library(name) && !needed.contains(name)).collect()
 }
 
 /// A requirement for each name.
@@ -252,6 +264,13 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
         found.extend(names::libraries(constants));
         found.extend(names::packed_libraries(constants, &is_library));
         paths.extend(names::library_paths(constants));
+    }
+    // What is linked against one library of a kind may open another; to look through all other code would cost too much.
+    if !consumer.needed.is_empty() && elf.machine() == X86_64 {
+        for code in elf.code() {
+            found.extend(names::in_instructions(code, &is_library));
+            data.release();
+        }
     }
     found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));

@@ -1,12 +1,18 @@
 //! What a framework's files record of how it was built: the readers that `profiles/frameworks/` names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Framework, Record, matches_pattern};
+use super::installed::Installed;
+use crate::catalog::{CodeRecord, Framework, Record, Sign, matches_pattern};
 use crate::formats::elf::Elf;
+use crate::formats::fatbin::{self, Architecture};
+use crate::formats::{build_info, names};
 use crate::host::Host;
 use crate::version::{CudaVersion, Version};
+
+/// No record in JSON is longer.
+const JSON_LIMIT: usize = 4 << 20;
 
 /// A number and the file it was read from.
 #[derive(Clone, Debug)]
@@ -15,29 +21,175 @@ pub(super) struct Found<T> {
     pub file: PathBuf,
 }
 
-/// The CUDA that a framework was built for.
-pub(super) fn cuda(host: &Host, sites: &[PathBuf], framework: &Framework) -> Option<Found<CudaVersion>> {
-    read(host, sites, &framework.cuda, |answer| match answer {
-        Answer::Text(text) => text.parse().ok(),
-        Answer::Number(number) => Some(CudaVersion::from_number(number)),
-        Answer::Version(version) => Some(CudaVersion { major: version.major(), minor: version.minor() }),
-    })
+/// Where the files of a framework are.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub host: &'a Host,
+    pub installed: &'a Installed<'a>,
+    pub sites: &'a [PathBuf],
+    pub framework: &'a Framework,
 }
 
-/// The version of a family that a framework was compiled against.
-pub(super) fn floor(
-    host: &Host,
-    sites: &[PathBuf],
-    framework: &Framework,
-    family: &str,
-) -> Option<Found<Version>> {
-    read(host, sites, framework.floor.get(family)?, |answer| match answer {
-        Answer::Text(text) => text.parse().ok(),
-        // cuDNN counts its major in thousands up to 8 and in tens of thousands since.
-        Answer::Number(number) if number < 10_000 => Some(Version::from_scaled(number, 1000, 100)),
-        Answer::Number(number) => Some(Version::from_scaled(number, 10_000, 100)),
-        Answer::Version(version) => Some(version),
-    })
+impl Reader<'_> {
+    /// The CUDA that a framework was built for.
+    pub(super) fn cuda(&self) -> Option<Found<CudaVersion>> {
+        self.first(&self.framework.cuda, |answer| match answer {
+            Answer::Text(text) => text.parse().ok(),
+            Answer::Number(number) => Some(CudaVersion::from_number(number)),
+            Answer::Version(version) => Some(CudaVersion { major: version.major(), minor: version.minor() }),
+        })
+    }
+
+    /// The version of a family that a framework was compiled against.
+    pub(super) fn floor(&self, family: &str) -> Option<Found<Version>> {
+        self.first(self.framework.floor.get(family)?, version)
+    }
+
+    /// The major of a family that a framework was compiled against, where it records no more.
+    pub(super) fn major(&self, family: &str) -> Option<u32> {
+        self.first(self.framework.major.get(family)?, version).map(|found| found.value.major())
+    }
+
+    /// The GPUs that it has code for, as far as it says; never none.
+    pub(super) fn code(&self) -> Option<Found<BTreeSet<Architecture>>> {
+        self.framework.code.iter().find_map(|record| {
+            let files = self.files(record.file());
+            let mut found: BTreeSet<Architecture> = BTreeSet::new();
+            for path in &files {
+                found.extend(
+                    match record {
+                        CodeRecord::Flags { name, .. } => self
+                            .text(path, |bytes| Some(build_info::gencode(&build_info::define(bytes, name)?))),
+                        CodeRecord::Pair { name, .. } => self.text(path, |bytes| {
+                            Some(build_info::capabilities(&build_info::pair(bytes, name)?))
+                        }),
+                        CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
+                    }
+                    .unwrap_or_default(),
+                );
+            }
+            (!found.is_empty()).then_some(Found { value: found, file: files.into_iter().next()? })
+        })
+    }
+
+    /// What tells that it is not built for NVIDIA's GPUs: the file that says so, or where nothing was found. What asks
+    /// for their libraries by itself needs no code of its own.
+    pub(super) fn cpu_only(&self, asks: bool) -> Option<PathBuf> {
+        self.framework.cpu_only.iter().find_map(|sign| match sign {
+            Sign::Assignment { file, name, value } => self.files(file).into_iter().find(|path| {
+                self.text(path, |bytes| build_info::raw_assignment(bytes, name)).as_ref() == Some(value)
+            }),
+            Sign::Pair { file, name, value } => self.files(file).into_iter().find(|path| {
+                let found = self.text(path, |bytes| build_info::pair(bytes, name));
+                found.is_some_and(|values| values == std::slice::from_ref(value))
+            }),
+            Sign::Lacks { files } => {
+                let is_there =
+                    |pattern: &String| self.files(pattern).iter().any(|path| self.host.stat(path).is_ok());
+                (!files.iter().any(is_there)).then(|| self.sites.first().cloned())?
+            }
+            Sign::NoCode { .. } if asks => None,
+            Sign::NoCode { file } => {
+                // What cannot be read is not known to have none.
+                let is_object = |path: &PathBuf| {
+                    self.host.map(path).is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
+                };
+                let files: Vec<PathBuf> = self.files(file).into_iter().filter(is_object).collect();
+                let has_none = files.iter().all(|path| gpu_code(self.host, path).is_empty());
+                files.into_iter().next().filter(|_| has_none)
+            }
+            Sign::Installed { distribution } => {
+                let found = self.installed.distributions.get(distribution)?;
+                self.sites.contains(&found.site).then(|| found.directory.join("METADATA"))
+            }
+        })
+    }
+
+    /// The first record that can be read and means something.
+    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Found<T>> {
+        records.iter().find_map(|record| {
+            let Some(file) = record.file() else {
+                let (answer, file) = self.of_installed(record)?;
+                return Some(Found { value: meaning(answer)?, file });
+            };
+            self.files(file).into_iter().find_map(|path| {
+                let value = meaning(self.answer(record, &path)?)?;
+                Some(Found { value, file: path })
+            })
+        })
+    }
+
+    fn answer(&self, record: &Record, path: &Path) -> Option<Answer> {
+        match record {
+            Record::Assignment { name, .. } => {
+                self.text(path, |bytes| build_info::assignment(bytes, name)).map(Answer::Text)
+            }
+            Record::Pair { name, .. } => {
+                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next()).map(Answer::Text)
+            }
+            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)).map(Answer::Text),
+            Record::Define { names, .. } => self
+                .text(path, |bytes| {
+                    let numbers: Option<Vec<String>> =
+                        names.iter().map(|name| build_info::define(bytes, name)).collect();
+                    Some(numbers?.join("."))
+                })
+                .map(Answer::Text),
+            Record::FileName { .. } => {
+                let (stem, suffix) = names::split(path.file_name()?.to_str()?)?;
+                let is_packed = names::without_hash(stem).is_some() && self.host.is_file(path);
+                is_packed.then(|| Answer::Text(suffix.to_owned()))
+            }
+            Record::Local { name, word, major, .. } => self
+                .text(path, |bytes| {
+                    build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
+                })
+                .map(Answer::Text),
+            Record::Constants { position, .. } => {
+                Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?))
+            }
+            Record::CompileVersion { symbol, .. } => {
+                Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?))
+            }
+            Record::Installed { .. } | Record::VersionOf { .. } => None,
+        }
+    }
+
+    /// What the name or the version of something installed says.
+    fn of_installed(&self, record: &Record) -> Option<(Answer, PathBuf)> {
+        let (Record::Installed { distribution: pattern, .. } | Record::VersionOf { distribution: pattern }) =
+            record
+        else {
+            return None;
+        };
+        let is_it = |name: &str| matches_pattern(pattern, name);
+        let here = self.installed.distributions.iter().filter(|(_, it)| self.sites.contains(&it.site));
+        here.filter(|(name, _)| is_it(name)).find_map(|(name, it)| {
+            let text = match record {
+                Record::Installed { word, major, .. } => {
+                    build_info::digits_after(&format!("{name} {}", it.version), word, *major)?
+                }
+                _ => it.version.clone(),
+            };
+            Some((Answer::Text(text), it.directory.join("METADATA")))
+        })
+    }
+
+    fn files(&self, pattern: &str) -> Vec<PathBuf> {
+        self.sites.iter().flat_map(|site| expand(self.host, site, pattern)).collect()
+    }
+
+    fn text<T>(&self, path: &Path, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        read(&self.host.map(path).ok()?)
+    }
+}
+
+/// The GPU code in a shared object; none where it is no such thing.
+pub(super) fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
+    let Ok(data) = host.map(path) else { return BTreeSet::new() };
+    let Ok(elf) = Elf::parse(&data) else { return BTreeSet::new() };
+    let sections = fatbin::code_of(&elf, &|| data.release());
+    sections.into_values().flat_map(BTreeMap::into_keys).collect()
 }
 
 /// The files below `site` that a pattern names; each component may hold one `*`.
@@ -67,44 +219,21 @@ enum Answer {
     Version(Version),
 }
 
-fn read<T>(
-    host: &Host,
-    sites: &[PathBuf],
-    record: &Record,
-    meaning: impl Fn(Answer) -> Option<T>,
-) -> Option<Found<T>> {
-    let (Record::Assignment { file, .. }
-    | Record::Json { file, .. }
-    | Record::Constants { file, .. }
-    | Record::CompileVersion { file, .. }) = record;
-    sites.iter().flat_map(|site| expand(host, site, file)).find_map(|path| {
-        let bytes = host.map(&path).ok()?;
-        let answer = match record {
-            Record::Assignment { name, .. } => Answer::Text(assignment(&bytes, name)?),
-            Record::Json { key, .. } => {
-                let value: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
-                Answer::Text(value.get(key)?.as_str()?.to_owned())
-            }
-            Record::Constants { position, .. } => Answer::Number(*constants(&bytes).get(*position)?),
-            Record::CompileVersion { symbol, .. } => Answer::Version(compile_version(&bytes, symbol)?),
-        };
-        Some(Found { value: meaning(answer)?, file: path })
-    })
+fn version(answer: Answer) -> Option<Version> {
+    match answer {
+        Answer::Text(text) => text.parse().ok(),
+        // cuDNN counts its major in thousands up to 8 and in tens of thousands since.
+        Answer::Number(number) if number < 10_000 => Some(Version::from_scaled(number, 1000, 100)),
+        Answer::Number(number) => Some(Version::from_scaled(number, 10_000, 100)),
+        Answer::Version(version) => Some(version),
+    }
 }
 
-/// `name = 'text'`, or `name: type = 'text'`.
-fn assignment(source: &[u8], name: &str) -> Option<String> {
-    let text = std::str::from_utf8(source).ok()?;
-    text.lines().find_map(|line| {
-        let rest = line.strip_prefix(name)?.trim_start();
-        let value = match rest.strip_prefix(':') {
-            Some(typed) => typed.split_once('=')?.1,
-            None => rest.strip_prefix('=')?,
-        };
-        let value = value.trim();
-        let quote = value.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-        value[1..].split(quote).next().map(str::to_owned)
-    })
+/// A text in a JSON file, by the way to it.
+fn json(bytes: &[u8], key: &str) -> Option<String> {
+    let whole: serde_json::Value = serde_json::from_slice(bytes.get(..bytes.len().min(JSON_LIMIT))?).ok()?;
+    let inward = key.split('.').try_fold(&whole, |value, name| value.get(name))?;
+    inward.as_str().map(str::to_owned)
 }
 
 /// The constants that are handed to one and the same function, in address order: `mov $imm32,%edi; call`.
@@ -188,15 +317,5 @@ mod tests {
         assert_eq!(constants_in(&code).unwrap(), [12090, 90800, 120_901, 26, 11401]);
         assert_eq!(constants_in(&code[..30]), None);
         assert_eq!(constants_in(b"\xbf\x00\xbf\xe8"), None);
-    }
-
-    #[test]
-    fn reads_assignments_with_and_without_a_type() {
-        let source = b"from typing import Optional\n__version__ = '2.5.1+cu124'\ncuda: Optional[str] = '12.4'\nhip = None\n";
-        assert_eq!(assignment(source, "cuda").as_deref(), Some("12.4"));
-        assert_eq!(assignment(source, "__version__").as_deref(), Some("2.5.1+cu124"));
-        assert_eq!(assignment(source, "hip"), None);
-        assert_eq!(assignment(b"cuda = \"11.7\"", "cuda").as_deref(), Some("11.7"));
-        assert_eq!(assignment(b"\xff", "cuda"), None);
     }
 }

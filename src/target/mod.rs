@@ -149,6 +149,8 @@ pub struct Package {
     #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
     pub cuda: Option<CudaVersion>,
+    /// It is built without CUDA, and asks for nothing.
+    pub cpu_only: bool,
     pub standing: Standing,
     /// Where it is imported, as far as that is known.
     pub imported_by: Option<String>,

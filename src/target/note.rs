@@ -67,6 +67,13 @@ pub enum Note {
     NotReadable,
     /// Python whose site-packages were not found.
     NoSitePackages,
+    /// A framework that is imported and built without CUDA: no library makes it use a GPU.
+    CpuOnly {
+        package: String,
+        /// What tells so.
+        #[serde(serialize_with = "text::path")]
+        file: PathBuf,
+    },
 }
 
 impl Note {

@@ -9,13 +9,15 @@ use std::rc::Rc;
 use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
-use super::framework;
+use super::framework::{self, Found, Reader};
 use super::imports::{self, Imports, Place};
 use super::installed::Installed;
 use super::loads;
 use super::python::Python;
 use super::recorded::{self, Records};
-use super::{Asker, First, Load, Need, Note, Package, Pip, Requirement, Standing, Target, Want};
+use super::{
+    Asker, Condition, Demand, First, Load, Need, Note, Package, Pip, Requirement, Standing, Target, Want,
+};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
@@ -74,6 +76,27 @@ pub(super) fn environment<'h>(
     Some(installed)
 }
 
+/// What was found out about a package that uses a GPU, or would if it were built for one.
+struct Assessed {
+    package: Package,
+    requirements: Vec<Requirement>,
+    condition: Option<Condition>,
+    note: Option<Note>,
+    /// The file that says which CUDA it is built for, or none.
+    read_from: Option<PathBuf>,
+}
+
+impl Assessed {
+    /// It asks for nothing, which is worth a word only where it is used.
+    fn without_cuda(package: Package, title: String, file: PathBuf) -> Option<Assessed> {
+        let is_used = package.standing == Standing::Imported;
+        let note = Some(Note::CpuOnly { package: title, file: file.clone() });
+        let package = Package { cpu_only: true, ..package };
+        let read_from = Some(file);
+        is_used.then(|| Assessed { package, requirements: Vec::new(), condition: None, note, read_from })
+    }
+}
+
 struct PackageReader<'a> {
     host: &'a Host,
     candidates: Candidates<'a>,
@@ -107,9 +130,10 @@ impl PackageReader<'_> {
             if candidate.standing == Standing::Imported {
                 target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
-            let Some((package, requirements)) = self.assess(&candidate, &consumers) else { continue };
+            let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
+            let Assessed { package, requirements, condition, note, read_from } = assessed;
             // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
-            let is_known = |package: &Package| package.standing == Standing::Imported;
+            let is_known = |package: &Package| package.standing == Standing::Imported && !package.cpu_only;
             let is_opened = match candidate.standing {
                 Standing::Imported => true,
                 Standing::Possible => !target.packages.iter().any(is_known),
@@ -123,37 +147,60 @@ impl PackageReader<'_> {
                 target.watched.insert(consumer.object.path.clone());
                 target.own_directories.extend(consumer.search_later);
             }
+            if candidate.standing == Standing::Imported {
+                target.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
+                target.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
+                target.watched.extend(read_from);
+            }
             target.watched.insert(package.directory.clone());
             target.packages.push(package);
             target.requirements.extend(requirements);
+            target.conditions.extend(condition);
+            target.notes.extend(note);
         }
     }
 
-    fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<(Package, Vec<Requirement>)> {
+    fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {
         let profile = candidate.framework;
-        let cuda = profile.and_then(|framework| framework::cuda(self.host, &candidate.sites, framework));
-        let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
+        let installed = self.candidates.installed;
+        let reader = profile.map(|framework| Reader {
+            host: self.host,
+            installed,
+            sites: &candidate.sites,
+            framework,
+        });
         let distribution = self.distribution(candidate);
-        let version = distribution.map(|name| self.candidates.installed.distributions[name].version.clone());
+        let version = distribution.map(|name| installed.distributions[name].version.clone());
         let title = match &version {
             Some(version) => format!("{} {version}", candidate.name),
             None => candidate.name.clone(),
         };
+        let package = Package {
+            name: candidate.name.clone(),
+            version,
+            directory: candidate.place.clone(),
+            cuda: None,
+            cpu_only: false,
+            standing: candidate.standing,
+            imported_by: candidate.imported_by.clone(),
+        };
+        let cuda = reader.and_then(|reader| reader.cuda());
+        let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
         let mut requirements = Vec::new();
         for consumer in consumers {
             requirements.extend(self.asked_by(consumer, candidate, &by));
         }
-        let records = Records {
-            host: self.host,
-            installed: self.candidates.installed,
-            sites: &candidate.sites,
-            by: &by,
-        };
-        if let Some(framework) = profile {
-            requirements.extend(records.of_profile(framework, consumers, cuda.as_ref()));
-        } else if has_variants(&requirements) {
+        let asks = requirements.iter().any(Requirement::is_wish);
+        if let Some(file) = reader.and_then(|reader| reader.cpu_only(asks)) {
+            return Assessed::without_cuda(package, title, file);
+        }
+        let records = Records { installed, by: &by };
+        if let Some(reader) = reader {
+            requirements.extend(records.of_profile(reader, consumers, cuda.as_ref()));
+        }
+        if candidate.reads_objects() && has_variants(&requirements) {
             // Built for several CUDA majors, it loads one of them.
             for requirement in &mut requirements {
                 requirement.need = Need::Named;
@@ -166,7 +213,7 @@ impl PackageReader<'_> {
             requirements.extend(records.pins(distribution));
         }
         if let Some(framework) = profile {
-            let version = version.as_deref();
+            let version = package.version.as_deref();
             let first =
                 recorded::opened_by_path(self.host, self.candidates.sites, framework, version, cuda_major);
             for requirement in requirements.iter_mut().filter(|r| r.named().is_some()) {
@@ -183,15 +230,41 @@ impl PackageReader<'_> {
                 requirement.search_first.clear();
             }
         }
-        let package = Package {
-            name: candidate.name.clone(),
-            version,
-            directory: candidate.place.clone(),
-            cuda: cuda.map(|cuda| cuda.value),
-            standing: candidate.standing,
-            imported_by: candidate.imported_by.clone(),
+        let condition = if candidate.standing == Standing::Imported {
+            self.code(candidate, reader, consumers, &by)
+        } else {
+            None
         };
-        Some((package, requirements))
+        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), ..package };
+        let read_from = cuda.map(|cuda| cuda.file);
+        Some(Assessed { package, requirements, condition, note: None, read_from })
+    }
+
+    /// The GPUs that it has code for: what it records, or else what stands in those of its own objects that are linked
+    /// against NVIDIA's libraries.
+    fn code(
+        &self,
+        candidate: &Candidate,
+        reader: Option<Reader<'_>>,
+        consumers: &[Consumer],
+        by: &Asker,
+    ) -> Option<Condition> {
+        let found = match reader {
+            Some(reader) => reader.code()?,
+            None => {
+                let is_one = |consumer: &&Consumer| {
+                    !consumer.needed.is_empty() && candidate.holds(&consumer.object.path)
+                };
+                let files = consumers.iter().filter(is_one).map(|consumer| consumer.object.path.as_path());
+                let value = files.flat_map(|file| framework::gpu_code(self.host, file)).collect();
+                Found { value, file: candidate.place.clone() }
+            }
+        };
+        if found.value.is_empty() {
+            return None;
+        }
+        let by = Asker { file: found.file, ..by.clone() };
+        Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true })
     }
 
     /// What one object of a package asks for. Of a library of the system only what it is linked against:
@@ -200,11 +273,9 @@ impl PackageReader<'_> {
         let path = &consumer.object.path;
         let by = Asker { file: path.clone(), ..by.clone() };
         let mut asked = linked(self.host, consumer, &by, Need::Used);
-        let is_own =
-            candidate.sites.iter().any(|site| path.starts_with(site)) || candidate.extensions.contains(path);
         if let Some(bundled) = bundled(consumer, &by) {
             asked.push(bundled);
-        } else if candidate.framework.is_none() && (is_own || !executable::is_system(path)) {
+        } else if candidate.reads_objects() && (candidate.holds(path) || !executable::is_system(path)) {
             asked.extend(written_in(self.host, consumer, &by).0);
         }
         asked

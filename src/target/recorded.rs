@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::executable::opened_names;
-use super::framework::{self, Found};
+use super::framework::{Found, Reader};
 use super::installed::Installed;
 use super::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::{Framework, catalog};
@@ -16,9 +16,7 @@ use crate::version::{CudaVersion, Version};
 
 /// A framework as it is installed.
 pub(super) struct Records<'a> {
-    pub host: &'a Host,
     pub installed: &'a Installed<'a>,
-    pub sites: &'a [PathBuf],
     pub by: &'a Asker,
 }
 
@@ -26,10 +24,11 @@ impl Records<'_> {
     /// What the profile says of a framework: floors, and the names that it opens.
     pub(super) fn of_profile(
         &self,
-        framework: &Framework,
+        reader: Reader<'_>,
         consumers: &[Consumer],
         cuda: Option<&Found<CudaVersion>>,
     ) -> Vec<Requirement> {
+        let framework = reader.framework;
         let mut search_first: Vec<First> = Vec::new();
         for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
             if !search_first.contains(&first) {
@@ -39,17 +38,19 @@ impl Records<'_> {
         let mut found = Vec::new();
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
-            let compiled = framework::floor(self.host, self.sites, framework, family);
+            let compiled = reader.floor(family);
             let Some(floor) = compiled.or_else(|| self.lower_bound(framework, family)) else { continue };
             floors.insert(family, floor.value);
             found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
         }
         for stem in &framework.opens {
             let Some(family) = catalog().family_of_stem(stem) else { continue };
-            let suffix = match floors.get(family.name.as_str()) {
-                Some(floor) if family.soname_is_version => Some(floor.major().to_string()),
-                _ => cuda.and_then(|cuda| family.suffix(cuda.value.major)).map(str::to_owned),
-            };
+            let compiled = || Some(floors.get(family.name.as_str())?.major());
+            let major = || reader.major(&family.name).or_else(compiled);
+            let own = if family.soname_is_version { major() } else { None };
+            // Some have one name whatever the CUDA.
+            let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
+            let suffix = own.map(|major| major.to_string()).or_else(of_cuda);
             let need = if framework.essential.contains(stem) { Need::Essential } else { Need::Used };
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
             found.extend(opened_names(&name, self.by, &search_first, need));

@@ -15,12 +15,11 @@ import json
 import os
 import re
 import shutil
-import struct
 import sys
 import tempfile
 import tomllib
 
-from wheels import CACHE, HERE, download, is_library, libraries, listed, rows, unpacked
+from wheels import CACHE, HERE, download, is_library, libraries, listed, pretend, rows, unpacked
 
 REMEMBERED = CACHE / "versions.json"
 READERS = [
@@ -32,8 +31,6 @@ READERS = [
 ]
 # So many are read from what is always downloaded, on 2026-11-21.
 AT_LEAST = 60
-# By their numbers in ELF files.
-MACHINES = {"aarch64": 183}
 
 
 def main():
@@ -100,19 +97,6 @@ def extract(archive, bare):
         if is_library(name):
             with archive.open(entry) as source, open(os.path.join(bare, name), "wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
-
-
-def pretend(root, machine):
-    """The least file that passes for the root's Python: from it `list` knows what machine the root is of."""
-    loader = f"/lib/ld-linux-{machine}.so.1".encode() + b"\0"
-    numbers = (2, 1, 1, 2, MACHINES[machine], 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
-    header = struct.pack("<4sBBB9xHHIQQQIHHHHHH", b"\x7fELF", *numbers)
-    interpreter = struct.pack("<IIQQQQQQ", 3, 4, 120, 120, 120, len(loader), len(loader), 1)
-    python = os.path.join(root, "usr", "bin", "python3")
-    os.makedirs(os.path.dirname(python))
-    with open(python, "wb") as file:
-        file.write(header + interpreter + loader)
-    os.chmod(python, 0o755)
 
 
 def ask(cudarun, root, family):

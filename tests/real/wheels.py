@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
@@ -16,6 +17,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudarun-tests"
+# By their numbers in ELF files, and the loaders of their programs.
+MACHINES = {"x86_64": 62, "aarch64": 183}
+LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 # What pip must be told where the wheel is not for this machine. Each tag stands for the older ones of its kind too.
 AARCH64 = ["manylinux2014_aarch64", "manylinux_2_24_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64"]
 
@@ -130,3 +134,16 @@ def listed(cudarun, *options):
     if run.returncode not in (0, 1):
         sys.exit(f"{' '.join(command)}: status {run.returncode}: {run.stderr}")
     return json.loads(run.stdout)
+
+
+def pretend(root, machine, name="python3"):
+    """The least file that passes for the root's Python: from it one knows what machine the root is of."""
+    loader = LOADERS[machine].encode() + b"\0"
+    numbers = (2, 1, 1, 2, MACHINES[machine], 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    header = struct.pack("<4sBBB9xHHIQQQIHHHHHH", b"\x7fELF", *numbers)
+    interpreter = struct.pack("<IIQQQQQQ", 3, 4, 120, 120, 120, len(loader), len(loader), 1)
+    python = os.path.join(root, "usr", "bin", name)
+    os.makedirs(os.path.dirname(python))
+    with open(python, "wb") as file:
+        file.write(header + interpreter + loader)
+    os.chmod(python, 0o755)
