@@ -5,7 +5,10 @@ use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{SHIELDED, SUBLIBRARIES, cudnn, elf, library, link, machine, program};
+use crate::support::parts::{
+    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, cudnn, driver, elf, kernel, library, link, machine, program,
+    python, text,
+};
 
 fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
     let run = Run::on(machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", library_path);
@@ -190,4 +193,151 @@ fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
     assert_eq!(text, "lacks `ncclCommRegister`, which app imports");
     let fewer = "imports = { 'libnccl.so.2' = ['ncclCommInitRank'] }";
     assert_eq!(picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"), "/opt/old", "the control");
+}
+
+/// What TensorFlow 2.5 records: built with CUDA 11.2 and cuDNN 8.1.0.
+fn tensorflow() -> String {
+    let build_info = "build_info = collections.OrderedDict([('cuda_compute_capabilities', ['sm_80', 'compute_80']), \
+        ('cuda_version', '11.2'), ('cudnn_version', '8'), ('is_cuda_build', True)])\n";
+    let header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 1\n#define CUDNN_PATCHLEVEL 0\n";
+    let at = |path: &str| format!("{SITE}/tensorflow/{path}");
+    text(&at("__init__.py"), "")
+        + &text(&at("python/platform/build_info.py"), build_info)
+        + &text(&at("include/third_party/gpus/cudnn/include/cudnn_version.h"), header)
+        + &elf(&at("libtensorflow_framework.so.2"), "soname = 'libtensorflow_framework.so.2'")
+        + &text(
+            &format!("{SITE}/tensorflow-2.5.0.dist-info/METADATA"),
+            "Name: tensorflow\nVersion: 2.5.0\n\n",
+        )
+}
+
+/// The rest of CUDA 11, as far as TensorFlow asks for it.
+fn cuda11(directory: &str) -> String {
+    let parts = [
+        ("libcudart", "11.0", "11.2.152"),
+        ("libcublas", "11", "11.4.1.1043"),
+        ("libcublasLt", "11", "11.4.1.1043"),
+        ("libcufft", "10", "10.4.1.152"),
+        ("libcurand", "10", "10.2.3.152"),
+        ("libcusolver", "11", "11.1.0.152"),
+        ("libcusparse", "11", "11.4.1.1152"),
+    ];
+    parts.map(|(stem, number, version)| library(directory, stem, number, version, "")).concat()
+}
+
+/// An NVIDIA A100 that the driver of CUDA 11.2 runs.
+fn ampere() -> String {
+    let bus = "0000:01:00.0";
+    kernel("460.32.03")
+        + &text(
+            &format!("/proc/driver/nvidia/gpus/{bus}/information"),
+            "Model: \t A100\nBus Location: \t 0000:01:00.0\n",
+        )
+        + &text(&format!("/sys/bus/pci/devices/{bus}/device"), "0x20b0")
+        + &driver("/usr/lib/x86_64-linux-gnu", "460.32.03")
+}
+
+fn explain_python(machine: &Machine, status: i32, library_path: &str, code: &str) -> Value {
+    let run = Run::on(machine, &["explain", "--json", "python3", "-c", code]);
+    run.env("LD_LIBRARY_PATH", library_path).status(status).json()
+}
+
+/// "Loaded runtime CuDNN library: 8.0.5 but source was compiled with: 8.1.0"
+#[test]
+fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
+    let base = || [ampere(), cuda11("/opt/cuda"), tensorflow(), cudnn8("/opt/cuda", "8.0.5")].concat();
+    let import = "import tensorflow";
+    let alone = python(&[base()]);
+    let conflict = explain_python(&alone, 1, "/opt/cuda", import);
+    assert_eq!(why_not(&conflict, "cudnn", "/opt/cuda"), "too-old", "{conflict:#}");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11>=8.1,<9\"");
+    let words = ["export", "python3", "-c", import];
+    Run::on(&alone, &words)
+        .env("LD_LIBRARY_PATH", "/opt/cuda")
+        .status(1)
+        .stderr_contains(&[
+            "no cuDNN here fits `tensorflow 2.5.0`",
+            "8.1 or newer",
+            "8.0.5",
+            "older than 8.1",
+        ])
+        .check();
+    for newer in ["8.1.1", "8.9.7"] {
+        let machine = python(&[base(), cudnn8("/opt/newer", newer)]);
+        let explained = explain_python(&machine, 0, "/opt/cuda:/opt/newer", import);
+        assert_eq!(picked(&explained, "cudnn"), "/opt/newer");
+        assert_eq!(why_not(&explained, "cudnn", "/opt/cuda"), "too-old");
+        assert_eq!(picked(&explained, "cublas"), "/opt/cuda");
+    }
+}
+
+fn torch(version: &str, cuda: &str, cudnn: &str, code: &str) -> String {
+    let at = |path: &str| format!("{SITE}/torch/{path}");
+    let major = &cuda[..2];
+    let pin = format!("Name: torch\nVersion: {version}\nRequires-Dist: nvidia-cudnn-cu{major}=={cudnn}\n\n");
+    let number = cudnn.split('.').next().unwrap();
+    let fields = format!("soname = 'libtorch_cuda.so', needed = ['libcudnn.so.{number}'], rpath = '$ORIGIN'");
+    let flags = format!("#define NVCC_FLAGS_EXTRA \"{code}\"\n");
+    text(&at("__init__.py"), "")
+        + &text(&at("version.py"), &format!("cuda = '{cuda}'\n"))
+        + &text(&at("include/ATen/cuda/CUDAConfig.h"), &flags)
+        + &elf(&at("lib/libtorch_cuda.so"), &fields)
+        + &text(&format!("{SITE}/torch-{version}.dist-info/METADATA"), &pin)
+}
+
+const TURING_ON: &str = "-gencode;arch=compute_75,code=sm_75;-gencode;arch=compute_80,code=sm_80;-gencode;arch=compute_90,code=sm_90";
+
+#[test]
+fn a_framework_for_cudnn_8_is_not_given_cudnn_9() {
+    let files = [torch("2.1.2", "11.8", "8.7.0.84", TURING_ON), cudnn(SYSTEM, "9.1.0.70", SHIELDED)];
+    let no_gpu = explain_python(&python(&files), 0, "", "import torch");
+    assert_eq!(no_gpu["decision"], "nothing", "the control: what torch makes of that is its own affair");
+    let files = [files.concat(), ampere()];
+    let machine = python(&files);
+    let conflict = explain_python(&machine, 1, "", "import torch");
+    assert_eq!(why_not(&conflict, "cudnn", SYSTEM), "other-name");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.7.0.84\"");
+    let with_eight = python(&[files.concat(), cudnn8("/opt/eight", "8.9.6")]);
+    assert_eq!(picked(&explain_python(&with_eight, 0, "/opt/eight", "import torch"), "cudnn"), "/opt/eight");
+}
+
+/// "no kernel image is available for execution on the device"
+#[test]
+fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
+    let gpu = |minor: u32, device: &str| {
+        let bus = format!("0000:0{minor}:00.0");
+        let information = format!(
+            "Model: \t GPU {minor}\nGPU UUID: \t GPU-{minor}\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
+        );
+        text(&format!("/proc/driver/nvidia/gpus/{bus}/information"), &information)
+            + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
+    };
+    let base = kernel("580.159.04")
+        + &driver(SYSTEM, "580.159.04")
+        + &cudnn(&format!("{SITE}/torch/lib"), "9.1.0.70", SHIELDED);
+    let torch = torch("2.11.0", "12.8", "9.1.0.70", TURING_ON);
+    // A GeForce GTX 1080: too old for the build.
+    let old = python(&[base.clone(), torch.clone(), gpu(0, "0x1b80")]);
+    let conflict = explain_python(&old, 1, "", "import torch");
+    assert_eq!(conflict["broken"][0]["condition"]["demand"]["code"][0], "sm_75", "{conflict:#}");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.1,<2.8\"");
+    Run::on(&old, &["export", "python3", "-c", "import torch"])
+        .status(1)
+        .stderr_contains(&[
+            "`torch 2.11.0` has no code for the GPU of this machine",
+            "compute capability 6.1",
+            "no library path can help",
+        ])
+        .check();
+    // A GeForce RTX 5090: too new for it.
+    let new = python(&[base.clone(), torch.clone(), gpu(0, "0x2b85")]);
+    let conflict = explain_python(&new, 1, "", "import torch");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
+    // Beside a GPU that it has code for it is left out, and that is said.
+    let both = python(&[base, torch, gpu(0, "0x1b80"), gpu(1, "0x2335"), text("/dev/nvidia1", "")]);
+    let explained = explain_python(&both, 0, "", "import torch");
+    assert_eq!(explained["cautions"][0]["caution"], "leaves-out", "{explained:#}");
+    let hidden = Run::on(&old, &["explain", "--json", "python3", "-c", "import torch"])
+        .env("CUDA_VISIBLE_DEVICES", "");
+    assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
 }

@@ -32,6 +32,8 @@ pub struct Framework {
     #[serde(default)]
     pub essential: Vec<String>,
     #[serde(default)]
+    pub loaded: Vec<String>,
+    #[serde(default)]
     pub cpu_only: Vec<Sign>,
     #[serde(default)]
     pub cuda: Vec<Record>,

@@ -272,7 +272,10 @@ impl PackageReader<'_> {
     fn asked_by(&self, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
         let path = &consumer.object.path;
         let by = Asker { file: path.clone(), ..by.clone() };
-        let mut asked = linked(self.host, consumer, &by, Need::Used);
+        let loaded = candidate.framework.map_or(&[][..], |framework| &framework.loaded);
+        let is_loaded = loaded.iter().any(|file| path.ends_with(file));
+        let need = if is_loaded { Need::Essential } else { Need::Used };
+        let mut asked = linked(self.host, consumer, &by, need);
         if let Some(bundled) = bundled(consumer, &by) {
             asked.push(bundled);
         } else if candidate.reads_objects() && (candidate.holds(path) || !executable::is_system(path)) {
