@@ -90,10 +90,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
     }
     let row = |member: &Member| {
         let what = member.family.as_deref().map_or("machine", family);
-        let (by, place) = (title(&member.by.name), written_in(&member.by));
-        // An option and a file of a person's are their own place.
-        let who = if by == place { by } else { format!("{by}: {place}") };
-        vec![what.to_owned(), wants(member), style.dim(&who)]
+        vec![what.to_owned(), wants(member), style.dim(&words::by_and_place(&member.by))]
     };
     let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
     format!(

@@ -14,7 +14,7 @@ use crate::module;
 use crate::pin::{Decision, Mode};
 use crate::predict::Prediction;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
-use crate::target::{How, Package, Standing, Target};
+use crate::target::{Asker, How, Package, Requirement, Standing, Target, Want};
 use crate::text::show;
 
 /// All that there is to say about a start.
@@ -177,21 +177,44 @@ fn needs(target: &Target, style: Style) -> String {
             families.push(&requirement.family);
         }
     }
-    let mut rows = Vec::new();
-    for family in families {
-        let of_family: Vec<_> = target.requirements.iter().filter(|r| r.family == family).cloned().collect();
-        let needs = words::needs(&of_family);
-        if !needs.is_empty() {
-            let by = &of_family[0].by;
-            rows.push(vec![words::family(family).to_owned(), needs, style.dim(&words::written_in(by))]);
-        }
-    }
+    let mut rows: Vec<Vec<String>> =
+        families.into_iter().flat_map(|family| needs_of(family, &target.requirements, style)).collect();
     rows.extend(asked::conditions(&target.conditions, style));
     if rows.is_empty() {
         String::new()
     } else {
         format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows))
     }
+}
+
+/// A row for each who asks for a family: what they say may differ.
+fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec<String>> {
+    let of_family = || requirements.iter().filter(|requirement| requirement.family == family);
+    let mut askers: Vec<&Asker> = Vec::new();
+    for requirement in of_family() {
+        if askers.iter().all(|asker| asker.name != requirement.by.name) {
+            askers.push(&requirement.by);
+        }
+    }
+    let row = |by: &&Asker| {
+        let wants: Vec<&Want> =
+            of_family().filter(|requirement| requirement.by.name == by.name).map(|it| &it.want).collect();
+        let recorded = wants.iter().find_map(|want| match want {
+            Want::Recorded(version) => Some(format!("tested with {version}")),
+            Want::Preferred(range) => Some(format!("{range} preferred")),
+            _ => None,
+        });
+        let needs: Vec<String> =
+            [Some(words::wants(wants.iter().copied())).filter(|needs| !needs.is_empty()), recorded]
+                .into_iter()
+                .flatten()
+                .collect();
+        let place = words::written_in(by);
+        let place = if askers.len() > 1 { words::by_and_place(by) } else { place };
+        let row = vec![words::family(family).to_owned(), needs.join(", "), style.dim(&place)];
+        (!needs.is_empty()).then_some(row)
+    };
+    askers.iter().filter_map(row).collect()
 }
 
 fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {

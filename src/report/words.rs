@@ -98,6 +98,12 @@ pub(super) fn written_in(asker: &Asker) -> String {
     }
 }
 
+/// Who asks, and where that is written; an option or a file of a person's is its own place.
+pub(super) fn by_and_place(asker: &Asker) -> String {
+    let (by, place) = (title(&asker.name), written_in(asker));
+    if place.starts_with(&by) { place } else { format!("{by}: {place}") }
+}
+
 /// A directory; in the target's site-packages, from there on.
 pub(super) fn place(directory: &Path, target: Option<&Target>) -> String {
     let site = target.and_then(|target| target.site_packages.first());
@@ -234,10 +240,14 @@ pub(super) fn absent(absent: &Absent) -> String {
     )
 }
 
-/// `cuFFT is not pinned: nothing here fits (libcufft.so.11)`
+/// `cuFFT is not pinned: nothing here fits (libcufft.so.11): is for CUDA 13, and torch is for CUDA 12`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
     let names = shown(&unpinned.names);
-    format!("{} is not pinned: nothing here fits ({names})", family(&unpinned.family))
+    let why = reason(&unpinned.why);
+    format!(
+        "{} is not pinned: nothing here fits ({names}); what comes nearest {why}",
+        family(&unpinned.family)
+    )
 }
 
 /// `cudnn 9.1.0` with the family's proper name.
