@@ -1,6 +1,6 @@
 //! `cudarun explain PROGRAM …`: what it needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, consider, machine, print, style};
+use super::{Exit, Purpose, command_of, consider, machine, print, style, wanted};
 use crate::cli::{Common, Question};
 use crate::error::Error;
 use crate::host::Host;
@@ -9,10 +9,12 @@ use crate::report;
 pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let considered = consider(&host, common, &question.wishes, &command)?;
-    let (diff, places) = considered.change(&host, false)?;
-    let style = style(&host, common.color, host.stdout_is_terminal());
-    let before = considered.before(&host);
+    let wanted = wanted(&host, common, &question.wishes, Some(&command), Purpose::Answer)?;
+    let host = &wanted.host;
+    let considered = consider(&wanted, common, &command)?;
+    let (diff, places) = considered.change(host, false)?;
+    let style = style(host, common.color, host.stdout_is_terminal());
+    let before = considered.before(host);
     let explanation = report::Explanation {
         target: &considered.target,
         inventory: &considered.inventory,
@@ -20,6 +22,8 @@ pub fn explain(host: Host, common: &Common, question: &Question) -> Result<Exit,
         before: &before,
         diff: &diff,
         view: places.view.as_deref(),
+        settings: &wanted.settings,
+        remarks: &wanted.remarks,
     };
     print(&if question.json {
         report::json::explanation(&explanation)
