@@ -125,6 +125,21 @@ fn the_first_layer_that_names_a_key_counts() {
     assert!(!project.plain(&["explain"]).any_stdout().check().contains("settings\n"), "the control");
 }
 
+/// To ask for one thing is not to do without another.
+#[test]
+fn what_is_required_in_different_places_is_shown_side_by_side() {
+    let project = Project::with("[requires]\ncudnn = \">=9.10\"\n");
+    project.user_says("[requires]\ncudnn = \"=77\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "new", "of files, the first counts");
+    assert_eq!(Project::picks(project.plain(&["--require=cudnn<99"])), "new");
+    project
+        .plain(&["--require=cudnn<9.10"])
+        .status(125)
+        .stderr_contains(&["`--require`", "`.cudarun.toml:2`", "<9.10, >=9.10"])
+        .check();
+    assert_eq!(Project::picks(project.plain(&["--no-config", "--require=cudnn<9.10"])), "old", "the control");
+}
+
 #[test]
 fn every_key_can_be_said_in_a_file_or_a_variable() {
     let text = "uses = [\"x\"]\npin-mode = \"audit\"\nlocked = false\n[verify]\nwhen = \"never\"\n[prefer]\ncudnn = \"9.1\"\norigin = [\"wheel\"]\n";
@@ -362,6 +377,12 @@ fn what_a_project_proposes_must_be_allowed() {
         .check();
     is_refused();
     project.run(&["-q", "allow", "--revoke"]).status(1).check();
+    // A link to what is allowed stands elsewhere, and so do the directories that it names.
+    project.run(&["-q", "allow"]).check();
+    fs::remove_file(project.path("deep/.cudarun.toml")).unwrap();
+    symlink(&file, project.path("deep/.cudarun.toml")).unwrap();
+    echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
+    echo().in_directory(project.path("")).stdout("bar none\n").any_stderr().check();
     // What an option says in its place needs nobody's leave.
     project.says("[search]\nalso = [\"x\"]\n");
     project.run(&["true"]).status(125).any_stderr().check();

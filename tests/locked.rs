@@ -156,6 +156,28 @@ fn nothing_is_recorded_of_a_program_that_failed_or_needs_nothing() {
     assert_eq!(locked.text(), text, "what was recorded before stays");
 }
 
+/// A set that is none cannot be taken again.
+#[test]
+fn two_copies_are_not_recorded() {
+    let locked = Locked::new();
+    let other = build(&locked.workshop, "b", 2);
+    let source = "#include <dlfcn.h>\nint nccl(void); int main(int count, char **words) { return nccl() - 1 + !dlopen(words[1], RTLD_NOW); }";
+    let library = locked.workshop.path("a/libnccl.so.2");
+    let program = locked.workshop.compile("opens", source, &[library.to_str().unwrap()]);
+    let path = [&library, &other].map(|path| path.parent().unwrap().display().to_string()).join(":");
+    let words = ["record", "--pin-mode=view", program.to_str().unwrap(), other.to_str().unwrap()];
+    locked
+        .project
+        .run(&words)
+        .env("LD_LIBRARY_PATH", path)
+        .stderr(format!(
+            "cudarun: {} is not written: two copies of NCCL were mapped\n",
+            locked.lock().display()
+        ))
+        .check();
+    assert!(!locked.lock().exists());
+}
+
 #[test]
 fn a_lock_that_is_not_understood_is_an_error_with_its_line() {
     let locked = Locked::new();

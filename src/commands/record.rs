@@ -62,7 +62,7 @@ fn lock(
     let inventory = &considered.inventory;
     let mapped = observation.images.iter().flat_map(|image| &image.files);
     let mut lock = Lock::default();
-    let mut copies: BTreeMap<(&str, &std::path::Path, Option<u32>), &Copy> = BTreeMap::new();
+    let mut copies: BTreeMap<(&str, Option<u32>, &std::path::Path), &Copy> = BTreeMap::new();
     for file in mapped {
         // The driver is the kernel's; what is asked of it is a floor.
         let Some(family) = file.family.as_deref().filter(|family| *family != "driver") else { continue };
@@ -72,13 +72,17 @@ fn lock(
             // What a package carries for itself no other start can pick.
             Some(copy) if copy.origin == Origin::Bundled => {}
             Some(copy) => {
-                copies.insert((family, &copy.directory, copy.soname), copy);
+                copies.insert((family, copy.soname, &copy.directory), copy);
             }
             None => return Err(report::NotRecorded::Elsewhere { file: file.file.clone() }),
         }
     }
     if copies.is_empty() {
         return Err(report::NotRecorded::Nothing);
+    }
+    let places: Vec<_> = copies.keys().map(|(family, soname, _)| (*family, *soname)).collect();
+    if let Some(((family, _), _)) = places.iter().zip(places.iter().skip(1)).find(|(one, next)| one == next) {
+        return Err(report::NotRecorded::Twice { family: (*family).to_owned() });
     }
     lock.families = copies.into_values().map(family).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();

@@ -32,10 +32,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     }
     let is_everywhere = common.also.is_empty() && common.without.is_empty();
     let is_configured = common.config.is_some() || common.no_config;
-    let is_plain = is_everywhere
-        && !is_configured
-        && start.wishes.is_empty()
-        && start.verify.unwrap_or_default() == When::Auto;
+    let is_plain = is_everywhere && !is_configured && start.wishes.is_empty() && start.verify.is_none();
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -66,7 +63,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
     }
     // What must be said is said at every start.
-    let is_kept = is_plain && verify == When::Auto && !considered.target.is_of_directory;
+    let is_kept = is_plain && verify != When::Always && !considered.target.is_of_directory;
     if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).next().is_none() {
         keep(outer, &considered, command, &exec, &places);
     }

@@ -87,15 +87,14 @@ impl Lock {
         let by = Place::file(path, 1).asker();
         let condition = |demand| Condition { demand, by: by.clone(), only_with_gpu: true };
         let driver = self.driver.map(|driver| Demand::Driver(Range::at_least(driver.version())));
-        let gpu = |gpu: &ComputeCapability| {
-            vec![Demand::Gpu(Range::exactly(Version::new(&[gpu.major, gpu.minor])))]
+        let number = |gpu: &ComputeCapability| Version::new(&[gpu.major, gpu.minor]);
+        let gpus = match (self.gpus.first().map(number), self.gpus.last().map(number)) {
+            (Some(first), Some(last)) if first == last => Some(Range::exactly(first)),
+            // Of different ones, each that lies between has what was recorded for those around it.
+            (Some(first), Some(last)) => format!(">={first},<={last}").parse().ok(),
+            _ => None,
         };
-        let gpus: Vec<Vec<Demand>> = self.gpus.iter().map(gpu).collect();
-        let gpus = match gpus.as_slice() {
-            [] => None,
-            [only] => only.first().cloned(),
-            _ => Some(Demand::Any(gpus)),
-        };
+        let gpus = gpus.map(Demand::Gpu);
         (requirements, driver.into_iter().chain(gpus).map(condition).collect())
     }
 }

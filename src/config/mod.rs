@@ -228,14 +228,20 @@ impl Setting {
 }
 
 impl Settings {
-    /// Takes up what a layer says of keys that no layer before has named.
+    /// Takes up what a layer says of keys that no layer before has named. What is required by an option, by a variable
+    /// and by a file counts together, since to ask for one thing is not to do without another.
     pub fn add(&mut self, layer: Layer) {
         let mut new: BTreeMap<Key, Vec<Setting>> = BTreeMap::new();
         for setting in layer {
             new.entry(setting.key.clone()).or_default().push(setting);
         }
+        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
         for (key, settings) in new {
-            self.0.entry(key).or_insert(settings);
+            let adds_up = matches!(key, Key::Requires(_));
+            let known = self.0.entry(key).or_default();
+            if known.is_empty() || adds_up && !known.iter().any(is_of_file) {
+                known.extend(settings);
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! Which files of projects a person has allowed: by their real path and their content, so that a change of either
-//! asks again. One small file each, in a directory that only we can write to.
+//! Which files of projects a person has allowed: by where they really stand and by their content, so that a change of
+//! either asks again. One small file each, in a directory that only we can write to.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,6 +21,16 @@ pub fn directory(host: &Host) -> Option<PathBuf> {
     files::directory(host).map(|directory| directory.join("allowed"))
 }
 
+/// Where a file really stands. One that is a link is not where it leads to: the directories that it names are of the
+/// place of the link.
+fn real(host: &Host, path: &Path) -> Result<PathBuf> {
+    let absolute = host.absolute(path);
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(Error::from(ErrorKind::InvalidInput));
+    };
+    Ok(host.canonical(parent)?.join(name))
+}
+
 fn name(real: &Path, bytes: &[u8]) -> String {
     private::identity([real.as_os_str().as_bytes(), bytes])
 }
@@ -28,7 +38,7 @@ fn name(real: &Path, bytes: &[u8]) -> String {
 /// Whether this very content of this very file was allowed.
 pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
     let allowed = || {
-        let (directory, real) = (directory(host)?, host.canonical(path).ok()?);
+        let (directory, real) = (directory(host)?, real(host, path).ok()?);
         private::read(host, &directory, &name(&real, bytes))
     };
     allowed().is_some()
@@ -36,13 +46,13 @@ pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
 
 /// What that depends on.
 pub fn watched(host: &Host, path: &Path, bytes: &[u8]) -> Vec<PathBuf> {
-    let (Some(directory), Ok(real)) = (directory(host), host.canonical(path)) else { return Vec::new() };
+    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return Vec::new() };
     vec![directory.join(name(&real, bytes)), directory]
 }
 
 pub fn allow(host: &Host, path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = directory(host).ok_or_else(|| Error::from(ErrorKind::NotFound))?;
-    let real = host.canonical(path)?;
+    let real = real(host, path)?;
     // What it said before is not what it says now.
     revoke(host, &real)?;
     private::deliver(host, &directory, &name(&real, bytes), real.as_os_str().as_bytes())
@@ -50,7 +60,7 @@ pub fn allow(host: &Host, path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Whether there was something to take back. The file itself may be gone.
 pub fn revoke(host: &Host, path: &Path) -> Result<bool> {
-    let real = host.canonical(path).unwrap_or_else(|_| host.absolute(path));
+    let real = real(host, path).unwrap_or_else(|_| host.absolute(path));
     let mut was_allowed = false;
     for (file, allowed) in entries(host) {
         if allowed == real {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::errors::{nearest, one_of, plain};
 use super::style::columns;
-use super::words::{list, quoted};
+use super::words::{self, list, quoted};
 use crate::config::container::Malformed;
 use crate::config::trust::Allowed;
 use crate::config::{Fault, Place, Remark, Settings, Wrong};
@@ -132,6 +132,10 @@ pub(super) fn settings(settings: &Settings, style: Style) -> String {
 pub enum NotRecorded {
     Failed,
     Nothing,
+    /// There is not one set of it.
+    Twice {
+        family: String,
+    },
     /// It stands where no start would look.
     Elsewhere {
         file: PathBuf,
@@ -142,6 +146,7 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
     let why = match why {
         NotRecorded::Failed => "the program failed".to_owned(),
         NotRecorded::Nothing => "the program mapped no library of NVIDIA's".to_owned(),
+        NotRecorded::Twice { family } => format!("two copies of {} were mapped", words::family(family)),
         NotRecorded::Elsewhere { file } => {
             format!("{} stands where no start would look for it", show(file))
         }
