@@ -290,7 +290,13 @@ impl Cli {
             Some(Verb::Allow(_)) => (None, None, "allow"),
         };
         match own_wishes {
-            Some(own) => own.follow(wishes),
+            Some(own) => {
+                own.follow(wishes);
+                // They are how a lock, and the file that it stands beside, come to be.
+                if own.locked && ["record", "init"].contains(&verb) {
+                    return Err(not_with("--locked", verb));
+                }
+            }
             None if wishes.is_empty() => {}
             None if !wishes.uses.is_empty() => return Err(not_with("--uses <PACKAGE>", verb)),
             None if !wishes.pin.is_empty() => return Err(not_with("--pin <FAMILY=WHICH>", verb)),

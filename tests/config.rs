@@ -277,6 +277,12 @@ fn whatever_stands_where_a_file_should_is_named_and_never_waited_for() {
     refuses(":2: not UTF-8");
     fs::write(&file, "a = 1\n\0\n").unwrap();
     refuses(":2: ");
+    let many: String = (0..70_000).map(|number| format!("key{number} = 1\n")).collect();
+    fs::write(&file, many).unwrap();
+    let said = project.plain(&[]).output_of_both();
+    assert_eq!(said.matches("means nothing here").count(), 20);
+    fs::write(&file, format!("pin-mode = \"{}\"", "x".repeat(1_000_000))).unwrap();
+    refuses("xxx…` is none of what it can be");
     fs::write(&file, "#\n".repeat(600_000)).unwrap();
     refuses("is larger than 1048576 bytes");
     for deep in

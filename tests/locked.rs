@@ -55,6 +55,9 @@ fn what_was_recorded_is_taken_and_nothing_else() {
         .status(125)
         .stderr(format!("cudarun: there is no lock: {shown}\n\nhint: cudarun record PROGRAM …\n"))
         .check();
+    for verb in ["record", "init"] {
+        locked.run(&[verb, "--locked"]).status(if verb == "init" { 2 } else { 125 }).any_stderr().check();
+    }
     locked.run(&["record"]).stderr(format!("cudarun: 1 family of libraries recorded in {shown}\n")).check();
     let text = locked.text();
     assert!(
@@ -245,7 +248,9 @@ fn a_kept_start_survives_no_change_of_settings() {
         assert!(!two.is_warm(run()) || path.starts_with("project"), "{path} is gone");
         assert!(two.is_warm(run()), "{path}: the control");
     }
+    write("elsewhere.toml", requires);
     for (name, value) in [
+        ("CUDARUN_CONFIG", home.join("elsewhere.toml").to_str().unwrap()),
         ("CUDARUN_REQUIRE", "driver>=0"),
         ("CUDARUN_USES", "x"),
         ("CUDARUN_VERIFY", "auto"),

@@ -28,7 +28,7 @@ pub(super) struct Wanted {
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
-    /// The project's file, there or allowed or not.
+    /// The project's file, whatever is allowed of it.
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
     /// What must be said of the settings themselves.

@@ -38,6 +38,7 @@ const ORIGINS: [Origin; 12] = [
     Origin::Rpm,
     Origin::Loose,
 ];
+const REMARKS: usize = 20;
 const RANGE: &str = "a range of versions, as \">=9.1,<10\"";
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
@@ -45,7 +46,8 @@ type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValu
 /// Reads `path`, whose bytes these are.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault> {
     let (text, table) = parse(bytes, path)?;
-    let mut reader = Reader { text, path, words, remarks: Vec::new() };
+    let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
+    let mut reader = Reader { line_ends, path, words, remarks: Vec::new() };
     reader.age(&table)?;
     let mut file = File::default();
     file.layer = reader.settings(&table, &mut file.programs)?;
@@ -84,7 +86,7 @@ fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
 }
 
 struct Reader<'r> {
-    text: &'r str,
+    line_ends: Vec<usize>,
     path: &'r Path,
     words: &'r Vocabulary,
     remarks: Vec<Remark>,
@@ -92,7 +94,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn place(&self, at: usize) -> Place {
-        Place::file(self.path, line(self.text.as_bytes(), at))
+        Place::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
     }
 
     fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: Wrong) -> Result<T, Fault> {
@@ -362,6 +364,10 @@ impl Reader<'_> {
     }
 
     fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {
+        // Of a file that is something else altogether, nobody reads more.
+        if self.remarks.len() == REMARKS {
+            return;
+        }
         let remark = Remark {
             place: self.place(key.span().start),
             key: format!("{before}{}", key.get_ref()),

@@ -33,8 +33,8 @@ pub fn hint(hint: &Hint) -> String {
             format!("chmod o-w {}", paths.join(" "))
         }
         Hint::Unpin { families } => {
-            let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
-            format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins))
+            // A pin may be an option, a variable or a line of a file.
+            format!("do without the pin of {}, or name a copy that fits: see `cudarun list`", list(families))
         }
         Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
         Hint::InstallDriver => {

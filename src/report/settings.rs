@@ -23,7 +23,7 @@ pub fn place(place: &Place) -> String {
 
 pub fn fault(fault: &Fault) -> String {
     let at = place(&fault.place);
-    let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", show(key)) };
+    let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", short(key)) };
     match &fault.wrong {
         Wrong::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
         Wrong::NotRegular => format!("{at} is not a regular file"),
@@ -31,14 +31,14 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::NotText => format!("{at}: not UTF-8"),
         Wrong::NotToml { what } => format!("{at}: {}", show(what)),
         Wrong::Type { key, wants, has } => format!("{} must be {wants}, and is of type {has}", named(key)),
-        Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), show(text)),
+        Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), short(text)),
         Wrong::BadPin { word } => format!("{at} `{}` does not say which copy of which family", show(word)),
         Wrong::NoFamily { name, .. } if matches!(fault.place, Place::Option(_)) => {
             format!("`{}` is no family of NVIDIA's libraries", show(name))
         }
         Wrong::NoFamily { name, .. } => format!("{at}: `{}` is no family of NVIDIA's libraries", show(name)),
         Wrong::NotOneOf { key, text, .. } => {
-            format!("{}: `{}` is none of what it can be", named(key), show(text))
+            format!("{}: `{}` is none of what it can be", named(key), short(text))
         }
         Wrong::NoDirectory { path, .. } if matches!(fault.place, Place::Option(_)) => {
             format!("{at} `{}`: there is no such directory", show(path))
@@ -52,6 +52,14 @@ pub fn fault(fault: &Fault) -> String {
         }
         Wrong::NoLock => format!("there is no lock: {at}"),
         Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
+    }
+}
+
+/// What may be a whole book, by its beginning.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", show(&text[..end])),
+        None => show(text),
     }
 }
 
@@ -76,14 +84,14 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
 pub fn remark(remark: &Remark) -> String {
     let near = nearest(&remark.key, remark.known.iter().map(String::as_str));
     let meant = near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
-    format!("{}: the key `{}` means nothing here{meant}", place(&remark.place), show(&remark.key))
+    format!("{}: the key `{}` means nothing here{meant}", place(&remark.place), short(&remark.key))
 }
 
 pub fn malformed(malformed: &Malformed) -> String {
     format!(
         "{}: `{}` makes no sense, and nothing that the variable asks for is looked at",
         malformed.variable,
-        show(&malformed.part)
+        short(&malformed.part)
     )
 }
 

@@ -114,7 +114,7 @@ pub(super) fn reason(reason: &Reason) -> String {
 /// Why the picked one was picked.
 pub(super) fn decided_by(criterion: Criterion) -> &'static str {
     match criterion {
-        Criterion::Pinned => "--pin names it",
+        Criterion::Pinned => "it is pinned",
         Criterion::OnlyOne => "the only one that fits",
         Criterion::KernelsOwn => "it is the kernel's own",
         Criterion::LoaderTakesIt => "the loader takes it in any case",
@@ -129,7 +129,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
 
 fn less_preferred(criterion: Criterion) -> &'static str {
     match criterion {
-        Criterion::Pinned => "fits, but --pin names another",
+        Criterion::Pinned => "fits, but another is pinned",
         Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
         Criterion::KernelsOwn => "fits, but is not the kernel's own",
         Criterion::CameWithTarget => "fits, but did not come with the program",
