@@ -389,6 +389,12 @@ fn what_a_project_proposes_must_be_allowed() {
     symlink(&file, project.path("deep/.cudarun.toml")).unwrap();
     echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
     echo().in_directory(project.path("")).stdout("bar none\n").any_stderr().check();
+    project.run(&["-q", "allow", "--revoke"]).check();
+    project.user_says("[env]\nFOO = \"user\"\n");
+    let of_user = Some(("user".to_owned(), "config.toml:2".to_owned()));
+    let run = project.plain(&["explain", "--json"]).any_stderr();
+    assert_eq!(Project::setting(run, "env.FOO"), of_user, "what is not allowed hides nothing");
+    is_refused();
     // What an option says in its place needs nobody's leave.
     project.says("[search]\nalso = [\"x\"]\n");
     project.run(&["true"]).status(125).any_stderr().check();

@@ -8,7 +8,7 @@ use crate::cli::{Common, PinMode, Wishes};
 use crate::config::files::{self, Choice, Found};
 use crate::config::read::{self, File};
 use crate::config::{
-    Fault, Key, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, said, trust,
+    Fault, Key, Layer, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, said, trust,
 };
 use crate::environment::{Change, Diff};
 use crate::error::Error;
@@ -75,17 +75,18 @@ pub(super) fn wanted(
         _ => BTreeSet::new(),
     };
     let mut remarks: Vec<String> = files.iter().flat_map(|file| &file.remarks).map(report::remark).collect();
-    let mut settings = Settings::default();
-    settings.add(said::options(common, wishes, &words)?);
-    settings.add(said::variables(&host.env, &words)?);
-    for file in files {
-        for (_, layer) in file.programs.into_iter().filter(|(name, _)| names.contains(name)) {
-            settings.add(layer);
-        }
-        settings.add(file.layer);
-    }
+    let said = [said::options(common, wishes, &words)?, said::variables(&host.env, &words)?];
+    let layers = |keep: &dyn Fn(&Setting) -> bool| in_order(&said, &files, &names, keep);
+    let mut settings = layers(&|_| true);
     let mut watched = found.watched.clone();
-    remarks.extend(distrusted(host, &found, &mut settings, &mut watched, purpose)?);
+    if let Some((source, keys)) = distrusted(host, &found, &settings, &mut watched) {
+        let why = report::not_allowed(&source.path, &keys);
+        if purpose != Purpose::Answer {
+            return Err(Error::Setting { why, hint: None });
+        }
+        remarks.push(why);
+        settings = layers(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
+    }
     let variables = variables(&settings);
     let inner = host.inside(host.env.with(&variables), host.cwd.clone());
     let (conditions, malformed) = container::conditions(&host.env);
@@ -140,31 +141,40 @@ fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
     Ok(named.map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
+/// What counts, as far as it is kept: what a file says of this program comes before what it says for all.
+fn in_order(
+    said: &[Layer],
+    files: &[File],
+    names: &BTreeSet<String>,
+    keep: &dyn Fn(&Setting) -> bool,
+) -> Settings {
+    let mut settings = Settings::default();
+    let mut add = |layer: &Layer| settings.add(layer.iter().filter(|it| keep(it)).cloned().collect());
+    said.iter().for_each(&mut add);
+    for file in files {
+        let of_program = file.programs.iter().filter(|(name, _)| names.contains(name));
+        of_program.map(|(_, layer)| layer).chain([&file.layer]).for_each(&mut add);
+    }
+    settings
+}
+
 /// A file that came with a project does not decide where libraries are sought and what the program finds in its
-/// environment, unless a person has allowed that.
-fn distrusted(
+/// environment, unless a person has allowed that: the keys that nobody has.
+fn distrusted<'f>(
     host: &Host,
-    found: &Found,
-    settings: &mut Settings,
+    found: &'f Found,
+    settings: &Settings,
     watched: &mut BTreeSet<PathBuf>,
-    purpose: Purpose,
-) -> Result<Option<String>, Error> {
-    let Some(source) = found.project() else { return Ok(None) };
-    let is_proposed = |setting: &Setting| setting.needs_trust() && setting.stands_in(&source.path);
+) -> Option<(&'f files::Source, BTreeSet<String>)> {
+    let source = found.project()?;
+    let is_proposed = |setting: &&Setting| setting.needs_trust() && setting.stands_in(&source.path);
     let keys: BTreeSet<String> =
-        settings.iter().filter(|setting| is_proposed(setting)).map(|setting| setting.key.name()).collect();
+        settings.iter().filter(is_proposed).map(|setting| setting.key.name()).collect();
     if keys.is_empty() {
-        return Ok(None);
+        return None;
     }
     watched.extend(trust::watched(host, &source.path, &source.bytes));
-    if trust::is_allowed(host, &source.path, &source.bytes) {
-        return Ok(None);
-    }
-    if purpose != Purpose::Answer {
-        return Err(Error::Setting { why: report::not_allowed(&source.path, &keys), hint: None });
-    }
-    settings.retain(|setting| !is_proposed(setting));
-    Ok(Some(report::not_allowed(&source.path, &keys)))
+    (!trust::is_allowed(host, &source.path, &source.bytes)).then_some((source, keys))
 }
 
 fn variables(settings: &Settings) -> Diff {

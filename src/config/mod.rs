@@ -253,13 +253,6 @@ impl Settings {
         self.0.get(key).into_iter().flatten()
     }
 
-    pub fn retain(&mut self, keep: impl Fn(&Setting) -> bool) {
-        for settings in self.0.values_mut() {
-            settings.retain(&keep);
-        }
-        self.0.retain(|_, settings| !settings.is_empty());
-    }
-
     pub fn words(&self, key: &Key) -> Vec<String> {
         let words = self.get(key).filter_map(|setting| match &setting.value {
             Value::Words(words) => Some(words.clone()),
