@@ -581,6 +581,13 @@ pub fn vocabulary() -> Vocabulary {
 }
 
 #[test]
+fn what_only_the_file_for_everybody_can_say_means_nothing_elsewhere() {
+    let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
+    let remarks = |path: &str| read::file(roots, Path::new(path), &vocabulary()).unwrap().remarks.len();
+    assert_eq!((remarks("/etc/cudarun/config.toml"), remarks("/home/me/.cudarun.toml")), (0, 1));
+}
+
+#[test]
 fn the_example_of_the_documentation_is_understood() {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
     let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();

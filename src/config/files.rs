@@ -10,7 +10,7 @@ use crate::host::{Host, Stat};
 
 /// No person writes more than that by hand.
 const LIMIT: u64 = 1 << 20;
-const EVERYBODY: &str = "/etc/cudarun/config.toml";
+pub(super) const EVERYBODY: &str = "/etc/cudarun/config.toml";
 
 /// Which file stands for the project's.
 #[derive(Clone, Debug)]

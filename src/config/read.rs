@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, said};
+use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, said};
 use crate::inventory::Origin;
 use crate::range::Range;
 use crate::version::Version;
@@ -246,8 +246,8 @@ impl Reader<'_> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
         Ok(Some(match full.as_str() {
-            // What the file for everybody calls so is read by who looks at the machine.
-            "search.roots" => {
+            // Read by who looks at the machine, for every list and every start.
+            "search.roots" if self.path == Path::new(files::EVERYBODY) => {
                 self.strings(&full, value)?;
                 return Ok(None);
             }
@@ -268,8 +268,7 @@ impl Reader<'_> {
                 (Key::Verify, Value::When(self.one_of(&full, text, value)?))
             }
             _ => {
-                let known: &[&str] =
-                    if table == "search" { &["also", "without", "roots"] } else { &["when"] };
+                let known: &[&str] = if table == "search" { &["also", "without"] } else { &["when"] };
                 self.unknown(&format!("{table}."), entry, known.iter().copied());
                 return Ok(None);
             }

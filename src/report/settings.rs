@@ -73,7 +73,7 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
             Some(one_of(text, "values", &known))
         }
         Wrong::OpenToOthers { path } => {
-            Some(format!("chmod go-w {}, if it is yours", quoted(path.as_os_str())))
+            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted(path.as_os_str())))
         }
         Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
