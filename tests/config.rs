@@ -597,7 +597,7 @@ fn the_example_of_the_documentation_is_understood() {
 }
 
 /// Numbers that look like chance and are the same every time.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
@@ -607,7 +607,7 @@ impl Dice {
 }
 
 /// A file in which something was cut, doubled, replaced or moved.
-fn damaged(dice: &mut Dice, whole: &[u8]) -> Vec<u8> {
+pub fn damaged(dice: &mut Dice, whole: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..=dice.roll(4) {
         let (at, to) = (dice.roll(bytes.len()), dice.roll(bytes.len()));

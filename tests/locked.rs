@@ -205,6 +205,25 @@ fn a_lock_that_is_not_understood_is_an_error_with_its_line() {
     locked.run(&["--locked"]).check();
 }
 
+#[test]
+fn a_damaged_lock_is_read_or_refused_with_its_place() {
+    use crate::config::{Dice, damaged};
+    let locked = Locked::new();
+    locked.run(&["-q", "record"]).check();
+    let text = locked.text();
+    let mut dice = Dice(7);
+    let path = std::path::Path::new("/x/.cudarun.lock");
+    let mut faults = 0;
+    for _ in 0..3000 {
+        let bytes = damaged(&mut dice, text.as_bytes());
+        if let Err(fault) = cudarun::config::lock::lock(&bytes, path) {
+            faults += 1;
+            assert!(cudarun::report::fault(&fault).starts_with("/x/.cudarun.lock:"));
+        }
+    }
+    assert!((1000..3000).contains(&faults), "{faults} of 3000");
+}
+
 /// Older than the start that comes next.
 fn settle() {
     std::thread::sleep(Duration::from_millis(60));
