@@ -2,10 +2,10 @@
 # shellcheck disable=SC2207  # words without blanks are meant to be split
 
 _cudarun() {
-    local cur prev verbs="run list explain export verify trace"
-    local common="-v --verbose -q --quiet --color --root --also --without -h --help"
+    local cur prev verbs="run list explain export verify trace record init allow"
+    local common="-v --verbose -q --quiet --color --root --also --without --config --no-config -h --help"
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
-    local wishes="--uses --pin --pin-mode"
+    local wishes="--uses --pin --pin-mode --require --locked"
     local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -14,21 +14,21 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --also | --without | --uses | --pin | --pin-mode | --verify | --python | -o | --output)
+        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --python | -o | --output)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
         --)
             verb=${verb:-run}
             ((index += 1))
-            [[ $verb == list ]] || _cudarun_program "$index"
+            [[ $verb == list || $verb == allow ]] || _cudarun_program "$index"
             return
             ;;
         -*) ;;
         *)
             if [[ -z $verb && " $verbs " == *" $word "* ]]; then
                 verb=$word
-            elif [[ $verb != list ]]; then
+            elif [[ $verb != list && $verb != allow ]]; then
                 _cudarun_program "$index"
                 return
             fi
@@ -52,10 +52,10 @@ _cudarun() {
     --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
     --pin-mode) COMPREPLY=($(compgen -P "$before" -W "view audit preload clean" -- "$cur")) ;;
-    -o | --output) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
+    -o | --output | --config) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | -o | --output) return ;;
+    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | -o | --output) return ;;
     esac
 
     case $verb:$cur in
@@ -65,6 +65,10 @@ _cudarun() {
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
     explain:-*) COMPREPLY=($(compgen -W "$common $wishes --json --next" -- "$cur")) ;;
+    record:-*) COMPREPLY=($(compgen -W "$common $wishes" -- "$cur")) ;;
+    init:-*) COMPREPLY=($(compgen -W "$common $wishes --print" -- "$cur")) ;;
+    allow:-*) COMPREPLY=($(compgen -W "$common --revoke --list" -- "$cur")) ;;
+    allow:*) COMPREPLY=($(compgen -f -- "$cur")) ;;
     *:-*) COMPREPLY=($(compgen -W "$common $wishes --json" -- "$cur")) ;;
     :*) COMPREPLY=($(compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur")) ;;
     *) COMPREPLY=($(compgen -c -- "$cur")) ;;

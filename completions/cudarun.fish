@@ -7,14 +7,14 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --also --without --uses --pin --pin-mode --verify --python -o --output
+            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
                 test -n "$verb"; or set verb run
                 break
             case '-*'
-            case run list explain export verify trace
+            case run list explain export verify trace record init allow
                 test -z "$verb"; or break
                 set verb $words[1]
             case '*'
@@ -35,7 +35,7 @@ end
 
 function __cudarun_in_program
     set -l stands (__cudarun_read)
-    set -q stands[2]; and test "$stands[1]" != list
+    set -q stands[2]; and not contains -- "$stands[1]" list allow
 end
 
 function __cudarun_program
@@ -43,7 +43,8 @@ function __cudarun_program
     complete -C (string join ' ' -- (string escape -- $stands[2..-1]) (commandline -ct))
 end
 
-set -l every none run list explain export verify trace
+set -l every none run list explain export verify trace record init allow
+set -l starting none run explain export verify trace record init
 
 complete -c cudarun -f
 complete -c cudarun -n "__cudarun_after none" -a run -d "Start a program"
@@ -52,7 +53,10 @@ complete -c cudarun -n "__cudarun_after none" -a explain -d "Show what a program
 complete -c cudarun -n "__cudarun_after none" -a export -d "Print the environment that a program would get"
 complete -c cudarun -n "__cudarun_after none" -a verify -d "Prove the set that a program would get"
 complete -c cudarun -n "__cudarun_after none" -a trace -d "Start a program and report what it mapped"
-complete -c cudarun -n "__cudarun_after none run explain export verify trace" -a "(__fish_complete_command)"
+complete -c cudarun -n "__cudarun_after none" -a record -d "Start a program and write what it mapped to .cudarun.lock"
+complete -c cudarun -n "__cudarun_after none" -a init -d "Write a .cudarun.toml"
+complete -c cudarun -n "__cudarun_after none" -a allow -d "Let a .cudarun.toml set variables and name directories"
+complete -c cudarun -n "__cudarun_after $starting" -a "(__fish_complete_command)"
 complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"
 complete -c cudarun -n "__cudarun_after list" -a "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc"
 
@@ -62,11 +66,15 @@ complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always neve
 complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
 complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_directories)" -d "Look for libraries there as well"
 complete -c cudarun -n "__cudarun_after $every" -l without -x -a "compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel" -d "Do not look there for libraries"
+complete -c cudarun -n "__cudarun_after $every" -l config -r -F -d "Read settings from this file"
+complete -c cudarun -n "__cudarun_after $every" -l no-config -d "Read no file with settings"
 complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
 complete -c cudarun -n "__cudarun_after none" -s V -l version -d "Print version"
-complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l uses -x -d "Count these Python packages as used"
-complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l pin -x -d "Take this copy of a family"
-complete -c cudarun -n "__cudarun_after none run explain export verify trace" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
+complete -c cudarun -n "__cudarun_after $starting" -l uses -x -d "Count these Python packages as used"
+complete -c cudarun -n "__cudarun_after $starting" -l pin -x -d "Take this copy of a family"
+complete -c cudarun -n "__cudarun_after $starting" -l require -x -d "What libraries and machine must be"
+complete -c cudarun -n "__cudarun_after $starting" -l locked -d "Take the set of .cudarun.lock"
+complete -c cudarun -n "__cudarun_after $starting" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
 complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
 complete -c cudarun -n "__cudarun_after list explain export verify trace" -l json -d "Print one JSON object"
 complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
@@ -76,3 +84,7 @@ complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_
 complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"
 complete -c cudarun -n "__cudarun_after trace" -l as-is -d "Leave the environment as it is"
 complete -c cudarun -n "__cudarun_after trace" -s o -l output -r -F -d "Write the report to this file"
+complete -c cudarun -n "__cudarun_after init" -l print -d "Print it, and write nothing"
+complete -c cudarun -n "__cudarun_after allow" -l revoke -d "Take back what was allowed"
+complete -c cudarun -n "__cudarun_after allow" -l list -d "Show what is allowed"
+complete -c cudarun -n "__cudarun_after allow" -F

@@ -8,7 +8,8 @@ use clap::error::ErrorKind;
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
-pub const VERBS: &[&str] = &["run", "list", "explain", "export", "verify", "trace"];
+pub const VERBS: &[&str] =
+    &["run", "list", "explain", "export", "verify", "trace", "record", "init", "allow"];
 
 /// Under which heading the options of every verb stand.
 const EVERYWHERE: &str = "Options of every verb";
@@ -60,6 +61,12 @@ pub struct Common {
     /// Do not look for libraries there: `conda`, `toolkit`, `library-path` …
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "SOURCE", value_delimiter = ',')]
     pub without: Vec<String>,
+    /// Read settings from FILE instead of the nearest `.cudarun.toml`
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "no_config")]
+    pub config: Option<PathBuf>,
+    /// Read no file with settings: the project's, the user's, that for everybody
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub no_config: bool,
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -74,6 +81,12 @@ pub struct Wishes {
     /// Take this copy of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
+    /// What libraries and machine must be: `cudnn>=9.1,<10`, `driver>=550`
+    #[arg(long, value_name = "WHAT")]
+    pub require: Vec<String>,
+    /// Take the very set that `cudarun record` has written to `.cudarun.lock`
+    #[arg(long)]
+    pub locked: bool,
     /// How the loader is made to take what was picked [default: the weakest way that is enough]
     #[arg(long, value_name = "MODE")]
     pub pin_mode: Option<PinMode>,
@@ -132,6 +145,15 @@ pub enum Verb {
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
+    /// Start a program and write what it mapped to .cudarun.lock, for --locked
+    #[command(override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
+    Record(Record),
+    /// Write a .cudarun.toml that says what a program needs, as far as that is found
+    #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Init(Init),
+    /// Let a project's .cudarun.toml set variables and name directories
+    #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
+    Allow(Allow),
 }
 
 #[derive(Args, Debug)]
@@ -208,15 +230,54 @@ pub struct Trace {
     pub words: Vec<OsString>,
 }
 
+#[derive(Args, Debug)]
+pub struct Record {
+    #[command(flatten)]
+    pub wishes: Wishes,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Init {
+    #[command(flatten)]
+    pub wishes: Wishes,
+    /// Print it, and write nothing
+    #[arg(long)]
+    pub print: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Allow {
+    /// The file, or the directory that it is in [default: the nearest .cudarun.toml]
+    pub path: Option<PathBuf>,
+    /// Take back what was allowed
+    #[arg(long, conflicts_with = "list")]
+    pub revoke: bool,
+    /// Show what is allowed
+    #[arg(long, conflicts_with = "path")]
+    pub list: bool,
+}
+
 impl Wishes {
     pub fn is_empty(&self) -> bool {
-        self.uses.is_empty() && self.pin.is_empty() && self.pin_mode.is_none()
+        self.uses.is_empty()
+            && self.pin.is_empty()
+            && self.require.is_empty()
+            && !self.locked
+            && self.pin_mode.is_none()
     }
 
     /// Takes up what was said before.
     fn follow(&mut self, before: Wishes) {
         self.uses.splice(..0, before.uses);
         self.pin.splice(..0, before.pin);
+        self.require.splice(..0, before.require);
+        self.locked |= before.locked;
         self.pin_mode = self.pin_mode.or(before.pin_mode);
     }
 }
@@ -233,12 +294,23 @@ impl Cli {
             Some(Verb::Export(question)) => (Some(&mut question.wishes), None, "export"),
             Some(Verb::Verify(question)) => (Some(&mut question.wishes), None, "verify"),
             Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
+            Some(Verb::Record(record)) => (Some(&mut record.wishes), None, "record"),
+            Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),
+            Some(Verb::Allow(_)) => (None, None, "allow"),
         };
         match own_wishes {
-            Some(own) => own.follow(wishes),
+            Some(own) => {
+                own.follow(wishes);
+                // They are how a lock, and the file that it stands beside, come to be.
+                if own.locked && ["record", "init"].contains(&verb) {
+                    return Err(not_with("--locked", verb));
+                }
+            }
             None if wishes.is_empty() => {}
             None if !wishes.uses.is_empty() => return Err(not_with("--uses <PACKAGE>", verb)),
             None if !wishes.pin.is_empty() => return Err(not_with("--pin <FAMILY=WHICH>", verb)),
+            None if !wishes.require.is_empty() => return Err(not_with("--require <WHAT>", verb)),
+            None if wishes.locked => return Err(not_with("--locked", verb)),
             None => return Err(not_with("--pin-mode <MODE>", verb)),
         }
         match (own_verify, verify) {

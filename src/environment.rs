@@ -90,6 +90,15 @@ impl Diff {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// This change, and the other one after it.
+    pub fn then(&self, after: &Diff) -> Diff {
+        let is_changed = |change: &&Change| after.0.iter().all(|later| later.name != change.name);
+        let mut changes: Vec<Change> = self.0.iter().filter(is_changed).cloned().collect();
+        changes.extend(after.0.iter().cloned());
+        changes.sort_by(|a, b| a.name.cmp(&b.name));
+        Diff(changes)
+    }
 }
 
 /// The elements of an `LD_LIBRARY_PATH` as the loader splits it: at `:` and at `;`, with no escape for
@@ -166,6 +175,8 @@ mod tests {
         assert_eq!(before.with(&diff), after);
         assert_eq!(after.with(&Diff::between(&after, &before)), before);
         assert!(Diff::between(&before, &before).is_empty());
+        let last: Environment = [("B", "9"), ("E", "5")].into_iter().collect();
+        assert_eq!(before.with(&diff.then(&Diff::between(&after, &last))), last);
     }
 
     #[test]

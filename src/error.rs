@@ -1,7 +1,6 @@
 //! One error type for all that ends a command, and its exit code in each form of the command line.
 //! Words are in `report`.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,14 +40,15 @@ pub enum Error {
         name: String,
         sources: Vec<&'static str>,
     },
-    /// `--also` or `--pin` names a directory that is not there.
+    /// `--also` names a directory that is not there.
     NoSuchDirectory {
         option: &'static str,
         path: PathBuf,
     },
-    /// `--pin` says something else than a family and which copy of it.
-    BadPin {
-        word: OsString,
+    /// Something that is set cannot be used: where it stands and what is wrong with it.
+    Setting {
+        why: String,
+        hint: Option<String>,
     },
     /// `list --python` was given another program.
     NotPython {
@@ -71,8 +71,9 @@ pub enum Error {
         path: PathBuf,
         error: io::Error,
     },
-    /// A person has named a copy, and this start cannot be made to take one.
+    /// A person has said by an option what libraries must be, and this start cannot be made to obey.
     NotPinned {
+        option: &'static str,
         why: String,
     },
     /// `trace` could not watch the program.
@@ -84,6 +85,15 @@ pub enum Error {
         error: io::Error,
     },
     Output {
+        error: io::Error,
+    },
+    /// `init` writes over nothing.
+    Exists {
+        path: PathBuf,
+    },
+    /// What was allowed cannot be kept in a place that only we can write to.
+    NotKept {
+        path: PathBuf,
         error: io::Error,
     },
     /// The file for a report cannot be written.
@@ -116,7 +126,9 @@ impl Error {
             | Error::NoSuchFamily { .. }
             | Error::NoSuchSource { .. }
             | Error::NoSuchDirectory { .. }
-            | Error::BadPin { .. }
+            | Error::Setting { .. }
+            | Error::Exists { .. }
+            | Error::NotKept { .. }
             | Error::NotTraced { .. }
             | Error::NotPinned { .. }
             | Error::NotPython { .. }

@@ -14,6 +14,7 @@ pub mod cache;
 pub mod catalog;
 pub mod cli;
 pub mod commands;
+pub mod config;
 pub mod environment;
 pub mod error;
 pub mod formats;
@@ -44,8 +45,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use cli::{Cli, Verb};
+use commands::Ended;
 use commands::Exit;
-use commands::trace::Ended;
 use error::{Error, Form};
 use host::Host;
 use target::Command;
@@ -89,6 +90,9 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Verify(question)) => {
             (Form::Answer, question.json, commands::prove::prove(&host, common, question))
         }
+        Some(Verb::Allow(allow)) => (Form::Answer, false, commands::allow::allow(&host, common, allow)),
+        Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),
+        Some(Verb::Record(record)) => return traced(commands::record::record(&host, common, record)),
         Some(Verb::Trace(trace)) if trace.predict => {
             (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
         }
@@ -157,7 +161,8 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
 /// What clap has to say: an answer that was asked for, or an error.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
-    let is_answer = |verb: &&str| !["run", "trace"].contains(verb) && word.is_some_and(|word| word == *verb);
+    let is_answer =
+        |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().to_string();
     // What clap would suggest starts a program that is called like the option.

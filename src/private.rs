@@ -48,12 +48,19 @@ pub fn unfinished(host: &Host, directory: &Path) -> PathBuf {
 
 /// A name for all of these together: the same content has the same name, and another content another.
 pub fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
+    let mut digest = identity(parts);
+    digest.truncate(24);
+    digest
+}
+
+/// The same at full length, for content that somebody may have made to have the name of another.
+pub fn identity<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(12).fold(String::new(), |mut text, byte| {
+    hash.finalize().iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -71,13 +78,46 @@ pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
 pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
     let _ = create_directory(directory);
     sweep(host, directory);
-    let temporary = unfinished(host, directory);
-    let written = new_file(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, directory.join(name)));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+    let _ = whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes);
+}
+
+/// Writes what must not be lost: a file for us alone, in a directory of which nobody else can change anything.
+pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    create_directory(directory)?;
+    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
+        return Err(io::Error::other("somebody else can write to it"));
     }
+    whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes)
+}
+
+/// Writes a file that is everybody's to read, whole or not at all.
+pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    whole(&unfinished(host, directory), file, 0o666, bytes)
+}
+
+/// The same where there is nothing yet.
+pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).create_new(true).open(file)?.write_all(bytes)
+}
+
+pub fn remove(file: &Path) -> io::Result<()> {
+    fs::remove_file(file)
+}
+
+fn whole(temporary: &Path, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let written = options
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(temporary, file));
+    if written.is_err() {
+        let _ = fs::remove_file(temporary);
+    }
+    written
 }
 
 /// Makes an empty file for us alone, whatever the umask says: for others to add to whom we tell of it.

@@ -99,6 +99,8 @@ fn the_json_that_is_printed_is_documented() {
         let run = Run::on(machine, &words).env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat").status(status);
         collect(&run.any_stderr().json(), &documented, &mut undocumented);
     }
+    let set = Run::on(&container, &["explain", "--json", "true"]).env("CUDARUN_REQUIRE", "driver>=1; gpu>=1");
+    collect(&set.any_stderr().status(2).json(), &documented, &mut undocumented);
     let verified = Run::new(["verify", "--json", "/bin/true"]).json();
     collect(&verified, &documented, &mut undocumented);
     let directory = tempfile::tempdir().unwrap();

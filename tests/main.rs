@@ -10,6 +10,7 @@
 
 mod audit;
 mod cli;
+mod config;
 mod damage;
 mod documents;
 mod frameworks;
@@ -21,6 +22,7 @@ mod inventory;
 mod launch;
 mod layers;
 mod loader;
+mod locked;
 mod machines;
 mod modes;
 mod packages;

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::config::files;
 use crate::host::Host;
 use crate::target::{Command, significant, wrapper_variables};
 
@@ -12,7 +13,14 @@ use crate::target::{Command, significant, wrapper_variables};
 /// a start does not look there.
 const VARIABLES: &[&str] = &[
     "CONDA_PREFIX",
+    "CUDARUN_CONFIG",
+    "CUDARUN_LOCKED",
+    "CUDARUN_PIN",
     "CUDARUN_PINS",
+    "CUDARUN_PIN_MODE",
+    "CUDARUN_REQUIRE",
+    "CUDARUN_USES",
+    "CUDARUN_VERIFY",
     "CUDARUN_VIEW",
     "CUDA_DEVICE_ORDER",
     "CUDA_HOME",
@@ -48,13 +56,20 @@ const VARIABLES: &[&str] = &[
     "PYTHONUSERBASE",
     "VIRTUAL_ENV",
     "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR",
     "_LMFILES_",
 ];
+/// What the image of a container asks for, by the beginnings of its variables.
+const OF_CONTAINER: [&[u8]; 2] = [b"NVIDIA_REQUIRE_", b"NVIDIA_DISABLE_REQUIRE"];
 /// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
 /// from the current directory.
 const PATHS: &[(&str, &[u8])] = &[
     ("CONDA_PREFIX", b""),
+    ("CUDARUN_CONFIG", b""),
+    // A lock stands in the current directory, and a copy may be pinned by where it stands from there.
+    ("CUDARUN_LOCKED", b""),
+    ("CUDARUN_PIN", b""),
     ("CUDA_HOME", b""),
     ("CUDA_PATH", b""),
     ("CUDA_ROOT", b""),
@@ -108,6 +123,15 @@ impl Key {
         for name in VARIABLES {
             part(host.env.get(name).map(OsStr::as_bytes));
         }
+        for (name, value) in host.env.iter() {
+            if OF_CONTAINER.iter().any(|beginning| name.as_bytes().starts_with(beginning)) {
+                part(Some(name.as_bytes()));
+                part(Some(value.as_bytes()));
+            }
+        }
+        part(None);
+        // Which file of a project counts is another question in every directory.
+        part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
         // A trace wants our module to stay; which file it writes to is the same to us.
         part(host.env.non_empty("CUDARUN_TRACE").map(|_| &[][..]));
         for name in wrapper_variables().filter(|_| significant.wrapper) {
@@ -164,7 +188,14 @@ mod tests {
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
         let decide = [
             "CONDA_PREFIX",
+            "CUDARUN_CONFIG",
+            "CUDARUN_LOCKED",
+            "CUDARUN_PIN",
             "CUDARUN_PINS",
+            "CUDARUN_PIN_MODE",
+            "CUDARUN_REQUIRE",
+            "CUDARUN_USES",
+            "CUDARUN_VERIFY",
             "CUDARUN_VIEW",
             "CUDA_DEVICE_ORDER",
             "CUDA_HOME",
@@ -189,6 +220,9 @@ mod tests {
             "NCCL_ROOT_DIR",
             "NVHPC",
             "NVHPC_ROOT",
+            "NVIDIA_DISABLE_REQUIRE",
+            "NVIDIA_REQUIRE_CUDA",
+            "NVIDIA_REQUIRE_JETPACK",
             "PATH",
             "PYENV_DIR",
             "PYENV_VERSION",
@@ -200,6 +234,7 @@ mod tests {
             "PYTHONUSERBASE",
             "VIRTUAL_ENV",
             "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
             "XDG_RUNTIME_DIR",
             "_LMFILES_",
         ];

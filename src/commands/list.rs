@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 
-use super::{Exit, asked, family, look, machine, own_views, print, style};
-use crate::cli::{Common, List};
+use super::{Exit, Purpose, asked, family, look, machine, own_views, print, style, wanted};
+use crate::cli::{Common, List, Wishes};
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
@@ -14,7 +14,9 @@ use crate::target::{self, Command};
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
-    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked(&host, common, &[])? };
+    let wanted = wanted(&host, common, &Wishes::default(), None, Purpose::Answer)?;
+    let asked = asked(&host, common, &wanted)?;
+    let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families: Result<Vec<String>, Error> =
         options.families.iter().map(|word| family(word).map(str::to_owned)).collect();

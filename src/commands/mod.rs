@@ -1,14 +1,15 @@
 //! One verb a file: the stages in order, then a report.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use clap::ColorChoice;
 
 use crate::cache;
 use crate::catalog::catalog;
-use crate::cli::{Common, PinMode, Wishes};
+use crate::cli::{Common, PinMode};
+use crate::config::Key;
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
@@ -20,16 +21,23 @@ use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan, Policy};
-use crate::target::{self, Asker, Command, How, Note, Pin, Requirement, Target, Want};
+use crate::target::{Command, How, Note, Target};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
+pub mod allow;
 pub mod explain;
 pub mod export;
+pub mod init;
 pub mod list;
 pub mod prove;
+pub mod record;
 pub mod run;
 pub mod trace;
+mod watched;
+mod wishes;
+
+use wishes::{Purpose, Wanted, wanted};
 
 /// How a verb ended, other than by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +62,13 @@ impl Exit {
     }
 }
 
+/// How a program ended that was waited for.
+pub enum Ended {
+    Program(ExitStatus),
+    /// It was not started, and why has been said.
+    NotStarted(u8),
+}
+
 /// The stages up to the decision.
 struct Considered<'h> {
     target: Target,
@@ -62,37 +77,23 @@ struct Considered<'h> {
     decision: Decision,
     /// Directories in which views of ours stand.
     views: Vec<PathBuf>,
+    wanted: &'h Wanted,
 }
 
-fn consider<'h>(
-    host: &'h Host,
-    common: &Common,
-    wishes: &Wishes,
-    command: &Command,
-) -> Result<Considered<'h>, Error> {
-    consider_next(host, common, wishes, command, 0)
+fn consider<'h>(wanted: &'h Wanted, common: &Common, command: &Command) -> Result<Considered<'h>, Error> {
+    consider_next(wanted, common, command, 0)
 }
 
 /// The same, and the best sets passed over.
 fn consider_next<'h>(
-    host: &'h Host,
+    wanted: &'h Wanted,
     common: &Common,
-    wishes: &Wishes,
     command: &Command,
     passed: usize,
 ) -> Result<Considered<'h>, Error> {
-    let (mut target, searcher) = target::read(host, command, &wishes.uses)?;
-    let (pins, named) = pins(host, &wishes.pin)?;
-    if !pins.is_empty() {
-        if wishes.pin_mode == Some(PinMode::Clean) {
-            return Err(Error::NotPinned { why: "--pin-mode clean adds nothing".to_owned() });
-        }
-        let lost = target.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
-        if let Some(note) = lost.as_ref().or_else(|| target.cannot_be_pinned()) {
-            return Err(Error::NotPinned { why: report::note(note, &target) });
-        }
-    }
-    target.requirements.extend(pins);
+    let host = &wanted.host;
+    let (mut target, searcher) = wanted.read(host, command)?;
+    wanted.join(&mut target)?;
     let searcher = match &target.executable {
         Some(executable) => searcher.of_program(executable),
         None => searcher,
@@ -108,9 +109,10 @@ fn consider_next<'h>(
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
         code: !target.requirements.is_empty() && inventory::sees_gpu(host),
-        ..asked(host, common, &named)?
+        ..asked(host, common, wanted)?
     };
-    let policy = Policy { views: views.clone(), passed, ..Policy::default() };
+    let origins = wanted.settings.origins();
+    let policy = Policy { views: views.clone(), origins, passed, ..Policy::default() };
     // What keeps the environment from a program is said by a note, and what is here counts for that.
     let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
     let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
@@ -125,44 +127,12 @@ fn consider_next<'h>(
         inventory: &inventory,
         target: &target,
         policy,
-        mode: wishes.pin_mode.map(mode),
+        mode: wanted.settings.mode().map(mode),
     })?;
     if matches!(&decision.outcome, Outcome::Conflict(conflict) if conflict.is_exhausted) {
         return Err(Error::NoOtherSet { passed });
     }
-    Ok(Considered { target, inventory, searcher, decision, views })
-}
-
-/// What `--pin` says, as requirements, and the directories that it names.
-fn pins(host: &Host, words: &[OsString]) -> Result<(Vec<Requirement>, Vec<PathBuf>), Error> {
-    let (mut requirements, mut directories) = (Vec::new(), Vec::new());
-    for word in words {
-        let bad = || Error::BadPin { word: word.clone() };
-        let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
-        let (name, which) = (&word.as_bytes()[..at], OsStr::from_bytes(&word.as_bytes()[at + 1..]));
-        let family = family(std::str::from_utf8(name).map_err(|_| bad())?)?;
-        let version = which.to_str().and_then(|text| text.trim_start_matches('v').parse().ok());
-        let pin = match version {
-            Some(version) => Pin::Version(version),
-            None if which.is_empty() => return Err(bad()),
-            None => {
-                let path = host.absolute(Path::new(which));
-                // Of a file, the copy that it is of.
-                let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
-                let real = directory.and_then(|directory| host.canonical(directory).ok());
-                let real = real.filter(|real| host.is_directory(real));
-                let real = real.ok_or(Error::NoSuchDirectory { option: "--pin", path })?;
-                directories.push(real.clone());
-                Pin::Directory(real)
-            }
-        };
-        requirements.push(Requirement::wished(
-            family,
-            Want::Pinned(pin),
-            Asker::person("--pin", "--pin".into(), None),
-        ));
-    }
-    Ok((requirements, directories))
+    Ok(Considered { target, inventory, searcher, decision, views, wanted })
 }
 
 /// The family that is meant, by its own name or by the one that a list shows, in any case.
@@ -183,8 +153,8 @@ fn mode(mode: PinMode) -> Mode {
     }
 }
 
-/// What the command line says about where to look; `named` are directories that it names besides.
-fn asked(host: &Host, common: &Common, named: &[PathBuf]) -> Result<Scope, Error> {
+/// Where a person wants us to look besides, and where not.
+fn asked(host: &Host, common: &Common, wanted: &Wanted) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
@@ -192,8 +162,9 @@ fn asked(host: &Host, common: &Common, named: &[PathBuf]) -> Result<Scope, Error
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
         return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
     }
-    let also = common.also.iter().chain(named).cloned().collect();
-    Ok(Scope { also, without: common.without.clone(), ..Scope::default() })
+    let mut also = wanted.settings.directories(&Key::SearchAlso);
+    also.extend(wanted.directories.iter().cloned());
+    Ok(Scope { also, without: wanted.settings.words(&Key::SearchWithout), ..Scope::default() })
 }
 
 /// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it
@@ -236,8 +207,9 @@ impl Considered<'_> {
 
     /// The change of environment that the program would get, and where what it needs is put: now, or only said.
     fn change(&self, host: &Host, publish: bool) -> Result<(Diff, Places), Error> {
+        let own = &self.wanted.variables;
         let (Outcome::Plan(plan), Some(pinned)) = (&self.decision.outcome, &self.decision.pinned) else {
-            return Ok((Diff::default(), Places::default()));
+            return Ok((own.clone(), Places::default()));
         };
         let view = match (pinned.spec.is_empty(), publish) {
             (true, _) => None,
@@ -246,7 +218,7 @@ impl Considered<'_> {
         };
         let module = if pinned.mode == Mode::Audit { Some(audit_module(host, publish)?) } else { None };
         let places = Places { view, module };
-        Ok((pinned.environment(plan, &places, &self.views, &host.env), places))
+        Ok((own.then(&pinned.environment(plan, &places, &self.views, &host.env)), places))
     }
 
     /// What the program maps in the environment as it is.

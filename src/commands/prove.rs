@@ -1,6 +1,6 @@
 //! `cudarun verify PROGRAM …`: proves the set that the program would get, and starts nothing else.
 
-use super::{Exit, command_of, consider, print, say_notes, style};
+use super::{Exit, Purpose, command_of, consider, print, say_notes, style, wanted};
 use crate::cli::{Common, Question};
 use crate::error::Error;
 use crate::host::Host;
@@ -13,7 +13,9 @@ pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, 
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
     let command = command_of(&question.words);
-    let considered = consider(host, common, &question.wishes, &command)?;
+    let wanted = wanted(host, common, &question.wishes, Some(&command), Purpose::Start)?;
+    let host = &wanted.host;
+    let considered = consider(&wanted, common, &command)?;
     let error_style = style(host, common.color, host.stderr_is_terminal());
     let style = style(host, common.color, host.stdout_is_terminal());
     if considered.refuse(question.json, error_style)? {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Considered, Exit, consider, must_be_said, speak, style};
+use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
 use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
 use crate::environment::Environment;
@@ -30,9 +30,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "run" });
     }
-    let verify = start.verify.unwrap_or_default();
     let is_everywhere = common.also.is_empty() && common.without.is_empty();
-    let is_plain = is_everywhere && start.wishes.is_empty() && verify == When::Auto;
+    let is_configured = common.config.is_some() || common.no_config;
+    let is_plain = is_everywhere && !is_configured && start.wishes.is_empty() && start.verify.is_none();
     if is_plain
         && common.verbose == 0
         && let Some(exec) = cached(host, command)
@@ -40,7 +40,11 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return launch::exec(&exec).map(|never| match never {});
     }
     let style = style(host, common.color, host.stderr_is_terminal());
-    let considered = consider(host, common, &start.wishes, command)?;
+    let wanted = wanted(host, common, &start.wishes, Some(command), Purpose::Start)?;
+    // By what the key of a kept start is made from this one, variables that files set do not count.
+    let (outer, host) = (host, &wanted.host);
+    let considered = consider(&wanted, common, command)?;
+    let verify = start.verify.or(wanted.settings.verify()).unwrap_or_default();
     speak(&considered, common, style);
     if considered.refuse(false, style)? {
         return Ok(Exit::Refused);
@@ -59,9 +63,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
     }
     // What must be said is said at every start.
-    let is_kept = is_plain && !considered.target.is_of_directory;
-    if is_kept && must_be_said(&considered).next().is_none() {
-        keep(host, &considered, command, &exec, &places);
+    let is_kept = is_plain && verify != When::Always && !considered.target.is_of_directory;
+    if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).next().is_none() {
+        keep(outer, &considered, command, &exec, &places);
     }
     launch::exec(&exec).map(|never| match never {})
 }
@@ -115,6 +119,7 @@ fn keep(host: &Host, considered: &Considered<'_>, command: &Command, exec: &Exec
     let inventory = &considered.inventory;
     let mut watched = considered.target.watched.clone();
     watched.extend(inventory.watched.iter().cloned());
+    watched.extend(considered.wanted.watched.iter().cloned());
     watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
     if let Some(pinned) = &considered.decision.pinned {
         watched.extend(pinned.after.watched.iter().cloned());

@@ -16,6 +16,7 @@ pub mod names;
 pub mod project;
 pub mod pyinstaller;
 pub mod python;
+pub mod require;
 pub mod rpm;
 pub mod spack;
 pub mod sqlite;

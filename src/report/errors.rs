@@ -31,10 +31,12 @@ pub fn error(error: &Error) -> String {
         Error::NoSuchDirectory { option, path } => {
             format!("{option} `{}`: there is no such directory", show(path))
         }
-        Error::BadPin { word } => {
-            format!("--pin `{}` does not say which copy of which family", show(word))
+        Error::Setting { why, .. } => why.clone(),
+        Error::NotPinned { option, why } => format!("{option} cannot be kept: {why}"),
+        Error::Exists { path } => format!("`{}` is there already, and is not written over", show(path)),
+        Error::NotKept { path, error } => {
+            format!("what is allowed cannot be kept in `{}`: {}", show(path), os(error))
         }
-        Error::NotPinned { why } => format!("--pin cannot be kept: {why}"),
         Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { verb } => {
@@ -69,14 +71,16 @@ fn os(error: &std::io::Error) -> String {
 }
 
 /// Without the number of the error.
-fn plain(text: &str) -> &str {
+pub(super) fn plain(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or_default()
 }
 
-/// The first that differs in a letter or, where there are many, in two.
-fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// The one that differs least: in a letter or, where there are many, in two.
+pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let far = if typed.len() > 5 { 2 } else { 1 };
-    names.into_iter().find(|name| typed.len() > 2 && (1..=far).contains(&distance(typed, name)))
+    let near = names.into_iter().map(|name| (distance(typed, name), name));
+    let near = near.filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 /// What to type after an error, where that is known. `is_bare`: the program was named where a verb could stand.
@@ -85,14 +89,15 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
-        Error::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
+        Error::Setting { hint, .. } => hint.clone(),
+        Error::Exists { .. } => Some("cudarun init --print".to_owned()),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         _ => None,
     }
 }
 
 /// The name that was perhaps meant, or all that there are.
-fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
+pub(super) fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
     match nearest(&typed.to_lowercase(), names.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
         None => format!("the {what} are {}", names.join(", ")),

@@ -8,6 +8,7 @@ use super::asked;
 use super::pinned::{loads, mode_line, not_enough};
 use super::style::columns;
 use super::words;
+use crate::config::Settings;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::module;
@@ -26,6 +27,9 @@ pub struct Explanation<'a> {
     pub before: &'a Prediction,
     pub diff: &'a Diff,
     pub view: Option<&'a Path>,
+    pub settings: &'a Settings,
+    /// What is said of settings.
+    pub remarks: &'a [String],
 }
 
 /// The whole story.
@@ -33,6 +37,9 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     let Explanation { target, inventory, decision, before, diff, .. } = explanation;
     let mut text = program(target, style);
     text.push_str(&machine(inventory, style));
+    if verbosity > 0 {
+        text.push_str(&super::settings::settings(explanation.settings, style));
+    }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(target, style));

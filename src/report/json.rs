@@ -63,14 +63,15 @@ impl Serialize for Copies {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { target, inventory, decision, before, diff, view } = explanation;
+    let Explanation { target, inventory, decision, before, diff, view, settings, remarks } = explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
         "target": target,
         "driver": inventory.driver,
         "gpus": inventory.gpus,
         "warnings": warnings(&inventory.warnings),
-        "notes": target.notes.iter().map(|note| words::note(note, target)).collect::<Vec<_>>(),
+        "notes": target.notes.iter().map(|note| words::note(note, target)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
+        "settings": settings.iter().collect::<Vec<_>>(),
         "environment": changes(diff),
         "view": view.map(show),
         "mode": pinned.map(|pinned| pinned.mode),

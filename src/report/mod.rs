@@ -13,7 +13,9 @@ mod loader;
 mod notes;
 mod pinned;
 mod reasons;
+mod settings;
 mod style;
+mod template;
 mod traced;
 mod verdict;
 mod words;
@@ -23,7 +25,12 @@ pub use explained::{Explanation, explained, summary};
 pub use hints::hint;
 pub use listed::listed;
 pub use pinned::{refusal, too_old_for_auditors};
+pub use settings::{
+    NotRecorded, allowed, fault, fault_hint, malformed, never_allowed, not_allowed, not_recorded,
+    now_allowed, place, recorded, remark, revoked, written,
+};
 pub use style::Style;
+pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{proof_line, verdict};
 pub use words::{family, note, shell_change, warnings};

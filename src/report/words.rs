@@ -101,7 +101,7 @@ pub(super) fn written_in(asker: &Asker) -> String {
 /// Who asks, and where that is written; an option or a file of a person's is its own place.
 pub(super) fn by_and_place(asker: &Asker) -> String {
     let (by, place) = (title(&asker.name), written_in(asker));
-    if place.starts_with(&by) { place } else { format!("{by}: {place}") }
+    if place.ends_with(&by) { place } else { format!("{by}: {place}") }
 }
 
 /// A directory; in the target's site-packages, from there on.

@@ -1,0 +1,52 @@
+//! `cudarun allow [PATH]`: what a project's file says of directories and variables counts from now on, until it says
+//! something else.
+
+use std::path::PathBuf;
+
+use super::{Exit, print, wishes};
+use crate::cli::{Allow, Common};
+use crate::config::{Fault, PROJECT, Place, Wrong, files, read, trust};
+use crate::error::Error;
+use crate::host::Host;
+use crate::report;
+
+pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
+    if common.root.is_some() {
+        return Err(Error::NothingRunsUnderRoot { verb: "allow" });
+    }
+    if options.list {
+        print(&report::allowed(&trust::list(host)))?;
+        return Ok(Exit::Yes);
+    }
+    let path = file(host, common, options);
+    let kept = |error| Error::NotKept { path: trust::directory(host).unwrap_or_default(), error };
+    if options.revoke {
+        let was_allowed = trust::revoke(host, &path).map_err(kept)?;
+        say(common, &if was_allowed { report::revoked(&path) } else { report::never_allowed(&path) });
+        return Ok(if was_allowed { Exit::Yes } else { Exit::No });
+    }
+    let place = Place::File { path: path.clone(), line: None };
+    let none = || Fault { place, wrong: Wrong::Unreadable { why: "there is no such file".to_owned() } };
+    let bytes = files::read(host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
+    // Nobody can mean to allow what cannot be understood.
+    read::file(&bytes, &path, &wishes::vocabulary())?;
+    trust::allow(host, &path, &bytes).map_err(kept)?;
+    say(common, &report::now_allowed(&path));
+    Ok(Exit::Yes)
+}
+
+fn file(host: &Host, common: &Common, options: &Allow) -> PathBuf {
+    let path = match options.path.as_ref().or(common.config.as_ref()) {
+        Some(path) if host.is_directory(path) => host.absolute(path).join(PROJECT),
+        Some(path) => host.absolute(path),
+        None => files::nearest(host).unwrap_or_else(|| host.absolute(PROJECT.as_ref())),
+    };
+    // Without the `.` that may have been typed.
+    path.components().collect()
+}
+
+fn say(common: &Common, text: &str) {
+    if !common.quiet {
+        report::say(&format!("cudarun: {text}\n"));
+    }
+}

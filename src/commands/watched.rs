@@ -1,0 +1,70 @@
+//! A program that is started, waited for, and asked what it mapped.
+
+use std::process::ExitStatus;
+
+use super::{Considered, audit_module};
+use crate::environment::Diff;
+use crate::error::Error;
+use crate::host::Host;
+use crate::launch::{self, Exec};
+use crate::module;
+use crate::observe::Observation;
+use crate::pin;
+use crate::predict::Prediction;
+use crate::private;
+use crate::report;
+use crate::solve::Outcome;
+use crate::target::Command;
+use crate::view;
+
+pub(super) struct Start<'s> {
+    pub host: &'s Host,
+    pub considered: &'s Considered<'s>,
+    pub command: &'s Command,
+    /// In the environment as it is.
+    pub as_is: bool,
+}
+
+impl Start<'_> {
+    /// `before` is what must have been possible before there is a start.
+    pub(super) fn run(
+        &self,
+        diff: &Diff,
+        before: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
+        let Start { host, considered, .. } = self;
+        let log = private::unfinished(host, &view::cache_directory(host)?);
+        let diff = pin::watched(diff, &audit_module(host, true)?, &log, &host.env);
+        before()?;
+        private::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
+        let exec = Exec { diff, ..launch::unchanged(&considered.target.program, self.command) };
+        let status = launch::run(&exec);
+        let records = module::records(&private::take(host, &log));
+        let prediction = expected(host, considered, self.as_is);
+        let plan = match &considered.decision.outcome {
+            Outcome::Plan(plan) if !self.as_is => Some(plan),
+            _ => None,
+        };
+        Ok((status, Observation::new(host, records, &considered.target, &prediction, plan)))
+    }
+}
+
+/// What the program is expected to map, pinned or as it is.
+pub(super) fn expected(host: &Host, considered: &Considered<'_>, as_is: bool) -> Prediction {
+    match &considered.decision.pinned {
+        Some(pinned) if !as_is => pinned.after.clone(),
+        _ => considered.before(host),
+    }
+}
+
+/// The module sees what the dynamic loader does, where that asks one.
+pub(super) fn can_be_watched(considered: &Considered<'_>) -> Result<(), Error> {
+    let why = match considered.target.cannot_be_pinned() {
+        Some(note) => report::note(note, &considered.target),
+        None if !pin::suits_auditors(&considered.searcher) => {
+            report::too_old_for_auditors(pin::release(&considered.searcher))
+        }
+        None => return Ok(()),
+    };
+    Err(Error::NotTraced { why })
+}

@@ -1,0 +1,318 @@
+//! What a person wants of a start, from the command line, variables and files, in the terms of the stages.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::catalog::catalog;
+use crate::cli::{Common, PinMode, Wishes};
+use crate::config::files::{self, Choice, Found};
+use crate::config::read::{self, File};
+use crate::config::{
+    Fault, Key, Layer, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, said, trust,
+};
+use crate::environment::{Change, Diff};
+use crate::error::Error;
+use crate::host::Host;
+use crate::inventory;
+use crate::report;
+use crate::target::{self, Command, Condition, Demand, Note, Pin, Requirement, Target, Want};
+
+/// Settings as they count for one start.
+pub(super) struct Wanted {
+    /// The machine, with the variables that files set for the program.
+    pub host: Host,
+    pub settings: Settings,
+    asked: Asked,
+    /// What is asked of programs that need some library of NVIDIA's, and of no others.
+    asked_of_concerned: Asked,
+    /// Directories that pins name.
+    pub directories: Vec<PathBuf>,
+    pub variables: Diff,
+    /// The project's file, whatever is allowed of it.
+    pub project: Option<PathBuf>,
+    pub watched: BTreeSet<PathBuf>,
+    /// What must be said of the settings themselves.
+    pub remarks: Vec<String>,
+}
+
+#[derive(Default)]
+struct Asked {
+    requirements: Vec<Requirement>,
+    conditions: Vec<Condition>,
+}
+
+/// What for: what only answers leaves out what nobody has allowed, and what makes a lock does not obey one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Start,
+    Answer,
+    Record,
+}
+
+pub(super) fn vocabulary() -> Vocabulary {
+    let families = catalog().families.iter().map(|family| family.name.as_str());
+    Vocabulary {
+        families: families.map(|name| (name, report::family(name))).collect(),
+        sources: inventory::source_names().collect(),
+        own: env!("CARGO_PKG_VERSION").parse().unwrap_or_default(),
+    }
+}
+
+/// Finds, reads and puts in order. Without a command only what is not of one program counts.
+pub(super) fn wanted(
+    host: &Host,
+    common: &Common,
+    wishes: &Wishes,
+    command: Option<&Command>,
+    purpose: Purpose,
+) -> Result<Wanted, Error> {
+    let words = vocabulary();
+    let found = find(host, common)?;
+    let read = |source: &files::Source| read::file(&source.bytes, &source.path, &words);
+    let files = found.sources.iter().map(read).collect::<Result<Vec<File>, Fault>>()?;
+    let names = match command {
+        Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
+        _ => BTreeSet::new(),
+    };
+    let mut remarks: Vec<String> = files.iter().flat_map(|file| &file.remarks).map(report::remark).collect();
+    let said = [said::options(common, wishes, &words)?, said::variables(&host.env, &words)?];
+    let layers = |keep: &dyn Fn(&Setting) -> bool| in_order(&said, &files, &names, keep);
+    let mut settings = layers(&|_| true);
+    let mut watched = found.watched.clone();
+    if let Some((source, keys)) = distrusted(host, &found, &settings, &mut watched) {
+        let why = report::not_allowed(&source.path, &keys);
+        if purpose != Purpose::Answer {
+            return Err(Error::Setting { why, hint: None });
+        }
+        remarks.push(why);
+        settings = layers(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
+    }
+    let variables = variables(&settings);
+    let inner = host.inside(host.env.with(&variables), host.cwd.clone());
+    let (conditions, malformed) = container::conditions(&host.env);
+    remarks.extend(malformed.iter().map(report::malformed));
+    if !common.quiet {
+        for remark in &remarks {
+            report::say(&format!("cudarun: {remark}\n"));
+        }
+    }
+    let mut wanted = Wanted {
+        host: inner,
+        settings,
+        asked: Asked::default(),
+        asked_of_concerned: Asked { conditions, requirements: Vec::new() },
+        directories: Vec::new(),
+        variables,
+        project: found.project().map(|source| source.path.clone()),
+        watched,
+        remarks,
+    };
+    wanted.ask()?;
+    if wanted.settings.is_locked() && purpose != Purpose::Record && command.is_some() {
+        wanted.obey_lock(&words)?;
+    }
+    Ok(wanted)
+}
+
+/// The files that count for this command line.
+pub(super) fn find(host: &Host, common: &Common) -> Result<Found, Error> {
+    let named = |path: PathBuf, by| Choice::Named { path, by };
+    let choice = match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
+        _ if common.no_config => Choice::Nothing,
+        (Some(path), _) => named(path.clone(), Place::Option("--config")),
+        (None, Some(path)) => named(path.into(), Place::Variable("CUDARUN_CONFIG".to_owned())),
+        (None, None) => Choice::Nearest,
+    };
+    Ok(files::find(host, &choice)?)
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Setting { why: report::fault(&fault), hint: report::fault_hint(&fault) }
+    }
+}
+
+/// What the program is called: as it was typed, and as each step from there is.
+fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
+    let (target, _) = target::read(host, command, &[])?;
+    let steps = target.steps.iter().map(|step| step.to.as_path());
+    let typed = [Path::new(&command.program)];
+    let named = typed.into_iter().chain(steps).filter_map(|path| path.file_name());
+    Ok(named.map(|name| name.to_string_lossy().into_owned()).collect())
+}
+
+/// What counts, as far as it is kept: what a file says of this program comes before what it says for all.
+fn in_order(
+    said: &[Layer],
+    files: &[File],
+    names: &BTreeSet<String>,
+    keep: &dyn Fn(&Setting) -> bool,
+) -> Settings {
+    let mut settings = Settings::default();
+    let mut add = |layer: &Layer| settings.add(layer.iter().filter(|it| keep(it)).cloned().collect());
+    said.iter().for_each(&mut add);
+    for file in files {
+        let of_program = file.programs.iter().filter(|(name, _)| names.contains(name));
+        of_program.map(|(_, layer)| layer).chain([&file.layer]).for_each(&mut add);
+    }
+    settings
+}
+
+/// A file that came with a project does not decide where libraries are sought and what the program finds in its
+/// environment, unless a person has allowed that: the keys that nobody has.
+fn distrusted<'f>(
+    host: &Host,
+    found: &'f Found,
+    settings: &Settings,
+    watched: &mut BTreeSet<PathBuf>,
+) -> Option<(&'f files::Source, BTreeSet<String>)> {
+    let source = found.project()?;
+    let is_proposed = |setting: &&Setting| setting.needs_trust() && setting.stands_in(&source.path);
+    let keys: BTreeSet<String> =
+        settings.iter().filter(is_proposed).map(|setting| setting.key.name()).collect();
+    if keys.is_empty() {
+        return None;
+    }
+    watched.extend(trust::watched(host, &source.path, &source.bytes));
+    (!trust::is_allowed(host, &source.path, &source.bytes)).then_some((source, keys))
+}
+
+fn variables(settings: &Settings) -> Diff {
+    let change = |setting: &Setting| match (&setting.key, &setting.value) {
+        (Key::Variable(name), Value::Variable(value)) => {
+            Some(Change { name: name.into(), value: value.as_ref().map(Into::into) })
+        }
+        _ => None,
+    };
+    Diff(settings.iter().filter_map(change).collect())
+}
+
+impl Wanted {
+    /// Settings as requirements and conditions.
+    fn ask(&mut self) -> Result<(), Error> {
+        for setting in self.settings.iter() {
+            let asked = if setting.is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
+            let by = setting.from.asker();
+            let want = match (&setting.key, &setting.value) {
+                (Key::Requires(name), Value::Range(range)) => {
+                    let demand = match name.as_str() {
+                        "cuda" => Demand::Cuda(range.clone()),
+                        "driver" => Demand::Driver(range.clone()),
+                        "gpu" => Demand::Gpu(range.clone()),
+                        _ => {
+                            let want = Want::Within(range.clone());
+                            asked.requirements.push(Requirement::wished(name, want, by));
+                            continue;
+                        }
+                    };
+                    asked.conditions.push(Condition { demand, by, only_with_gpu: false });
+                    continue;
+                }
+                (Key::Prefer(_), Value::Range(range)) => Want::Preferred(range.clone()),
+                (Key::Pin(_), Value::Version(version)) => Want::Pinned(Pin::Version(*version)),
+                (Key::Pin(_), Value::Directory(path)) => {
+                    let real = pinned_directory(&self.host, path, setting)?;
+                    self.directories.push(real.clone());
+                    Want::Pinned(Pin::Directory(real))
+                }
+                _ => continue,
+            };
+            if let Key::Prefer(name) | Key::Pin(name) = &setting.key {
+                asked.requirements.push(Requirement::wished(name, want, by));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lock beside the project's file, or in the current directory: it must be there, and be understood.
+    fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
+        let path = files::lock(&self.host, self.project.as_deref());
+        let place = Place::File { path: path.clone(), line: None };
+        let none = || Fault { place: place.clone(), wrong: Wrong::NoLock };
+        let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
+        let lock = lock::lock(&bytes, &path)?;
+        if let Some(other) = lock.families.iter().find(|family| words.family(&family.name).is_none()) {
+            let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
+            return Err(Fault { place: Place::file(&path, other.line), wrong }.into());
+        }
+        let (requirements, conditions) = lock.asks(&path);
+        let is_of_start = self.settings.get(&Key::Locked).any(|setting| setting.is_of_start);
+        let asked = if is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
+        asked.requirements.extend(requirements);
+        asked.conditions.extend(conditions);
+        self.watched.insert(path);
+        Ok(())
+    }
+
+    /// Reads the target. What a file or a variable says that programs use is not said of one that is no Python program.
+    pub(super) fn read<'h>(
+        &self,
+        host: &'h Host,
+        command: &Command,
+    ) -> Result<(Target, crate::loader::search::Searcher<'h>), Error> {
+        let uses = self.settings.words(&Key::Uses);
+        let from = self.settings.get(&Key::Uses).next().map(|setting| &setting.from);
+        match (target::read(host, command, &uses), from) {
+            (Err(Error::NoSuchPackage { sites, .. }), Some(Place::Variable(_) | Place::File { .. }))
+                if sites.is_empty() =>
+            {
+                target::read(host, command, &[])
+            }
+            (
+                Err(error @ Error::NoSuchPackage { .. }),
+                Some(place @ (Place::Variable(_) | Place::File { .. })),
+            ) => {
+                let why = format!("{}: {}", report::place(place), report::error(&error));
+                Err(Error::Setting { why, hint: None })
+            }
+            (other, _) => other,
+        }
+    }
+
+    /// Adds to what a target asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
+    /// to it, and what was typed for this very start cannot be kept.
+    pub(super) fn join(&self, target: &mut Target) -> Result<(), Error> {
+        let is_pin = |setting: &&Setting| matches!(setting.key, Key::Pin(_));
+        let is_asked =
+            |setting: &&Setting| is_pin(setting) || matches!(setting.key, Key::Requires(_) | Key::Locked);
+        let typed = |setting: &&Setting| match setting.from {
+            Place::Option(name) => Some(name),
+            _ => None,
+        };
+        if self.settings.mode() == Some(PinMode::Clean)
+            && let Some(option) = self.settings.iter().filter(is_pin).find_map(|setting| typed(&setting))
+        {
+            return Err(Error::NotPinned { option, why: "--pin-mode clean adds nothing".to_owned() });
+        }
+        let lost = target.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
+        if let Some(note) = lost.as_ref().or_else(|| target.cannot_be_pinned()) {
+            let option = self.settings.iter().filter(is_asked).find_map(|setting| typed(&setting));
+            return match option {
+                Some(option) => Err(Error::NotPinned { option, why: report::note(note, target) }),
+                None => Ok(()),
+            };
+        }
+        // What files say for all programs, and images for all that could be run in them, is nothing to `ls`.
+        let is_concerned =
+            target.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
+        let is_clean = self.settings.mode() == Some(PinMode::Clean);
+        for asked in [Some(&self.asked), Some(&self.asked_of_concerned).filter(|_| is_concerned)] {
+            let Some(Asked { requirements, conditions }) = asked else { continue };
+            let added = requirements.iter().filter(|it| !(is_clean && it.is_pinned()));
+            target.requirements.extend(added.cloned());
+            target.conditions.extend(conditions.iter().cloned());
+        }
+        Ok(())
+    }
+}
+
+/// The directory that is meant; of a file, that of the copy that it is of.
+fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, Error> {
+    let path = host.absolute(path);
+    let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
+    let real = directory.and_then(|directory| host.canonical(directory).ok());
+    real.filter(|real| host.is_directory(real)).ok_or_else(|| {
+        let wrong = Wrong::NoDirectory { key: setting.key.name(), path: path.clone() };
+        Fault { place: setting.from.clone(), wrong }.into()
+    })
+}

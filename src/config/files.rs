@@ -1,0 +1,165 @@
+//! Where files with settings stand, and their bytes: the nearest of a project, the user's, and the one for everybody.
+//! What is no regular file is never opened.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{Fault, LOCK, PROJECT, Place, Wrong};
+use crate::host::{Host, Stat};
+
+/// No person writes more than that by hand.
+const LIMIT: u64 = 1 << 20;
+pub(super) const EVERYBODY: &str = "/etc/cudarun/config.toml";
+
+/// Which file stands for the project's.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    Nearest,
+    Named {
+        path: PathBuf,
+        by: Place,
+    },
+    /// No file counts, and neither do the user's and the one for everybody.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+    /// It came with a project, which may be anybody's: some of what it says must be allowed first.
+    pub is_project: bool,
+}
+
+/// What there is, in the order in which it counts.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub sources: Vec<Source>,
+    /// What all this depends on, there or not.
+    pub watched: BTreeSet<PathBuf>,
+}
+
+pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
+    let mut found = Found::default();
+    let project = match choice {
+        Choice::Nothing => return Ok(found),
+        Choice::Nearest => nearest(host),
+        Choice::Named { path, .. } => Some(host.absolute(path)),
+    };
+    if let Some(path) = project {
+        match (read(host, &path)?, choice) {
+            (Some(bytes), _) => found.take(path, bytes, true),
+            (None, Choice::Named { path, by }) => {
+                let why = "there is no such file".to_owned();
+                let place = match by {
+                    Place::Option(_) => by.clone(),
+                    _ => Place::File { path: path.clone(), line: None },
+                };
+                return Err(Fault { place, wrong: Wrong::Unreadable { why } });
+            }
+            // It has gone in this moment.
+            (None, _) => {}
+        }
+    }
+    let user = directory(host).map(|directory| directory.join("config.toml"));
+    for path in user.into_iter().chain([EVERYBODY.into()]) {
+        found.watched.insert(path.clone());
+        if let Some(bytes) = read(host, &path)? {
+            is_safe(host, &path)?;
+            found.take(path, bytes, false);
+        }
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn take(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
+        self.watched.insert(path.clone());
+        self.sources.push(Source { path, bytes, is_project });
+    }
+
+    pub fn project(&self) -> Option<&Source> {
+        self.sources.iter().find(|source| source.is_project)
+    }
+}
+
+/// The file of the project that the current directory is in: the nearest one upward. The search ends at the home
+/// directory and at the root of a file system. What is warm asks the same, so it costs one question a directory,
+/// and a second one only where there is something.
+pub fn nearest(host: &Host) -> Option<PathBuf> {
+    let home = host.env.non_empty("HOME").map(Path::new);
+    if !host.cwd.is_absolute() {
+        return None;
+    }
+    let mut passed = Vec::new();
+    for directory in host.cwd.ancestors() {
+        passed.push(directory);
+        let path = directory.join(PROJECT);
+        // A circle of links is there, and will be complained of.
+        let is_there = |kind| !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied);
+        if host.stat(&path).map_or_else(|error| is_there(error.kind()), |_| true) {
+            let mut devices = passed.iter().map(|it| host.stat(it).map(|stat| stat.id.device).ok());
+            let first = devices.next();
+            return devices.all(|device| Some(device) == first).then_some(path);
+        }
+        if Some(directory) == home {
+            break;
+        }
+    }
+    None
+}
+
+/// The user's own directory for settings of ours; none without a home.
+pub fn directory(host: &Host) -> Option<PathBuf> {
+    let given = host.env.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
+    let given = given.filter(|path| path.is_absolute());
+    let base = given.or_else(|| host.home().map(|home| home.join(".config")))?;
+    Some(base.join("cudarun"))
+}
+
+/// The lock that belongs to a start: beside the project's file, or else in the current directory.
+pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
+    project.and_then(Path::parent).unwrap_or(&host.cwd).join(LOCK)
+}
+
+/// The bytes of a file, or none where there is none.
+pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+    let place = Place::File { path: path.to_owned(), line: None };
+    let fault = |wrong| Fault { place: place.clone(), wrong };
+    let unreadable = |error: &std::io::Error| fault(Wrong::Unreadable { why: error.to_string() });
+    // Of what stands in a directory that is closed to us, nobody can say that it is there.
+    let is_absent =
+        |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied);
+    let stat = match host.stat(path) {
+        Ok(stat) => stat,
+        Err(error) if is_absent(error.kind()) => return Ok(None),
+        Err(error) => return Err(unreadable(&error)),
+    };
+    if !stat.is_file() {
+        return Err(fault(Wrong::NotRegular));
+    }
+    let bytes = host.read_start(path, LIMIT + 1).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(fault(Wrong::TooLarge { limit: LIMIT }));
+    }
+    Ok(Some(bytes))
+}
+
+/// What the user's own settings and those for everybody say counts without a question, so nobody else may be able to
+/// write there. A file may be a link; then the place counts that it leads to as well.
+fn is_safe(host: &Host, path: &Path) -> Result<(), Fault> {
+    if host.is_rerooted() {
+        return Ok(());
+    }
+    let is_closed = |stat: Stat| (stat.uid == 0 || stat.uid == host.uid) && stat.mode & 0o022 == 0;
+    let real = host.canonical(path).unwrap_or_else(|_| path.to_owned());
+    let places = [Some(real.as_path()), real.parent(), path.parent()];
+    for open in places.into_iter().flatten() {
+        if !host.stat(open).is_ok_and(is_closed) {
+            let place = Place::File { path: path.to_owned(), line: None };
+            return Err(Fault { place, wrong: Wrong::OpenToOthers { path: open.to_owned() } });
+        }
+    }
+    Ok(())
+}

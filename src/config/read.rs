@@ -1,0 +1,377 @@
+//! The bytes of one file as settings, each with its line. Any bytes give a result or a fault; nothing is looked up.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, said};
+use crate::inventory::Origin;
+use crate::range::Range;
+use crate::version::Version;
+
+/// What a file says.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    pub layer: Layer,
+    /// What it says of programs of certain names.
+    pub programs: Vec<(String, Layer)>,
+    pub remarks: Vec<Remark>,
+}
+
+/// The keys of each table; those of programs are the same without `program` and `min-version`.
+const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env", "program"];
+const VALUES: &[&str] = &["uses", "pin-mode", "locked", "min-version"];
+/// What is asked of the machine, beside families.
+pub const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
+const ORIGINS: [Origin; 12] = [
+    Origin::Wheel,
+    Origin::Bundled,
+    Origin::Conda,
+    Origin::Compat,
+    Origin::Stub,
+    Origin::Driver,
+    Origin::Toolkit,
+    Origin::Module,
+    Origin::Store,
+    Origin::Debian,
+    Origin::Rpm,
+    Origin::Loose,
+];
+const REMARKS: usize = 20;
+const RANGE: &str = "a range of versions, as \">=9.1,<10\"";
+
+type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+
+/// Reads `path`, whose bytes these are.
+pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault> {
+    let (text, table) = parse(bytes, path)?;
+    let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
+    let mut reader = Reader { line_ends, path, words, remarks: Vec::new() };
+    reader.age(&table)?;
+    let mut file = File::default();
+    file.layer = reader.settings(&table, &mut file.programs)?;
+    file.remarks = reader.remarks;
+    Ok(file)
+}
+
+/// The table that the bytes are, and the text that its spans count in.
+pub(super) fn parse<'i>(bytes: &'i [u8], path: &Path) -> Result<(&'i str, DeTable<'i>), Fault> {
+    let fault = |at: usize, wrong| Fault { place: Place::file(path, line(bytes, at)), wrong };
+    let text = std::str::from_utf8(bytes).map_err(|error| fault(error.valid_up_to(), Wrong::NotText))?;
+    // As some editors begin a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let parsed = DeTable::parse(text).map_err(|error| {
+        let before = bytes.len() - text.len();
+        let at = before + error.span().map_or(0, |span| span.start);
+        fault(at, Wrong::NotToml { what: first_line(error.message()) })
+    })?;
+    Ok((text, parsed.into_inner()))
+}
+
+fn first_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+/// The line of this byte, from 1 on.
+pub(super) fn line(bytes: &[u8], at: usize) -> usize {
+    1 + memchr::memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count()
+}
+
+/// In the order in which they are written, so that the first fault is the first one that a person sees.
+fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
+    let mut entries: Vec<Entry<'t, 'i>> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+struct Reader<'r> {
+    line_ends: Vec<usize>,
+    path: &'r Path,
+    words: &'r Vocabulary,
+    remarks: Vec<Remark>,
+}
+
+impl Reader<'_> {
+    fn place(&self, at: usize) -> Place {
+        Place::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
+    }
+
+    fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: Wrong) -> Result<T, Fault> {
+        Err(Fault { place: self.place(value.span().start), wrong })
+    }
+
+    /// A file for a newer cudarun may say what this one misunderstands, so that comes before all else.
+    fn age(&self, table: &DeTable<'_>) -> Result<(), Fault> {
+        let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == "min-version") else {
+            return Ok(());
+        };
+        let text = self.string("min-version", value)?;
+        match text.parse::<Version>() {
+            Ok(needed) if needed <= self.words.own => Ok(()),
+            Ok(needed) => self.fault(value, Wrong::TooOld { needed, own: self.words.own }),
+            Err(()) => self.bad("min-version", "a version, as \"0.1\"", text, value),
+        }
+    }
+
+    fn settings(&mut self, table: &DeTable<'_>, programs: &mut Vec<(String, Layer)>) -> Result<Layer, Fault> {
+        let mut layer = Layer::new();
+        for entry in entries(table) {
+            let (key, value) = entry;
+            match key.get_ref().as_ref() {
+                "program" => self.programs(value, programs)?,
+                "min-version" => {}
+                name => {
+                    if !self.setting(name, value, &mut layer)? {
+                        self.unknown("", entry, TABLES.iter().chain(VALUES).copied());
+                    }
+                }
+            }
+        }
+        Ok(layer)
+    }
+
+    fn programs(
+        &mut self,
+        value: &Spanned<DeValue<'_>>,
+        programs: &mut Vec<(String, Layer)>,
+    ) -> Result<(), Fault> {
+        for (name, value) in entries(self.table("program", value)?) {
+            let mut layer = Layer::new();
+            for entry in entries(self.table(&format!("program.{}", name.get_ref()), value)?) {
+                let (key, value) = entry;
+                let key = key.get_ref().as_ref();
+                if ["program", "min-version"].contains(&key) || !self.setting(key, value, &mut layer)? {
+                    let known = TABLES.iter().chain(VALUES).copied();
+                    self.unknown(
+                        "program.",
+                        entry,
+                        known.filter(|it| !["program", "min-version"].contains(it)),
+                    );
+                }
+            }
+            for setting in &mut layer {
+                setting.is_of_start = true;
+            }
+            programs.push((name.get_ref().to_string(), layer));
+        }
+        Ok(())
+    }
+
+    /// What stands under one key, at the top or for a program; false where nobody knows the key.
+    fn setting(
+        &mut self,
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+        layer: &mut Layer,
+    ) -> Result<bool, Fault> {
+        let mut add = |reader: &Self, key: Key, found: Value, value: &Spanned<DeValue<'_>>| {
+            let from = reader.place(value.span().start);
+            layer.push(Setting { key, value: found, from, is_of_start: false });
+        };
+        match name {
+            "requires" | "prefer" | "pin" => {
+                for entry in entries(self.table(name, value)?) {
+                    if let Some((key, found)) = self.of_family(name, entry)? {
+                        add(self, key, found, entry.1);
+                    }
+                }
+            }
+            "search" | "verify" => {
+                for entry in entries(self.table(name, value)?) {
+                    if let Some((key, found)) = self.of_table(name, entry)? {
+                        add(self, key, found, entry.1);
+                    }
+                }
+            }
+            "env" => {
+                for (key, value) in entries(self.table(name, value)?) {
+                    let found = self.variable(key.get_ref(), value)?;
+                    add(self, Key::Variable(key.get_ref().to_string()), found, value);
+                }
+            }
+            "uses" => add(self, Key::Uses, Value::Words(self.strings(name, value)?), value),
+            "pin-mode" => {
+                let text = self.string(name, value)?;
+                add(self, Key::PinMode, Value::Mode(self.one_of(name, text, value)?), value);
+            }
+            "locked" => match value.get_ref().as_bool() {
+                Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
+                None => return self.wrong_type(name, "true or false", value),
+            },
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A row of `[requires]`, `[prefer]` or `[pin]`.
+    fn of_family(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
+        let (key, value) = entry;
+        let (word, full) = (key.get_ref().as_ref(), format!("{table}.{}", key.get_ref()));
+        if table == "prefer" && word == "origin" {
+            return self.origins(value).map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
+        }
+        let machine = OF_MACHINE.into_iter().find(|it| table == "requires" && *it == word);
+        let Some(family) = machine.or_else(|| self.words.family(word)) else {
+            let families: Vec<&str> = self.words.families.iter().flat_map(|(a, b)| [*a, *b]).collect();
+            let more: &[&str] = match table {
+                "requires" => &OF_MACHINE,
+                "prefer" => &["origin"],
+                _ => &[],
+            };
+            self.unknown(&format!("{table}."), entry, families.iter().chain(more).copied());
+            return Ok(None);
+        };
+        let text = self.string(&full, value)?;
+        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, RANGE, text, value));
+        let family = family.to_owned();
+        Ok(Some(match table {
+            "requires" => (Key::Requires(family), Value::Range(range()?)),
+            "prefer" => (Key::Prefer(family), Value::Range(range()?)),
+            _ => (Key::Pin(family), self.pin(&full, text, value)?),
+        }))
+    }
+
+    /// Of the directory of the file, since nobody knows from where it will be read.
+    fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+        match said::pin(text) {
+            Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
+            Some(version) => Ok(version),
+            None => self.bad(full, "a version or a directory", text, value),
+        }
+    }
+
+    /// A row of `[search]` or `[verify]`.
+    fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
+        let (key, value) = entry;
+        let full = format!("{table}.{}", key.get_ref());
+        Ok(Some(match full.as_str() {
+            // Read by who looks at the machine, for every list and every start.
+            "search.roots" if self.path == Path::new(files::EVERYBODY) => {
+                self.strings(&full, value)?;
+                return Ok(None);
+            }
+            "search.also" => {
+                let directories = self.strings(&full, value)?;
+                let directories = directories.iter().map(|it| self.beside(Path::new(it)));
+                (Key::SearchAlso, Value::Directories(directories.collect()))
+            }
+            "search.without" => {
+                let sources = self.strings(&full, value)?;
+                if let Some(other) = sources.iter().find(|it| !self.words.sources.contains(&it.as_str())) {
+                    return self.not_one_of(&full, other, self.words.sources.iter().copied(), value);
+                }
+                (Key::SearchWithout, Value::Words(sources))
+            }
+            "verify.when" => {
+                let text = self.string(&full, value)?;
+                (Key::Verify, Value::When(self.one_of(&full, text, value)?))
+            }
+            _ => {
+                let known: &[&str] = if table == "search" { &["also", "without"] } else { &["when"] };
+                self.unknown(&format!("{table}."), entry, known.iter().copied());
+                return Ok(None);
+            }
+        }))
+    }
+
+    fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+        let full = format!("env.{name}");
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return self.bad(&full, "the name of a variable", name, value);
+        }
+        match value.get_ref() {
+            DeValue::String(text) if text.contains('\0') => {
+                self.bad(&full, "text without a NUL", text, value)
+            }
+            DeValue::String(text) => Ok(Value::Variable(Some(text.to_string()))),
+            DeValue::Boolean(false) => Ok(Value::Variable(None)),
+            _ => self.wrong_type(&full, "a string, or false to take the variable away", value),
+        }
+    }
+
+    fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, Fault> {
+        let key = "prefer.origin";
+        let origin = |word: String| {
+            let found = ORIGINS.into_iter().find(|origin| origin.word() == word);
+            found.map_or_else(|| self.not_one_of(key, &word, ORIGINS.iter().map(|it| it.word()), value), Ok)
+        };
+        self.strings(key, value)?.into_iter().map(origin).collect()
+    }
+
+    fn beside(&self, directory: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("/")).join(directory)
+    }
+
+    fn table<'v, 'i>(&self, key: &str, value: &'v Spanned<DeValue<'i>>) -> Result<&'v DeTable<'i>, Fault> {
+        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, "a table", value), Ok)
+    }
+
+    fn string<'v>(&self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Fault> {
+        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, "a string", value), Ok)
+    }
+
+    fn strings(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Fault> {
+        let Some(list) = value.get_ref().as_array() else {
+            return self.wrong_type(key, "a list of strings", value);
+        };
+        list.iter().map(|item| self.string(key, item).map(str::to_owned)).collect()
+    }
+
+    fn one_of<W: clap::ValueEnum>(
+        &self,
+        key: &str,
+        text: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<W, Fault> {
+        let known = || W::value_variants().iter().map(said::word);
+        W::from_str(text, false).or_else(|_| {
+            let known: Vec<String> = known().collect();
+            self.not_one_of(key, text, known.iter().map(String::as_str), value)
+        })
+    }
+
+    fn not_one_of<'k, T>(
+        &self,
+        key: &str,
+        text: &str,
+        known: impl Iterator<Item = &'k str>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, Fault> {
+        let known = known.map(str::to_owned).collect();
+        self.fault(value, Wrong::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
+    }
+
+    fn bad<T>(
+        &self,
+        key: &str,
+        wants: &'static str,
+        text: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, Fault> {
+        self.fault(value, Wrong::BadValue { key: key.to_owned(), wants, text: text.to_owned() })
+    }
+
+    fn wrong_type<T>(
+        &self,
+        key: &str,
+        wants: &'static str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, Fault> {
+        let has = value.get_ref().type_str();
+        self.fault(value, Wrong::Type { key: key.to_owned(), wants, has })
+    }
+
+    fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {
+        // Of a file that is something else altogether, nobody reads more.
+        if self.remarks.len() == REMARKS {
+            return;
+        }
+        let remark = Remark {
+            place: self.place(key.span().start),
+            key: format!("{before}{}", key.get_ref()),
+            known: known.map(|name| format!("{before}{name}")).collect(),
+        };
+        self.remarks.push(remark);
+    }
+}

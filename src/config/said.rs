@@ -1,0 +1,152 @@
+//! What options and variables say, in the same terms as files. Values that a person gives are text here, and
+//! looked up nowhere.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::ValueEnum;
+
+use super::{Fault, Key, Layer, Place, Setting, Value, Vocabulary, Wrong, read};
+use crate::cli::{Common, Wishes};
+use crate::environment::Environment;
+use crate::range::Range;
+
+/// What the command line says.
+pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, Fault> {
+    let mut layer = Layer::new();
+    let mut add = |key, value, option| layer.push(setting(key, value, &Place::Option(option)));
+    if !wishes.uses.is_empty() {
+        add(Key::Uses, Value::Words(wishes.uses.clone()), "--uses");
+    }
+    if let Some(mode) = wishes.pin_mode {
+        add(Key::PinMode, Value::Mode(mode), "--pin-mode");
+    }
+    if !common.also.is_empty() {
+        add(Key::SearchAlso, Value::Directories(common.also.clone()), "--also");
+    }
+    if !common.without.is_empty() {
+        add(Key::SearchWithout, Value::Words(common.without.clone()), "--without");
+    }
+    if wishes.locked {
+        add(Key::Locked, Value::Flag(true), "--locked");
+    }
+    for text in &wishes.require {
+        requirements(text, &Place::Option("--require"), words, &mut layer)?;
+    }
+    for word in &wishes.pin {
+        pinned(word, &Place::Option("--pin"), words, &mut layer)?;
+    }
+    Ok(layer)
+}
+
+/// What the variables say whose names begin with `CUDARUN_`. One that is empty says nothing.
+pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> {
+    let mut layer = Layer::new();
+    let place = |name: &str| Place::Variable(name.to_owned());
+    let text = |name: &str| env.non_empty(name).map(|value| value.to_string_lossy().into_owned());
+    if let Some(text) = text("CUDARUN_REQUIRE") {
+        requirements(&text, &place("CUDARUN_REQUIRE"), words, &mut layer)?;
+    }
+    for item in env.non_empty("CUDARUN_PIN").map(OsStr::as_bytes).into_iter().flat_map(items) {
+        pinned(OsStr::from_bytes(item), &place("CUDARUN_PIN"), words, &mut layer)?;
+    }
+    let mut add = |key, value, name: &str| layer.push(setting(key, value, &place(name)));
+    if let Some(text) = text("CUDARUN_USES") {
+        let uses = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
+        add(Key::Uses, Value::Words(uses.collect()), "CUDARUN_USES");
+    }
+    if let Some(text) = text("CUDARUN_PIN_MODE") {
+        let mode = one_of(&text, &place("CUDARUN_PIN_MODE"))?;
+        add(Key::PinMode, Value::Mode(mode), "CUDARUN_PIN_MODE");
+    }
+    if let Some(text) = text("CUDARUN_VERIFY") {
+        add(Key::Verify, Value::When(one_of(&text, &place("CUDARUN_VERIFY"))?), "CUDARUN_VERIFY");
+    }
+    if let Some(text) = text("CUDARUN_LOCKED") {
+        add(Key::Locked, Value::Flag(is_true(&text)), "CUDARUN_LOCKED");
+    }
+    Ok(layer)
+}
+
+/// An option is typed for one start, and a variable is set for a shell.
+fn setting(key: Key, value: Value, place: &Place) -> Setting {
+    Setting { key, value, from: place.clone(), is_of_start: matches!(place, Place::Option(_)) }
+}
+
+/// Whether a variable says yes.
+pub fn is_true(text: &str) -> bool {
+    ["1", "t", "true", "y", "yes", "on"].contains(&text.trim().to_ascii_lowercase().as_str())
+}
+
+/// The word for a value that clap knows.
+pub(super) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A version, or a directory as it is written; of an empty text neither.
+pub fn pin(text: &str) -> Option<Value> {
+    match text.trim_start_matches('v').parse() {
+        Ok(version) => Some(Value::Version(version)),
+        Err(()) if text.is_empty() => None,
+        Err(()) => Some(Value::Directory(text.into())),
+    }
+}
+
+/// What stands between `;` and line ends.
+fn items(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| matches!(byte, b';' | b'\n')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
+}
+
+/// `cudnn>=9.1,<10; driver>=550`
+fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer) -> Result<(), Fault> {
+    for item in items(text.as_bytes()) {
+        let item = String::from_utf8_lossy(item);
+        let at = item.find(['<', '>', '=', '!', '~', '^', '*']).or_else(|| item.find(char::is_whitespace));
+        let (name, range) = item.split_at(at.unwrap_or(item.len()));
+        let name = name.trim();
+        let machine = read::OF_MACHINE.into_iter().find(|it| it.eq_ignore_ascii_case(name));
+        let family = machine.or_else(|| words.family(name));
+        let family = family.ok_or_else(|| not_known(name, place, words))?;
+        let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
+            let wants = "a name and a range of versions, as `cudnn>=9.1,<10`";
+            bad(place, wants, &item)
+        })?;
+        let key = Key::Requires(family.to_owned());
+        layer.push(setting(key, Value::Range(range), place));
+    }
+    Ok(())
+}
+
+/// `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
+fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) -> Result<(), Fault> {
+    let wrong = || Wrong::BadPin { word: word.to_string_lossy().into_owned() };
+    let bad = || Fault { place: place.clone(), wrong: wrong() };
+    let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
+    let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
+    let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
+    let family = words.family(name).ok_or_else(|| not_known(name, place, words))?;
+    let value = match std::str::from_utf8(which) {
+        Ok(text) => pin(text).ok_or_else(bad)?,
+        Err(_) => Value::Directory(OsString::from(OsStr::from_bytes(which)).into()),
+    };
+    layer.push(setting(Key::Pin(family.to_owned()), value, place));
+    Ok(())
+}
+
+fn one_of<W: ValueEnum>(text: &str, place: &Place) -> Result<W, Fault> {
+    W::from_str(text.trim(), false).map_err(|_| {
+        let known = W::value_variants().iter().map(word).collect();
+        let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
+        Fault { place: place.clone(), wrong }
+    })
+}
+
+fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {
+    let wrong = Wrong::BadValue { key: String::new(), wants, text: text.to_owned() };
+    Fault { place: place.clone(), wrong }
+}
+
+fn not_known(name: &str, place: &Place, words: &Vocabulary) -> Fault {
+    let known = words.families.iter().map(|(name, _)| *name).collect();
+    Fault { place: place.clone(), wrong: Wrong::NoFamily { name: name.to_owned(), known } }
+}

@@ -1,0 +1,184 @@
+//! What is wrong with a setting, what is said of one, and where each came from.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::Style;
+use super::errors::{nearest, one_of, plain};
+use super::style::columns;
+use super::words::{self, list, quoted};
+use crate::config::container::Malformed;
+use crate::config::trust::Allowed;
+use crate::config::{Fault, Place, Remark, Settings, Wrong};
+use crate::text::show;
+
+/// Where something is said, so that a person finds it.
+pub fn place(place: &Place) -> String {
+    match place {
+        Place::File { path, line: Some(line) } => format!("{}:{line}", show(path)),
+        Place::File { path, line: None } => show(path),
+        Place::Option(_) | Place::Variable(_) => place.title(),
+    }
+}
+
+pub fn fault(fault: &Fault) -> String {
+    let at = place(&fault.place);
+    let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", short(key)) };
+    match &fault.wrong {
+        Wrong::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
+        Wrong::NotRegular => format!("{at} is not a regular file"),
+        Wrong::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
+        Wrong::NotText => format!("{at}: not UTF-8"),
+        Wrong::NotToml { what } => format!("{at}: {}", show(what)),
+        Wrong::Type { key, wants, has } => format!("{} must be {wants}, and is of type {has}", named(key)),
+        Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), short(text)),
+        Wrong::BadPin { word } => format!("{at} `{}` does not say which copy of which family", show(word)),
+        Wrong::NoFamily { name, .. } if matches!(fault.place, Place::Option(_)) => {
+            format!("`{}` is no family of NVIDIA's libraries", show(name))
+        }
+        Wrong::NoFamily { name, .. } => format!("{at}: `{}` is no family of NVIDIA's libraries", show(name)),
+        Wrong::NotOneOf { key, text, .. } => {
+            format!("{}: `{}` is none of what it can be", named(key), short(text))
+        }
+        Wrong::NoDirectory { path, .. } if matches!(fault.place, Place::Option(_)) => {
+            format!("{at} `{}`: there is no such directory", show(path))
+        }
+        Wrong::NoDirectory { key, path } => {
+            format!("{}: `{}`: there is no such directory", named(key), show(path))
+        }
+        Wrong::TooOld { needed, own } => format!("{at}: asks for cudarun {needed}, and this is {own}"),
+        Wrong::OpenToOthers { path } => {
+            format!("{at} is not used, since somebody else can write to {}", show(path))
+        }
+        Wrong::NoLock => format!("there is no lock: {at}"),
+        Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
+    }
+}
+
+/// What may be a whole book, by its beginning.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", show(&text[..end])),
+        None => show(text),
+    }
+}
+
+/// What to type then, where that is known.
+pub fn fault_hint(fault: &Fault) -> Option<String> {
+    match &fault.wrong {
+        Wrong::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
+        Wrong::NoFamily { name, known } => Some(one_of(name, "families", known)),
+        Wrong::NotOneOf { text, known, .. } => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            Some(one_of(text, "values", &known))
+        }
+        Wrong::OpenToOthers { path } => {
+            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted(path.as_os_str())))
+        }
+        Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
+        _ => None,
+    }
+}
+
+/// A key that nobody knows.
+pub fn remark(remark: &Remark) -> String {
+    let near = nearest(&remark.key, remark.known.iter().map(String::as_str));
+    let meant = near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
+    format!("{}: the key `{}` means nothing here{meant}", place(&remark.place), short(&remark.key))
+}
+
+pub fn malformed(malformed: &Malformed) -> String {
+    format!(
+        "{}: `{}` makes no sense, and nothing that the variable asks for is looked at",
+        malformed.variable,
+        short(&malformed.part)
+    )
+}
+
+/// What a project's file says that nobody has allowed yet.
+pub fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", show(key))).collect();
+    let counts = if keys.len() > 1 { "count" } else { "counts" };
+    format!(
+        "{}: {} {counts} only after `cudarun allow {}`",
+        show(file),
+        list(&keys),
+        quoted_where_needed(file)
+    )
+}
+
+fn quoted_where_needed(path: &Path) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
+    match path.to_str() {
+        Some(text) if text.chars().all(is_plain) => text.to_owned(),
+        _ => quoted(path.as_os_str()),
+    }
+}
+
+/// `allow --list`
+pub fn allowed(allowed: &[Allowed]) -> String {
+    let line = |allowed: &Allowed| {
+        let changed = if allowed.is_current { "" } else { "  (has changed since, or is gone)" };
+        format!("{}{changed}\n", show(&allowed.path))
+    };
+    allowed.iter().map(line).collect()
+}
+
+/// Where each setting came from: `explain -v`.
+pub(super) fn settings(settings: &Settings, style: Style) -> String {
+    let row = |setting: &crate::config::Setting| {
+        vec![show(&setting.key.name()), setting.value.text(), style.dim(&place(&setting.from))]
+    };
+    let rows: Vec<Vec<String>> = settings.iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{}\n{}", style.strong("settings"), columns("  ", &rows))
+}
+
+/// Why no lock was written.
+pub enum NotRecorded {
+    Failed,
+    Nothing,
+    /// There is not one set of it.
+    Twice {
+        family: String,
+    },
+    /// It stands where no start would look.
+    Elsewhere {
+        file: PathBuf,
+    },
+}
+
+pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
+    let why = match why {
+        NotRecorded::Failed => "the program failed".to_owned(),
+        NotRecorded::Nothing => "the program mapped no library of NVIDIA's".to_owned(),
+        NotRecorded::Twice { family } => format!("two copies of {} were mapped", words::family(family)),
+        NotRecorded::Elsewhere { file } => {
+            format!("{} stands where no start would look for it", show(file))
+        }
+    };
+    format!("{} is not written: {why}", show(lock))
+}
+
+pub fn recorded(lock: &Path, families: usize) -> String {
+    let what = if families == 1 { "family" } else { "families" };
+    format!("{families} {what} of libraries recorded in {}", show(lock))
+}
+
+pub fn now_allowed(file: &Path) -> String {
+    format!("{} is allowed as it is now", show(file))
+}
+
+pub fn revoked(file: &Path) -> String {
+    format!("{} is allowed no longer", show(file))
+}
+
+pub fn never_allowed(file: &Path) -> String {
+    format!("{} was not allowed", show(file))
+}
+
+pub fn written(file: &Path) -> String {
+    format!("{} is written", show(file))
+}
