@@ -1,12 +1,13 @@
-"""What frameworks record of how they were built: tests/real/frameworks.py PATH-TO-cudarun [--all] [--self-test]
+"""What frameworks record of how they were built: tests/real/frameworks.py PATH-TO-cudarun [--all] [--self-test] [NAME…]
 
 Each row of frameworks.txt is a wheel on the Python package index. The files of it that matter are laid out as
 site-packages, and `cudarun explain` is asked about a program that imports the package. What it reads is compared with
 what the readers below find in the same files, by other means: readelf, objdump and nm, Python's own parser, a walk of
 their own over the fat binaries; and with the table, where that says something.
 
-By itself it takes the rows that are marked `small`, less than 250 MB in all, which are kept. With --all it takes every
-row, one wheel after the other, throws the large ones away, and writes docs/frameworks.md: some 15 GB.
+By itself it takes the rows that are marked `small`, 160 MB in all, which are kept. With --all it takes every
+row, one wheel after the other, throws the large ones away, and writes docs/frameworks.md: some 9 GB. A part of a
+wheel's name besides takes only the rows that have it, and leaves the others in that page as they are.
 With --self-test, which the others include, a file is changed and what cudarun reads must change with it.
 """
 
@@ -350,12 +351,17 @@ class Row:
 
     @property
     def title(self):
-        return self.wheel + (f" ({self.machine})" if self.machine != "x86_64" else "")
+        return "==".join(self.cells())
 
     @property
     def module(self):
         plugin = re.match(r"jax-(cuda\d+)-plugin", self.wheel)
         return f"jax_{plugin.group(1)}_plugin" if plugin else self.kind.module
+
+    def cells(self):
+        name, version = self.wheel.split("==")
+        which = self.options.get("machine") or self.options.get("tag")
+        return name, f"{version} ({which})" if which else version
 
     def place(self):
         tag = self.options.get("tag")
@@ -550,15 +556,20 @@ def table(results):
         "| package | version | CUDA | cuDNN floor | pin | GPUs | search path | verdict | date |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
+    before = DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []
+    kept = {tuple(line.split(" | ")[:2]): line for line in before}
+    made = {}
     for row, here, found in results:
-        name, version = row.wheel.split("==")
-        version += f" ({row.options.get('machine') or row.options['tag']})" if {"machine", "tag"} & row.options.keys() else ""
-        cells = [name, version, *(here[column] for column in COLUMNS[:-1])]
+        cells = [*row.cells(), *(here[column] for column in COLUMNS[:-1])]
         if here["cpu"] == "cpu":
             cells[2] = "cpu"
-        verdict = "agrees" if not found else "; ".join(found)
         cells[5] = cells[5].replace(",", " ")
-        lines.append("| " + " | ".join([*cells, verdict, str(day)]) + " |")
+        verdict = "agrees" if not found else "; ".join(found)
+        made[row.wheel, row.place()] = "| " + " | ".join([*cells, verdict, str(day)]) + " |"
+    for row in map(Row, rows("frameworks.txt")):
+        name, version = row.cells()
+        line = made.get((row.wheel, row.place()), kept.get((f"| {name}", version)))
+        lines += [line] if line else []
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
 
@@ -600,7 +611,7 @@ def main():
     print(f"{agree} of {len(results)} wheels agree", end="")
     print(f"; {megabytes:.0f} MB fetched, no explanation took more than {slowest * 1000:.0f} ms", end="")
     print(f"; {skipped} skipped" if skipped else "")
-    if everything and not names:
+    if everything:
         table(results)
     return bool(failures)
 
