@@ -77,16 +77,26 @@ pub fn names(elf: &Elf<'_>) -> Vec<String> {
     names
 }
 
-/// The imports of a file that must come from files of interest.
-pub fn imports(elf: &Elf<'_>, is_of_interest: impl Fn(&str) -> bool) -> Vec<Symbol> {
+/// The imports of a file that must come from files of interest. An import without a version does not say which file it
+/// is from: then it is the one, of those that the file is linked against, that `exports` a symbol of that name.
+pub fn imports(
+    elf: &Elf<'_>,
+    is_of_interest: impl Fn(&str) -> bool,
+    exports: impl Fn(&str, &str) -> bool,
+) -> Vec<Symbol> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let needed: Vec<String> = elf.needed().map(text).filter(|name| is_of_interest(name)).collect();
+    let from = |name: &str| needed.iter().find(|file| exports(file, name)).cloned();
     elf.symbols()
         .iter()
         .filter(|symbol| !symbol.defined && !symbol.weak)
         .filter_map(|symbol| {
-            let file = text(symbol.file?);
-            is_of_interest(&file).then_some(())?;
-            Some(Symbol { name: text(symbol.name), version: symbol.version.map(text), file })
+            let name = text(symbol.name);
+            let file = match symbol.file {
+                Some(file) => Some(text(file)).filter(|file| is_of_interest(file)),
+                None => from(&name),
+            };
+            Some(Symbol { name, version: symbol.version.map(text), file: file? })
         })
         .collect()
 }

@@ -28,6 +28,9 @@ pub struct Family {
     pub(super) opens: BTreeMap<String, Opens>,
     #[serde(default)]
     opens_bare: BTreeMap<String, Vec<String>>,
+    /// Beginnings of the names that it exports, where these have no versions.
+    #[serde(default)]
+    symbols: Vec<String>,
     /// It opens members of its own at run time: one without the others is of no use.
     #[serde(default)]
     pub opens_own: bool,
@@ -122,6 +125,11 @@ fn one() -> u32 {
 impl Family {
     pub fn has_member(&self, stem: &str) -> bool {
         self.members.iter().any(|pattern| matches_pattern(pattern, stem))
+    }
+
+    /// Whether a symbol that comes from somewhere is one of its own, by its name.
+    pub fn may_export(&self, symbol: &str) -> bool {
+        self.symbols.iter().any(|beginning| symbol.starts_with(beginning.as_str()))
     }
 
     /// What follows `.so.` in its SONAMEs for a CUDA major.

@@ -170,7 +170,7 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, Fault> {
     let elf = Elf::parse(data)?;
     Ok(Symbols {
         imports: if scope.symbols {
-            symbols::by_file(symbols::imports(&elf, is_library))
+            symbols::by_file(symbols::imports(&elf, is_library, exports))
         } else {
             BTreeMap::new()
         },
@@ -197,6 +197,11 @@ fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)>
         return Some((family, stem, true));
     }
     plain(soname).or_else(|| plain(name)).map(|(family, stem)| (family, stem, false))
+}
+
+/// Whether a library whose symbols have no versions exports one of this name.
+fn exports(file: &str, symbol: &str) -> bool {
+    catalog::catalog().family_of(file).is_some_and(|(family, _)| family.may_export(symbol))
 }
 
 fn is_library(name: &str) -> bool {

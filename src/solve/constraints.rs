@@ -369,7 +369,10 @@ fn is_linked_against(copy: &Copy, other: &Copy) -> bool {
 
 /// What its own files import from each other and do not export.
 fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    lacking(copy, copy)
+    copy.files.iter().find_map(|importer| {
+        let imports = copy.files.iter().filter_map(|file| importer.imports.get(&file.soname)).flatten();
+        lacks(copy, imports, || format!("its own {}", importer.soname))
+    })
 }
 
 /// What one copy's files import and the other does not export.
