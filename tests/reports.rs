@@ -1,6 +1,8 @@
 //! The situations of the classic reports, with their right answers; and SONAMEs that say less than they seem to, where
 //! symbols decide.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::Run;
@@ -110,7 +112,10 @@ fn an_nvjitlink_older_than_cusparse_is_told_by_its_symbols() {
     assert_eq!(picked(&explained, "nvjitlink"), "/opt/new", "although the other stands beside it");
     assert_eq!(why_not(&explained, "nvjitlink", "/opt/old"), "lacks-symbols");
     let conflict = explain(&machine, 1, "/opt/old");
-    assert_eq!(conflict["decision"], "conflict");
+    assert_eq!(
+        conflict["hint"],
+        "install nvJitLink 12.4 or newer for CUDA 12, and name its directory in LD_LIBRARY_PATH"
+    );
 }
 
 /// Both files are one family, and must be of one build.
@@ -169,15 +174,26 @@ fn one_soname_of_two_cudas_is_told_by_what_it_is_linked_against() {
     assert_eq!(picked(&explain(&twelve, 0, path), "cusolver"), "/opt/12");
     let torn = explain(&twelve, 1, "/opt/11");
     assert_eq!(torn["decision"], "conflict", "CUDA 11's alone does not do");
+    let half = of("libcublas.so.12");
+    fs::remove_file(half.real("/opt/12/libcusolver.so.11")).unwrap();
+    fs::remove_file(half.real("/opt/12/libcusolver.so.11.6.1.9")).unwrap();
+    let torn = explain(&half, 1, path);
+    assert_eq!(torn["hint"], "install cuSOLVER for CUDA 12, and name its directory in LD_LIBRARY_PATH");
 }
 
-/// Every NCCL is libnccl.so.2.
+/// Every NCCL is libnccl.so.2, and its symbols have no versions: an import does not say that it is from there.
 #[test]
 fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
     let nccl = |directory: &str, version: &str, more: &str| {
-        library(directory, "libnccl", "2", version, &format!("exports = ['ncclCommInitRank'{more}]"))
+        library(
+            directory,
+            "libnccl",
+            "2",
+            version,
+            &format!("unversioned = true, exports = ['ncclCommInitRank'{more}]"),
+        )
     };
-    let imports = "imports = { 'libnccl.so.2' = ['ncclCommInitRank', 'ncclCommRegister'] }";
+    let imports = "imports = { '' = ['ncclCommInitRank', 'ncclCommRegister', 'malloc'] }";
     let files = |imports: &str| {
         machine(&[
             nccl("/opt/old", "2.18.1", ""),
@@ -191,7 +207,7 @@ fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
     let conflict = explain(&files(imports), 1, "/opt/old");
     let text = conflict["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
     assert_eq!(text, "lacks `ncclCommRegister`, which app imports");
-    let fewer = "imports = { 'libnccl.so.2' = ['ncclCommInitRank'] }";
+    let fewer = "imports = { '' = ['ncclCommInitRank'] }";
     assert_eq!(picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"), "/opt/old", "the control");
 }
 

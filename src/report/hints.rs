@@ -65,7 +65,8 @@ fn call(pip: &Pip) -> String {
 fn wanted(library: &Wanted) -> String {
     let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();
     let cuda = library.cuda.map(|cuda| format!(" for CUDA {cuda}")).unwrap_or_default();
-    format!("{}{major}{cuda}", family(&library.family))
+    let at_least = library.at_least.map(|version| format!(" {version} or newer")).unwrap_or_default();
+    format!("{}{major}{at_least}{cuda}", family(&library.family))
 }
 
 /// A name from disk as a word of a command line that somebody may paste.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::target::{Asker, Pip};
 use crate::text;
-use crate::version::DriverVersion;
+use crate::version::{DriverVersion, Version};
 
 /// What a person can do about a conflict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,4 +68,6 @@ pub struct Wanted {
     /// Its own major version, where that is what the SONAME says.
     pub major: Option<u32>,
     pub cuda: Option<u32>,
+    /// The oldest version that would do, where that is known.
+    pub at_least: Option<Version>,
 }

@@ -193,7 +193,12 @@ fn libraries(unmet: &[Unmet]) -> Hint {
     let wanted = |missing: &Unmet| {
         let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
         let major = soname(missing).filter(|_| is_version);
-        Wanted { family: missing.family.clone(), major, cuda: cuda_major(missing) }
+        Wanted {
+            family: missing.family.clone(),
+            major,
+            cuda: cuda_major(missing),
+            at_least: of_symbol(missing),
+        }
     };
     Hint::Install { libraries: unmet.iter().map(wanted).collect() }
 }
@@ -262,7 +267,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         Want::AtLeast(version) => Some(version),
         _ => None,
     });
-    let floor = floors.max();
+    let floor = floors.max().or_else(|| of_symbol(missing));
     if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
         return floor.map_or_else(|| range.clone(), |floor| range.from(floor.truncated(2))).to_pip();
     }
@@ -316,6 +321,20 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }
 
+/// The version that a missing symbol is of: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
+fn of_symbol(missing: &Unmet) -> Option<Version> {
+    let names = reasons(missing).filter_map(|reason| match reason {
+        Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
+        _ => None,
+    });
+    let version = |name: &String| {
+        let mut numbers = name.rsplit('_').map(str::parse);
+        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else { return None };
+        Some(Version::new(&[major, minor]))
+    };
+    names.filter_map(version).max()
+}
+
 /// The CUDA major that would fit: what an asker was built for, else what stands in the way already has.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
     let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
@@ -323,8 +342,13 @@ fn cuda_major(missing: &Unmet) -> Option<u32> {
         Want::Name(name) => catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1),
         _ => None,
     });
+    // What speaks against what is here is for the right one.
+    let of_others = reasons(missing).find_map(|reason| match reason {
+        Reason::OtherCuda { needed, .. } => Some(*needed),
+        _ => None,
+    });
     let of_copy = missing.candidates.iter().find_map(|candidate| candidate.copy.cuda);
-    of_asker.or(of_name).or(of_copy)
+    of_asker.or(of_name).or(of_others).or(of_copy)
 }
 
 /// The number in the SONAME that is asked for.

@@ -16,7 +16,9 @@ pub struct Elf {
     pub interpreter: Option<String>,
     /// Exported functions; the version node is the SONAME.
     pub exports: Vec<String>,
-    /// Imported functions, by the needed file that they come from.
+    /// They have no versions.
+    pub unversioned: bool,
+    /// Imported functions, by the needed file that they come from; without a name they have no version.
     pub imports: BTreeMap<String, Vec<String>>,
     /// Texts in the read-only data.
     pub constants: Vec<String>,
@@ -122,11 +124,17 @@ impl Elf {
         let mut versions = Bytes::default();
         versions.u16(0);
         let mut nodes: Vec<(String, u16)> = Vec::new();
-        let own = self.soname.clone().filter(|_| !self.exports.is_empty() || !self.functions.is_empty());
+        let own = self
+            .soname
+            .clone()
+            .filter(|_| !self.unversioned)
+            .filter(|_| !self.exports.is_empty() || !self.functions.is_empty());
         let own_index = own.as_ref().map(|_| 2_u16);
         for (file, names) in &self.imports {
-            let index = 3 + nodes.len() as u16;
-            nodes.push((file.clone(), index));
+            let index = if file.is_empty() { 1 } else { 3 + nodes.len() as u16 };
+            if !file.is_empty() {
+                nodes.push((file.clone(), index));
+            }
             for name in names {
                 symbols.u32(strings.add(name));
                 symbols.0.extend_from_slice(&[0x12, 0, 0, 0]);
