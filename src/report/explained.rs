@@ -184,44 +184,59 @@ fn needs(target: &Target, style: Style) -> String {
             families.push(&requirement.family);
         }
     }
-    let mut rows: Vec<Vec<String>> =
+    let rows: Vec<Vec<String>> =
         families.into_iter().flat_map(|family| needs_of(family, &target.requirements, style)).collect();
-    rows.extend(asked::conditions(&target.conditions, style));
-    if rows.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}\n{}", style.strong("needs"), columns("  ", &rows))
+    let conditions = asked::conditions(&target.conditions, style);
+    if rows.is_empty() && conditions.is_empty() {
+        return String::new();
     }
+    // What is asked of the machine may be long.
+    format!("\n{}\n{}{}", style.strong("needs"), columns("  ", &rows), columns("  ", &conditions))
 }
 
-/// A row for each who asks for a family: what they say may differ.
+/// A row for each who asks for a family and wants something else of it than the others.
 fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec<String>> {
-    let of_family = || requirements.iter().filter(|requirement| requirement.family == family);
+    let of_family: Vec<&Requirement> =
+        requirements.iter().filter(|requirement| requirement.family == family).collect();
+    // What upstream tested with is of interest where somebody asks for it.
+    if !of_family.iter().any(|requirement| requirement.is_wish()) {
+        return Vec::new();
+    }
     let mut askers: Vec<&Asker> = Vec::new();
-    for requirement in of_family() {
+    for requirement in &of_family {
         if askers.iter().all(|asker| asker.name != requirement.by.name) {
             askers.push(&requirement.by);
         }
     }
-    let row = |by: &&Asker| {
-        let wants: Vec<&Want> =
-            of_family().filter(|requirement| requirement.by.name == by.name).map(|it| &it.want).collect();
-        let recorded = wants.iter().find_map(|want| match want {
-            Want::Recorded(version) => Some(format!("tested with {version}")),
-            Want::Preferred(range) => Some(format!("{range} preferred")),
-            _ => None,
-        });
-        let needs: Vec<String> =
-            [Some(words::wants(wants.iter().copied())).filter(|needs| !needs.is_empty()), recorded]
-                .into_iter()
-                .flatten()
-                .collect();
-        let place = words::written_in(by);
-        let place = if askers.len() > 1 { words::by_and_place(by) } else { place };
-        let row = vec![words::family(family).to_owned(), needs.join(", "), style.dim(&place)];
-        (!needs.is_empty()).then_some(row)
+    let mut rows: Vec<(String, Vec<&Asker>)> = Vec::new();
+    for by in askers.iter().copied() {
+        let of_asker = of_family.iter().filter(|requirement| requirement.by.name == by.name);
+        let needs = all_wants(&of_asker.map(|requirement| &requirement.want).collect::<Vec<_>>());
+        match rows.iter_mut().find(|(known, _)| *known == needs) {
+            Some((_, who)) => who.push(by),
+            None => rows.push((needs, vec![by])),
+        }
+    }
+    let row = |(needs, who): (String, Vec<&Asker>)| {
+        let place = match who.as_slice() {
+            [only] if askers.len() == 1 => words::written_in(only),
+            [only] => words::by_and_place(only),
+            several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
+        };
+        vec![words::family(family).to_owned(), needs, style.dim(&place)]
     };
-    askers.iter().filter_map(row).collect()
+    rows.into_iter().filter(|(needs, _)| !needs.is_empty()).map(row).collect()
+}
+
+/// What somebody wants of a family, preferences too.
+fn all_wants(wants: &[&Want]) -> String {
+    let preferred = wants.iter().find_map(|want| match want {
+        Want::Recorded(version) => Some(format!("tested with {version}")),
+        Want::Preferred(range) => Some(format!("{range} preferred")),
+        _ => None,
+    });
+    let firm = Some(words::wants(wants.iter().copied())).filter(|firm| !firm.is_empty());
+    firm.into_iter().chain(preferred).collect::<Vec<_>>().join(", ")
 }
 
 fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {

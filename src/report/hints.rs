@@ -7,6 +7,9 @@ use crate::solve::{Hint, Wanted};
 use crate::target::{Asker, Pip};
 use crate::text::show;
 
+/// What `cudarun record` writes, and `--locked` demands.
+const LOCK: &str = ".cudarun.lock";
+
 pub fn hint(hint: &Hint) -> String {
     match hint {
         Hint::Pip { pip, requirements, reinstall } => {
@@ -49,6 +52,9 @@ fn change(families: &[String], by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
         return format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins));
+    }
+    if by.name.starts_with(LOCK) {
+        return "record it anew with `cudarun record`, or start without the lock".to_owned();
     }
     let families: Vec<String> = families.iter().map(|name| family(name).to_owned()).collect();
     let of = if families.is_empty() { String::new() } else { format!(" of {}", list(&families)) };

@@ -89,7 +89,8 @@ fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
     if plan.picks.iter().filter(|other| other.copy.family == *name).count() > 1 {
         return format!("# {proper} {version} is one of several that are needed.\n");
     }
-    let (range, why) = match floor(target, name, version) {
+    let floor = floor(target, name, version);
+    let (range, why) = match floor {
         Some((floor, by)) => {
             let range = format!(">={},<{}", floor.truncated(2), floor.major() + 1);
             (range, format!("{} was compiled for {}", words::title(&by.name), floor.truncated(2)))
@@ -99,6 +100,11 @@ fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
             (version.major().to_string(), by.unwrap_or_else(|| "others need it".to_owned()))
         }
     };
+    // What a program is linked against it says itself, and CUDA is said above: to write down all of it would bind
+    // every program of the project to what one of them needs.
+    if floor.is_none() && name != "cudnn" {
+        return format!("# {proper}: {why}; here it is {version}.\n# {name} = \"{range}\"\n");
+    }
     let holds = range.parse::<Range>().is_ok_and(|range| range.allows(&version));
     let comment = if holds { "" } else { "# not so here: " };
     format!("# {proper}: {why}; here it is {version}.\n{comment}{name} = \"{range}\"\n")

@@ -9,7 +9,7 @@ use super::gpus;
 use super::search::{Filled, Picked};
 use super::world::World;
 use crate::catalog::knowledge;
-use crate::inventory::Copy;
+use crate::inventory::{Code, Copy};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,7 +61,9 @@ fn compiled_first(copy: &Copy, picks: &[&Copy], world: &World<'_>) -> Vec<Cautio
         Some(driver) => Caution::OnlyPtxAndOlderDriver { of: copy.title(), gpu, driver },
         None => Caution::OnlyPtx { of: copy.title(), gpu },
     };
-    gpus::only_ptx(copy, world).into_iter().map(of).collect()
+    // Where there is machine code for no GPU at all, that is how it is meant.
+    let has_machine_code = copy.serves.values().any(|code| *code == Code::Sass);
+    gpus::only_ptx(copy, world).into_iter().filter(|_| has_machine_code).map(of).collect()
 }
 
 fn bad_together(picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
