@@ -534,3 +534,20 @@ fn what_looks_like_a_build_without_cuda_and_asks_for_it_is_none() {
     let packages = target(&string, "import torch")["packages"].clone();
     assert!(packages.as_array().unwrap().iter().all(|package| package["cpu_only"] == false), "{packages:#}");
 }
+
+#[test]
+fn a_variable_that_moves_a_framework_is_told() {
+    let machine = python(&torch(VERSION, CONFIG));
+    let notes = |name: &str, code: &str| {
+        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", code]).env(name, "1");
+        let (text, _) = run.output();
+        serde_json::from_str::<Value>(&text).unwrap()["notes"].to_string()
+    };
+    let variable = "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK";
+    assert!(
+        notes(variable, "import torch")
+            .contains("`torch` heeds PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK, which is set")
+    );
+    assert!(!notes("OTHER", "import torch").contains("heeds"), "the control");
+    assert!(!notes(variable, "import os").contains("heeds"), "it is not used");
+}

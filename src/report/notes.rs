@@ -69,6 +69,9 @@ pub fn note(note: &Note, target: &Target) -> String {
             escape(package.as_bytes()),
             show(file)
         ),
+        Note::Moved { package, variable, does } => {
+            format!("`{}` heeds {variable}, which is set: {does}", escape(package.as_bytes()))
+        }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }

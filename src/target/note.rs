@@ -67,6 +67,8 @@ pub enum Note {
     NotReadable,
     /// Python whose site-packages were not found.
     NoSitePackages,
+    /// A variable is set that changes what a framework asks for or where it looks.
+    Moved { package: String, variable: String, does: String },
     /// A framework that is imported and built without CUDA: no library makes it use a GPU.
     CpuOnly {
         package: String,

@@ -18,7 +18,7 @@ use super::recorded::{self, Records};
 use super::{
     Asker, Condition, Demand, First, Load, Need, Note, Package, Pip, Requirement, Standing, Target, Want,
 };
-use crate::catalog::catalog;
+use crate::catalog::{Variable, catalog};
 use crate::error::Error;
 use crate::formats::names;
 use crate::host::Host;
@@ -127,6 +127,7 @@ impl PackageReader<'_> {
                 walk.from(object);
             }
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
+            target.notes.extend(self.moved(&candidate));
             if candidate.standing == Standing::Imported {
                 target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
@@ -158,6 +159,19 @@ impl PackageReader<'_> {
             target.conditions.extend(condition);
             target.notes.extend(note);
         }
+    }
+
+    /// The variables that are set and that what is used heeds.
+    fn moved(&self, candidate: &Candidate) -> Vec<Note> {
+        let is_used = candidate.standing == Standing::Imported;
+        let variables = candidate.framework.filter(|_| is_used).map_or(&[][..], |it| &it.variables);
+        let set = variables.iter().filter(|variable| self.host.env.non_empty(&variable.name).is_some());
+        let note = |variable: &Variable| Note::Moved {
+            package: candidate.name.clone(),
+            variable: variable.name.clone(),
+            does: variable.does.clone(),
+        };
+        set.map(note).collect()
     }
 
     fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {

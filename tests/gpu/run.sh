@@ -4,9 +4,9 @@
 #
 # Starts torch, jax, cupy and a C program in the environments that break them, first without cudarun (the
 # control: it must break where it is known to) and then with it (it must work, with one copy of each family
-# mapped, all of it from the plan). Then what a trace finds is compared with what the model of the loader says, and
-# JAX is pinned to a cuDNN that its own search paths do not lead to. Prints a row a case and exits with 1 when any row
-# fails.
+# mapped, all of it from the plan). Then what a trace finds is compared with what the model of the loader says,
+# JAX is pinned to a cuDNN that its own search paths do not lead to, demands on the machine are met or not, and what was
+# recorded is taken again. Prints a row a case and exits with 1 when any row fails.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -86,6 +86,57 @@ pinned() {
     [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
 }
 
+# demanded LABEL HOLDS FAILS COMMAND…: of two demands on this machine one is met and the other is not, and no library is at
+# fault.
+demanded() {
+    local label=$1 holds=$2 fails=$3 result=ok without with
+    shift 3
+    if env "$holds" "$cudarun" "$@" >"$work/out" 2>"$work/err"; then without="$holds: started"; else result=FAIL without="$holds: status $?"; fi
+    env "$fails" "$cudarun" "$@" >"$work/out" 2>>"$work/err"
+    with="$fails: status $?; $(grep -m1 '^error' "$work/err"); $(grep -m1 'found' "$work/err" | sed 's/^ *//')"
+    grep -q 'no library path can help' "$work/err" || result=FAIL
+    [[ $with == *'status 125;'* ]] || result=FAIL
+    row $result "$label" "two demands" "$without" "$with"
+}
+
+# locked LABEL COMMAND…: what was recorded is taken where other copies come first, and nothing else is.
+locked() {
+    local label=$1 result=ok without with
+    shift
+    mkdir -p "$work/project"
+    (cd "$work/project" && "$cudarun" record "$@" >"$work/out" 2>"$work/err") || result=FAIL
+    without=$(tail -n 1 "$work/err" | sed "s,$work,…,")
+    (
+        cd "$work/project" || exit 1
+        env "LD_LIBRARY_PATH=$debian" "$cudarun" explain --locked --json "$@" >"$work/plan" 2>"$work/err"
+        env "LD_LIBRARY_PATH=$debian" "$cudarun" --locked "$@" >"$work/out" 2>>"$work/err"
+    ) || result=FAIL
+    with=$(python3 "$here/check.py" "$work/out" "$work/plan") || result=FAIL
+    # Another build of the same version.
+    sed -i 's/^"libcudnn.so.9" = ".*"/"libcudnn.so.9" = "00"/' "$work/project/.cudarun.lock"
+    (cd "$work/project" && "$cudarun" --locked "$@" >"$work/out" 2>"$work/err")
+    with="$with; with another build-id in the lock: status $?; $(grep -om1 '[^ ]* has recorded another build of .*' "$work/err")"
+    [[ $with == *'status 125; '*'libcudnn.so.9' ]] || result=FAIL
+    row $result "$label" "LD_LIBRARY_PATH=$debian, --locked" "$without" "$with"
+    [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
+}
+
+# other_gpus LABEL: a build that says that it has code for Maxwell alone is not started on this GPU.
+other_gpus() {
+    local result=ok without with site=$work/site
+    mkdir -p "$site/torch/include/ATen/cuda" "$site/torch/lib"
+    : >"$site/torch/__init__.py"
+    echo "cuda = '13.0'" >"$site/torch/version.py"
+    echo '#define NVCC_FLAGS_EXTRA "-gencode;arch=compute_50,code=sm_50"' >"$site/torch/include/ATen/cuda/CUDAConfig.h"
+    cp "$debian/libcudnn.so.9" "$site/torch/lib/libtorch_cuda.so"
+    without=$(PYTHONPATH=$site python3 -c 'import torch; print("started")') || result=FAIL
+    PYTHONPATH=$site "$cudarun" python3 -c 'import torch' >"$work/out" 2>"$work/err"
+    with="status $?; $(grep -m1 '^error' "$work/err"); $(grep -m1 '^hint' "$work/err")"
+    [[ $with == 'status 125; '*'has no code for the GPU of this machine'* ]] || result=FAIL
+    row $result "$1" "PYTHONPATH=…" "$without" "$with"
+    [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
+}
+
 echo "date $(date -u +%F), driver $(cat /sys/module/nvidia/version), $("$cudarun" --version)"
 python3 - <<'PY'
 import importlib.metadata as m
@@ -153,6 +204,13 @@ fi
 if [ -x "$work/linked" ]; then
     traced "C, opens" "LD_LIBRARY_PATH=$debian" "$work/opens"
     traced "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
+fi
+
+if has_module torch; then
+    demanded torch "CUDARUN_REQUIRE=gpu>=5.0;driver>=400;cuda>=11" "CUDARUN_REQUIRE=gpu>=99" $torch
+    demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
+    locked torch $torch
+    other_gpus "a torch for Maxwell"
 fi
 
 echo
