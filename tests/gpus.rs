@@ -233,3 +233,17 @@ fn the_next_best_set_is_shown_on_demand() {
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a set that comes before this one");
     assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "there are no more than 2 sets");
 }
+
+/// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
+#[test]
+fn what_is_made_for_some_gpus_refuses_no_other() {
+    let lt = |directory: &str, code: &str| library(directory, "libcusparseLt", "0", "0.6.2", code);
+    let app = program("app", &["libcusparseLt.so.0", "libc.so.6"], "");
+    let machine = |copies: &[String]| machine(&[host("580.159.04", &[PASCAL]), copies.concat(), app.clone()]);
+    let alone = explain(&machine(&[lt("/opt/a", "code = ['sm_80', 'sm_90']")]), 0, "/opt/a");
+    assert_eq!(alone["cautions"][0]["caution"], "no-code", "{alone:#}");
+    let both = [lt("/opt/a", "code = ['sm_80', 'sm_90']"), lt("/opt/b", "code = ['sm_61', 'sm_90']")];
+    let choice = explain(&machine(&both), 0, "/opt/a:/opt/b");
+    assert_eq!(picked(&choice, "cusparselt"), "/opt/b", "the control: where there is a choice it is made");
+    assert_eq!(choice["cautions"], Value::Array(Vec::new()));
+}

@@ -28,6 +28,9 @@ pub struct Family {
     pub(super) opens: BTreeMap<String, Opens>,
     #[serde(default)]
     opens_bare: BTreeMap<String, Vec<String>>,
+    /// Made for some GPUs only, and linked by programs that run on others.
+    #[serde(default)]
+    pub for_some_gpus: bool,
     /// Beginnings of the names that it exports, where these have no versions.
     #[serde(default)]
     symbols: Vec<String>,

@@ -58,7 +58,15 @@ pub(super) fn broken(broken: &Broken, style: Style) -> String {
         vec!["needs".to_owned(), self::demand(demand), written_in(by)],
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
-    let help = "  no library path can help\n";
+    let help = match demand {
+        Demand::Code(_) => {
+            "  no library path can help; with CUDA_VISIBLE_DEVICES= it is started without the GPU\n"
+        }
+        _ if by_name.starts_with("NVIDIA_REQUIRE_") => {
+            "  no library path can help; with NVIDIA_DISABLE_REQUIRE=1 nothing is asked for the image\n"
+        }
+        _ => "  no library path can help\n",
+    };
     format!("{} {wrong}\n{}{help}", style.error("error:"), columns("  ", &rows))
 }
 
@@ -110,6 +118,9 @@ fn wants(member: &Member) -> String {
 
 pub(super) fn caution(caution: &Caution) -> String {
     match caution {
+        Caution::NoCode { of, gpu } => {
+            format!("{} has no code for compute capability {gpu}: what it does itself fails there", title(of))
+        }
         Caution::OnlyPtx { of, gpu } => format!(
             "{} has no machine code for compute capability {gpu}: the driver compiles it at the first start, which takes time",
             title(of)

@@ -15,6 +15,8 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "caution", rename_all = "kebab-case")]
 pub enum Caution {
+    /// It has no code for a GPU: what it does itself fails there.
+    NoCode { of: String, gpu: ComputeCapability },
     /// It has no machine code for a GPU: the driver compiles it at the first start.
     OnlyPtx { of: String, gpu: ComputeCapability },
     /// The same, and nobody knows whether the driver is new enough for that.
@@ -28,6 +30,10 @@ pub enum Caution {
 pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
     let picks: Vec<&Copy> = filled.iter().map(|filled| filled.copy).collect();
     let mut cautions = left_out(world);
+    cautions.extend(picks.iter().flat_map(|copy| {
+        let of = |gpu| Caution::NoCode { of: copy.title(), gpu };
+        gpus::without_code(copy, world).into_iter().map(of)
+    }));
     cautions.extend(picks.iter().flat_map(|copy| compiled_first(copy, &picks, world)));
     cautions.extend(bad_together(&picks, world));
     cautions

@@ -32,13 +32,18 @@ pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> b
     code.iter().any(|architecture| architecture.serves(gpu))
 }
 
-/// Every file that must come with it, and has code at all, has some for every GPU.
+/// Every file that must come with it, and has code at all, has some for every GPU. Of what is made for some GPUs only
+/// that is no rule: cuSPARSELt, which PyTorch is linked against, begins with Ampere.
 pub(super) fn code(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
-    if slot.family.name == "driver" || !has_code(copy) {
-        return None;
-    }
-    let gpu = *world.gpus.iter().find(|gpu| !copy.serves.contains_key(gpu))?;
+    let gpu = *without_code(copy, world).first().filter(|_| !slot.family.for_some_gpus)?;
     Some(Reason::NoCode { gpu, has: copy.serves.keys().copied().collect() })
+}
+
+/// The GPUs for which a copy has no code, although it has some.
+pub(super) fn without_code(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
+    let is_library = copy.family != "driver" && has_code(copy);
+    let without = world.gpus.iter().filter(|gpu| is_library && !copy.serves.contains_key(gpu));
+    without.copied().collect()
 }
 
 /// PTX that is newer than the driver is compiled by none.

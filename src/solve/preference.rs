@@ -51,7 +51,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
         (Criterion::PreferredOrigin, preferred_origin(copy, world)),
         (Criterion::CameWithTarget, i64::from(came_with_target(copy, target))),
         (Criterion::Sound, -bad_with(copy, done, world)),
-        (Criterion::MachineCode, -i64::from(!gpus::only_ptx(copy, world).is_empty())),
+        (Criterion::MachineCode, code(copy, world)),
         (Criterion::Neighbours, neighbours(copy, done)),
         (Criterion::Recorded, i64::from(is_recorded)),
         (Criterion::NearestNewer, nearest),
@@ -99,6 +99,15 @@ fn preferred(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> i64 {
 fn preferred_origin(copy: &Copy, world: &World<'_>) -> i64 {
     let origins = world.policy.origins.iter().rev().take_while(|_| copy.family != "driver");
     origins.zip(1..).find(|(origin, _)| **origin == copy.origin).map_or(0, |(_, rank)| rank)
+}
+
+/// Code for every GPU, machine code before PTX.
+fn code(copy: &Copy, world: &World<'_>) -> i64 {
+    match (gpus::without_code(copy, world).is_empty(), gpus::only_ptx(copy, world).is_empty()) {
+        (true, true) => 0,
+        (true, false) => -1,
+        (false, _) => -2,
+    }
 }
 
 fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> i64 {
