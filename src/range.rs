@@ -67,6 +67,11 @@ impl Range {
         Range((!is_implied).then_some(least).into_iter().chain(rest).collect())
     }
 
+    /// Whether it says nothing: `*`.
+    pub fn is_any(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn allows(&self, version: &Version) -> bool {
         self.0.iter().all(|comparator| comparator.allows(version))
     }

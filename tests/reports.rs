@@ -350,6 +350,9 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
     let conflict = explain_python(&new, 1, "", "import torch");
     assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
     // Beside a GPU that it has code for it is left out, and that is said.
+    // Nor does it matter what its libraries have for that one.
+    let ops = "soname = 'libcudnn_ops.so.9', runpath = '$ORIGIN'";
+    let base = base.replace(ops, &format!("{ops}, code = ['sm_75', 'sm_90']"));
     let both = python(&[base, torch, gpu(0, "0x1b80"), gpu(1, "0x2335"), text("/dev/nvidia1", "")]);
     let explained = explain_python(&both, 0, "", "import torch");
     assert_eq!(explained["cautions"][0]["caution"], "leaves-out", "{explained:#}");

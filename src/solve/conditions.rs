@@ -38,11 +38,9 @@ enum Holds {
 
 /// Those that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
-    let needs_something = world.requirements.iter().any(|requirement| requirement.is_wish());
     let inventory = world.inventory;
-    let is_of_interest = |condition: &&Condition| {
-        !condition.only_with_gpu || needs_something && inventory.has_gpu() && !inventory.gpus_hidden
-    };
+    let is_of_interest =
+        |condition: &&Condition| !condition.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden;
     let conditions = world.target.conditions.iter().filter(is_of_interest);
     let failing = conditions.filter(|condition| judge(&condition.demand, inventory) == Holds::No);
     failing.map(|condition| Broken { condition: condition.clone(), has: has(inventory) }).collect()
