@@ -247,3 +247,18 @@ fn what_is_made_for_some_gpus_refuses_no_other() {
     assert_eq!(picked(&choice, "cusparselt"), "/opt/b", "the control: where there is a choice it is made");
     assert_eq!(choice["cautions"], Value::Array(Vec::new()));
 }
+
+/// WSL has neither a list of GPUs nor a driver's version in its kernel: what cannot be known refuses nobody.
+#[test]
+fn what_cannot_be_known_of_a_machine_is_not_held_against_it() {
+    let files = |device: &str| machine(&[text(device, ""), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+    let (wsl, none) = (files("/dev/dxg"), files("/dev/null"));
+    for demand in ["gpu>=8.0", "driver>=550"] {
+        let decision = |machine: &Machine, status: i32| {
+            let run = Run::on(machine, &["explain", "--json", "app"]).env("CUDARUN_REQUIRE", demand);
+            run.env("LD_LIBRARY_PATH", "/opt/new").status(status).json()["decision"].clone()
+        };
+        assert_eq!(decision(&wsl, 0), "plan", "{demand}");
+        assert_eq!(decision(&none, 1), "conflict", "{demand}: the control");
+    }
+}
