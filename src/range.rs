@@ -76,6 +76,14 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
+    /// Whether it allows this version or some newer one.
+    pub fn allows_from(&self, least: &Version) -> bool {
+        let ends = self.0.iter().map(|comparator| comparator.version);
+        let after = ends.clone().map(|version| next(&version, version.numbers().len()));
+        let tried = ends.chain(after).chain([*least, next(least, least.numbers().len())]);
+        tried.filter(|version| version >= least).any(|version| self.allows(&version))
+    }
+
     /// Whether it allows some version of this major.
     pub fn allows_some(&self, major: u32) -> bool {
         let of_major = |version: Version| version.major() == major;
@@ -265,6 +273,9 @@ mod tests {
         let range = |text: &str| text.parse::<Range>().unwrap();
         assert!(range(">=12.4,<13").allows_some(12) && !range(">=12.4,<13").allows_some(13));
         assert!(range(">12.1,<=12.4").allows_some(12) && !range("<12").allows_some(12));
+        let from = |text: &str, least: &str| range(text).allows_from(&least.parse().unwrap());
+        assert!(from("<9.10", "9.8") && !from("<9.5", "9.8") && from("*", "9.8") && from(">=10", "9.8"));
+        assert!(from("!=9.8", "9.8") && !from("=9.1", "9.8") && from("9.1", "9.8"));
         assert!(range("=12.4").allows_some(12) && range("*").allows_some(12));
         assert_eq!(range("9.1").major(), Some(9));
         assert_eq!(range(">=9.1").major(), None);

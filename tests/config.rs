@@ -9,7 +9,9 @@ use cudarun::config::{Vocabulary, read};
 use serde_json::Value;
 
 use crate::pinning::{Got, WORLD};
-use crate::support::parts::{SYSTEM, driver, kernel, library, machine, program, text};
+use crate::support::parts::{
+    SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, program, python, text,
+};
 use crate::support::{Run, Workshop};
 
 /// A home of one's own, and a project in it.
@@ -683,6 +685,32 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
         let of_lock = error.starts_with("cudarun: there is no lock");
         assert!(is_named || of_lock, "{error}");
     }
+}
+
+/// No version is both older and newer than two others: what pip is told must be something that there can be.
+#[test]
+fn what_nothing_can_be_is_no_command_for_pip() {
+    let constants = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 8\n#define CUDNN_PATCHLEVEL 0\n";
+    let at = |path: &str| format!("{SITE}/tensorflow/{path}");
+    let machine = python(&[
+        text(&at("__init__.py"), ""),
+        text(
+            &at("python/platform/build_info.py"),
+            "[('cuda_version', '12.5'), ('cudnn_version', '9'), ('is_cuda_build', True)]\n",
+        ),
+        text(&at("include/third_party/gpus/cudnn/include/cudnn_version.h"), constants),
+        elf(&at("libtensorflow_framework.so.2"), "soname = 'libtensorflow_framework.so.2'"),
+        cudnn(SYSTEM, "9.1.0.70", "runpath = '$ORIGIN'"),
+    ]);
+    let hint = |range: &str| {
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "--require", range, "python3", "-c", "import tensorflow"],
+        );
+        run.status(1).json()["hint"].as_str().unwrap().to_owned()
+    };
+    assert!(hint("cudnn<9.5").starts_with("change what --require says of cuDNN"));
+    assert!(hint("cudnn<9.10").contains("nvidia-cudnn-cu12>=9.8,<9.10"), "the control");
 }
 
 /// What is asked of the machine is compared with it, and no library is at fault.

@@ -6,15 +6,25 @@ use super::Style;
 use super::asked;
 use super::style::columns;
 use super::words;
-use crate::solve::{Conflict, Unmet};
+use crate::solve::{Conflict, Contradiction, Unmet};
 use crate::target::{Before, Requirement, Target, Want};
 
 /// The whole search.
 pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> String {
     let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect();
-    text.extend(conflict.contradictions.iter().map(|it| asked::contradiction(it, style)));
+    text.extend(telling(&conflict.contradictions).map(|it| asked::contradiction(it, style)));
     text.extend(conflict.broken.iter().map(|broken| asked::broken(broken, style)));
     text
+}
+
+/// Of those that one and the same demand takes part in the first says it all.
+fn telling(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
+    let demand = |it: &Contradiction| it.members.iter().find_map(|member| member.demand.clone());
+    contradictions.iter().enumerate().filter_map(move |(index, it)| {
+        let is_known = demand(it)
+            .is_some_and(|own| contradictions[..index].iter().any(|one| demand(one).as_ref() == Some(&own)));
+        (!is_known).then_some(it)
+    })
 }
 
 fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {

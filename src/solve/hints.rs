@@ -24,6 +24,7 @@ pub(super) fn hint(
     }
     let changed = contradictions.iter().find_map(change_wish);
     changed
+        .or_else(|| unmet.iter().find_map(nothing_is_both))
         .or_else(|| newer_driver(unmet))
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
         .or_else(|| gpus_that_are_served(unmet, world))
@@ -107,6 +108,19 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
     let by = members.first()?.by.clone();
     let families = members.iter().filter_map(|member| member.family.clone()).collect();
     Some(Hint::ChangeWish { families, by })
+}
+
+/// Where a person allows no version that serves what was compiled: nothing that could be installed is both.
+fn nothing_is_both(missing: &Unmet) -> Option<Hint> {
+    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
+        Want::AtLeast(version) => Some(version),
+        _ => None,
+    });
+    let floor = floors.max()?;
+    let too_low = missing.requirements.iter().find(|requirement| {
+        matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
+    })?;
+    Some(Hint::ChangeWish { families: vec![missing.family.clone()], by: too_low.by.clone() })
 }
 
 /// Where all would fit with another driver.
