@@ -503,6 +503,17 @@ fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
         .check();
 }
 
+/// The environment of an image is its maker's.
+#[test]
+fn the_name_of_a_variable_is_no_escape_code() {
+    let project = Project::new();
+    let name = "NVIDIA_REQUIRE_\u{1b}[31m";
+    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: `x` makes no sense, and nothing that the variable asks for is looked at\n";
+    project.run(&["true"]).env(name, "x").stderr(said).check();
+    let explained = project.plain(&["explain"]).env(name, "cuda>=1").any_stdout().check();
+    assert!(explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'), "{explained}");
+}
+
 #[test]
 fn what_was_typed_for_a_program_that_cannot_be_pinned_is_an_error_and_a_file_is_not() {
     let workshop = Workshop::new();

@@ -177,7 +177,7 @@ impl Place {
     pub fn title(&self) -> String {
         match self {
             Place::Option(name) => (*name).to_owned(),
-            Place::Variable(name) => name.clone(),
+            Place::Variable(name) => text::show(name),
             Place::File { path, line } => {
                 let is_project = path.file_name().is_some_and(|name| name == PROJECT || name == LOCK);
                 let short = if is_project { path.file_name().map(Path::new) } else { None };

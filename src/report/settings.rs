@@ -90,7 +90,7 @@ pub fn remark(remark: &Remark) -> String {
 pub fn malformed(malformed: &Malformed) -> String {
     format!(
         "{}: `{}` makes no sense, and nothing that the variable asks for is looked at",
-        malformed.variable,
+        short(&malformed.variable),
         short(&malformed.part)
     )
 }
