@@ -184,6 +184,8 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     };
     write("../../.cudarun.toml", ">=1");
     assert_eq!(seen(deep()), None, "it stands above the home directory");
+    symlink(project.home(), project.path("../../link")).unwrap();
+    assert_eq!(seen(deep().env("HOME", project.path("../../link"))), None, "the same by a link");
     assert_eq!(seen(deep().env("HOME", project.path("elsewhere"))), Some(">=1".into()), "the control");
     write("../.cudarun.toml", ">=2");
     assert_eq!(seen(deep()), Some(">=2".into()), "the home directory itself");
