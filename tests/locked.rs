@@ -320,6 +320,20 @@ fn a_kept_start_survives_no_change_of_its_lock() {
     locked.run(&[]).status(125).any_stderr().check();
 }
 
+/// The lock of one directory is not that of another.
+#[test]
+fn a_start_is_not_kept_for_directories_with_other_locks() {
+    let locked = Locked::new();
+    locked.project.user_says("locked = true\n");
+    locked.run(&["-q", "record"]).check();
+    settle();
+    for _ in 0..2 {
+        locked.run(&[]).check();
+    }
+    let deep = || locked.run(&[]).in_directory(locked.project.path("deep"));
+    deep().status(125).stderr_contains(&["there is no lock"]).check();
+}
+
 /// Where files set variables, a warm start sets them too.
 #[test]
 fn a_kept_start_sets_what_files_set() {

@@ -31,6 +31,8 @@ pub(super) struct Wanted {
     /// The project's file, whatever is allowed of it.
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
+    /// A file that is of no project wants a lock, which stands in the current directory.
+    pub is_of_directory: bool,
     /// What must be said of the settings themselves.
     pub remarks: Vec<String>,
 }
@@ -105,6 +107,7 @@ pub(super) fn wanted(
         variables,
         project: found.project().map(|source| source.path.clone()),
         watched,
+        is_of_directory: false,
         remarks,
     };
     wanted.ask()?;
@@ -241,6 +244,9 @@ impl Wanted {
         asked.requirements.extend(requirements);
         asked.conditions.extend(conditions);
         self.watched.insert(path);
+        // What a variable says is part of the key of a kept start already.
+        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
+        self.is_of_directory = self.project.is_none() && self.settings.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 
