@@ -201,8 +201,12 @@ fn a_lock_that_is_not_understood_is_an_error_with_its_line() {
         locked.run(&["explain", "--locked"]).status(2).stderr_contains(&[&named]).check();
         locked.run(&[]).check();
     }
-    fs::write(locked.lock(), text).unwrap();
+    fs::write(locked.lock(), &text).unwrap();
     locked.run(&["--locked"]).check();
+    // By any name of the family it is obeyed.
+    let other = text.replace("\"nccl\"", "\"NCCL\"").replace("so.2\" = \"", "so.2\" = \"0");
+    fs::write(locked.lock(), other).unwrap();
+    locked.run(&["--locked"]).status(125).stderr_contains(&["another build"]).check();
 }
 
 #[test]

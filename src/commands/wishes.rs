@@ -233,10 +233,14 @@ impl Wanted {
         let place = Place::File { path: path.clone(), line: None };
         let none = || Fault { place: place.clone(), wrong: Wrong::NoLock };
         let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
-        let lock = lock::lock(&bytes, &path)?;
-        if let Some(other) = lock.families.iter().find(|family| words.family(&family.name).is_none()) {
-            let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
-            return Err(Fault { place: Place::file(&path, other.line), wrong }.into());
+        let mut lock = lock::lock(&bytes, &path)?;
+        for family in &mut lock.families {
+            let unknown = || {
+                let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
+                Fault { place: Place::file(&path, family.line), wrong }
+            };
+            // Under any other name nobody would be bound by it.
+            family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
         let is_of_start = self.settings.get(&Key::Locked).any(|setting| setting.is_of_start);

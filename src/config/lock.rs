@@ -12,6 +12,8 @@ use crate::range::Range;
 use crate::target::{Condition, Demand, Requirement, Want};
 use crate::version::{ComputeCapability, DriverVersion, Version};
 
+/// There are not that many families, and few of them are mapped twice.
+const FAMILIES: usize = 200;
 /// Changes when the meaning of a lock changes.
 const FORMAT: i64 = 1;
 
@@ -153,18 +155,24 @@ impl Reader<'_> {
                 }
                 "family" => {
                     let bad = || self.bad(value, "`family` is no list of families");
-                    for family in value.get_ref().as_array().ok_or_else(bad)? {
+                    let families = value.get_ref().as_array().ok_or_else(bad)?;
+                    if families.len() > FAMILIES {
+                        return Err(self.bad(value, "there are too many families"));
+                    }
+                    for family in families {
                         lock.families.push(self.family(family)?);
                     }
                 }
                 _ => return Err(self.bad(value, "there is a key that this cudarun does not know")),
             }
         }
-        if format.is_none() {
-            let place = Place::file(self.path, 1);
-            return Err(Fault { place, wrong: Wrong::BadLock { what: "it is of another format" } });
-        }
-        Ok(lock)
+        let what = match lock.families.len() {
+            _ if format.is_none() => "it is of another format",
+            // `record` writes none of the kind, and all that runs would obey it.
+            0 => "there is no family in it",
+            _ => return Ok(lock),
+        };
+        Err(Fault { place: Place::file(self.path, 1), wrong: Wrong::BadLock { what } })
     }
 
     fn family(&self, value: &Item<'_>) -> Result<Family, Fault> {
@@ -266,10 +274,12 @@ mod tests {
             ("cuda = 12", "more = 12"),
             ("version = \"2.21.5\"", "version = \"new\""),
             ("[family.build-ids]", "[more]"),
+            ("[[family]]", "[[family]]\nname = \"nccl\"\n".repeat(FAMILIES).as_str()),
         ] {
             let text = whole.replacen(from, to, 1);
             assert_ne!(text, whole, "{from}");
             assert!(lock(text.as_bytes(), Path::new("/x")).is_err(), "{from} → {to}");
         }
+        assert!(lock(b"format = 1\n", Path::new("/x")).is_err(), "nothing is recorded");
     }
 }
