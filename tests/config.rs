@@ -505,6 +505,32 @@ fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
         .check();
 }
 
+/// What came with a project writes no book to a terminal.
+#[test]
+fn what_is_said_of_a_long_file_is_short() {
+    let project = Project::new();
+    let book = "b".repeat(100_000);
+    let many: String = (0..10_000).map(|number| format!("V{number} = \"\"\n")).collect();
+    for text in [
+        format!("[env]\n{many}"),
+        format!("[env]\n{book} = \"\"\n"),
+        format!("uses = [\"{book}\"]\n"),
+        format!("[requires]\ncudnn = \">=99{}\"\n", ",>=99".repeat(10_000)),
+    ] {
+        project.says(&text);
+        let run =
+            if text.contains("cudnn") { project.plain(&[]) } else { project.run(&["python3", "-c", ""]) };
+        let said = run.status(125).output_of_both();
+        assert!(said.contains(".cudarun.toml") && said.len() < 1000, "{} of {said:.100}", said.len());
+    }
+    project.says(&format!("[env]\n{many}"));
+    project
+        .run(&["true"])
+        .status(125)
+        .stderr_contains(&["`env.V1003` and 9992 more count only after"])
+        .check();
+}
+
 /// The environment of an image is its maker's.
 #[test]
 fn the_name_of_a_variable_is_no_escape_code() {

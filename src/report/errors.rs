@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::settings::short;
 use super::words::list;
 use crate::error::Error;
 use crate::text::{escape, show};
@@ -14,11 +15,11 @@ pub fn error(error: &Error) -> String {
         }
         Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
         Error::NoSuchPackage { name, sites } if sites.is_empty() => {
-            format!("--uses {}: this program has no Python packages", escape(name.as_bytes()))
+            format!("--uses {}: this program has no Python packages", short(name))
         }
         Error::NoSuchPackage { name, sites } => {
             let sites: Vec<String> = sites.iter().map(show).collect();
-            format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
+            format!("--uses {}: no such package in {}", short(name), list(&sites))
         }
         Error::NoOtherSet { passed: 1 } => "there is no other set than the best".to_owned(),
         Error::NoOtherSet { passed } => format!("there are no more than {passed} sets"),

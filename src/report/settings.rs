@@ -12,6 +12,9 @@ use crate::config::trust::Allowed;
 use crate::config::{Fault, Place, Remark, Settings, Wrong};
 use crate::text::show;
 
+/// How many keys are named that nobody has allowed.
+const KEYS: usize = 8;
+
 /// Where something is said, so that a person finds it.
 pub fn place(place: &Place) -> String {
     match place {
@@ -56,7 +59,7 @@ pub fn fault(fault: &Fault) -> String {
 }
 
 /// What may be a whole book, by its beginning.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", show(&text[..end])),
         None => show(text),
@@ -97,8 +100,12 @@ pub fn malformed(malformed: &Malformed) -> String {
 
 /// What a project's file says that nobody has allowed yet.
 pub fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
-    let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", show(key))).collect();
     let counts = if keys.len() > 1 { "count" } else { "counts" };
+    let rest = keys.len().saturating_sub(KEYS);
+    let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
+    if rest > 0 {
+        keys.push(format!("{rest} more"));
+    }
     format!(
         "{}: {} {counts} only after `cudarun allow {}`",
         show(file),
