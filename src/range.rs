@@ -74,6 +74,11 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
+    /// Whether it allows even what nobody knows the version of.
+    pub fn allows_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether it allows some version of this major.
     pub fn allows_some(&self, major: u32) -> bool {
         let of_major = |version: Version| version.major() == major;

@@ -338,6 +338,16 @@ fn a_start_is_not_kept_for_directories_with_other_locks() {
     deep().status(125).stderr_contains(&["there is no lock"]).check();
 }
 
+/// To ask for any version is to ask for the family.
+#[test]
+fn a_version_that_nobody_knows_is_one_of_all() {
+    let locked = Locked::new();
+    locked.run(&["--require=nccl"]).check();
+    locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is not known"]).check();
+    locked.project.says("[requires]\nnccl = \"*\"\n");
+    locked.run(&[]).check();
+}
+
 /// Where files set variables, a warm start sets them too.
 #[test]
 fn a_kept_start_sets_what_files_set() {

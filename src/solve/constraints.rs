@@ -203,6 +203,7 @@ fn allowed(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
         let Want::Within(range) = &requirement.want else { return None };
         let by = requirement.by.name.clone();
         match copy.version {
+            None if range.allows_all() => None,
             None => Some(Reason::VersionUnknown { by }),
             Some(version) if range.allows(&version) => None,
             Some(_) => Some(Reason::OutOfRange { range: range.clone(), by }),
