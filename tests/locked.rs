@@ -348,6 +348,20 @@ fn a_version_that_nobody_knows_is_one_of_all() {
     locked.run(&[]).check();
 }
 
+/// Before the program has run for a day.
+#[test]
+fn nothing_is_started_where_no_lock_can_be_written() {
+    let locked = Locked::new();
+    fs::create_dir(locked.lock()).unwrap();
+    let says = [".cudarun.lock` cannot be written: is a directory"];
+    let leaves = ["record", "sh", "-c", "echo > started"];
+    locked.project.run(&leaves).status(125).stderr_contains(&says).check();
+    assert!(!locked.project.path("started").exists());
+    fs::remove_dir(locked.lock()).unwrap();
+    locked.project.run(&leaves).any_stderr().check();
+    assert!(locked.project.path("started").exists(), "the control");
+}
+
 /// Where files set variables, a warm start sets them too.
 #[test]
 fn a_kept_start_sets_what_files_set() {
