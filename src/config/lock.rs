@@ -97,7 +97,16 @@ impl Lock {
             _ => None,
         };
         let gpus = gpus.map(Demand::Gpu);
-        (requirements, driver.into_iter().chain(gpus).map(condition).collect())
+        let mut conditions: Vec<Condition> = driver.into_iter().chain(gpus).map(condition).collect();
+        conditions.extend(self.cuda().map(|demand| Condition { demand, by, only_with_gpu: false }));
+        (requirements, conditions)
+    }
+
+    /// The one CUDA that all of it is of: a version of some families, and no build-id, is the same for more than one.
+    fn cuda(&self) -> Option<Demand> {
+        let majors: BTreeSet<u32> = self.families.iter().filter_map(|family| family.cuda).collect();
+        let only = majors.first().filter(|_| majors.len() == 1)?;
+        Some(Demand::Cuda(Range::exactly(Version::new(&[*only]))))
     }
 }
 
@@ -253,7 +262,8 @@ mod tests {
         let text = example().text();
         let path = Path::new("/p/.cudarun.lock");
         let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
-        assert_eq!((requirements.len(), conditions.len()), (4, 2));
+        assert_eq!((requirements.len(), conditions.len()), (4, 3));
+        assert!(conditions.iter().any(|it| it.demand == Demand::Cuda("=12".parse().unwrap())));
         assert!(requirements.iter().all(|requirement| requirement.by.name.starts_with(".cudarun.lock:")));
         let mut twice = example();
         twice.families[0].name = "cudnn".to_owned();
