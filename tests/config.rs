@@ -505,6 +505,16 @@ fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
         .check();
 }
 
+#[test]
+fn what_is_asked_of_the_machine_has_names_of_any_case_and_is_offered() {
+    let project = Project::with("[requires]\nCUDA = \"99\"\n");
+    let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cuda");
+    assert_eq!(seen, Some(("99".to_owned(), ".cudarun.toml:2".to_owned())));
+    project.says("");
+    project.plain(&["--require=cudaa>=1"]).status(125).stderr_contains(&["hint: did you mean cuda?"]).check();
+    project.plain(&["--require=python>=3"]).status(125).stderr_contains(&["cuda, driver, gpu"]).check();
+}
+
 /// What came with a project writes no book to a terminal.
 #[test]
 fn what_is_said_of_a_long_file_is_short() {

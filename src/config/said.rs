@@ -106,7 +106,7 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
         let name = name.trim();
         let machine = read::OF_MACHINE.into_iter().find(|it| it.eq_ignore_ascii_case(name));
         let family = machine.or_else(|| words.family(name));
-        let family = family.ok_or_else(|| not_known(name, place, words))?;
+        let family = family.ok_or_else(|| not_known(name, place, words, &read::OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
             let wants = "a name and a range of versions, as `cudnn>=9.1,<10`";
             bad(place, wants, &item)
@@ -124,7 +124,7 @@ fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) ->
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
-    let family = words.family(name).ok_or_else(|| not_known(name, place, words))?;
+    let family = words.family(name).ok_or_else(|| not_known(name, place, words, &[]))?;
     let value = match std::str::from_utf8(which) {
         Ok(text) => pin(text).ok_or_else(bad)?,
         Err(_) => Value::Directory(OsString::from(OsStr::from_bytes(which)).into()),
@@ -146,7 +146,7 @@ fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {
     Fault { place: place.clone(), wrong }
 }
 
-fn not_known(name: &str, place: &Place, words: &Vocabulary) -> Fault {
-    let known = words.families.iter().map(|(name, _)| *name).collect();
+fn not_known(name: &str, place: &Place, words: &Vocabulary, more: &[&'static str]) -> Fault {
+    let known = more.iter().copied().chain(words.families.iter().map(|(name, _)| *name)).collect();
     Fault { place: place.clone(), wrong: Wrong::NoFamily { name: name.to_owned(), known } }
 }
