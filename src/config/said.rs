@@ -63,7 +63,8 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
         add(Key::Verify, Value::When(one_of(&text, &place("CUDARUN_VERIFY"))?), "CUDARUN_VERIFY");
     }
     if let Some(text) = text("CUDARUN_LOCKED") {
-        add(Key::Locked, Value::Flag(is_true(&text)), "CUDARUN_LOCKED");
+        let flag = flag(&text, &place("CUDARUN_LOCKED"))?;
+        add(Key::Locked, Value::Flag(flag), "CUDARUN_LOCKED");
     }
     Ok(layer)
 }
@@ -71,6 +72,19 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
 /// An option is typed for one start, and a variable is set for a shell.
 fn setting(key: Key, value: Value, place: &Place) -> Setting {
     Setting { key, value, from: place.clone(), is_of_start: matches!(place, Place::Option(_)) }
+}
+
+/// Yes or no; who means to have a lock obeyed and mistypes it must not do without.
+fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
+    if is_true(text) {
+        return Ok(true);
+    }
+    let is_no = ["0", "f", "false", "n", "no", "off"].contains(&text.trim().to_ascii_lowercase().as_str());
+    is_no.then_some(false).ok_or_else(|| {
+        let known = ["1", "0", "true", "false"].map(str::to_owned).to_vec();
+        let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
+        Fault { place: place.clone(), wrong }
+    })
 }
 
 /// Whether a variable says yes.
