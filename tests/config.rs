@@ -460,6 +460,25 @@ fn directories_of_a_file_are_of_where_it_stands() {
 }
 
 #[test]
+fn what_a_stranger_puts_into_a_place_for_everybody_is_no_projects_file() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let project = Project::with("pin-mode = \"clean\"\n");
+    let run = || project.run(&["true"]).in_directory(project.path("deep"));
+    let (file, directory) = (project.path(".cudarun.toml"), project.path(""));
+    let chmod = |mode| fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+    chmod(0o1777);
+    run().check();
+    std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+    run().status(125).stderr_contains(&["somebody else put it into", "hint: --no-config"]).check();
+    project.run(&["--no-config", "true"]).check();
+    project.run(&["--config", ".cudarun.toml", "true"]).check();
+    chmod(0o755);
+    run().check();
+}
+
+#[test]
 fn settings_that_somebody_else_could_write_are_refused() {
     let project = Project::new();
     project.user_says("[env]\nFOO = \"bar\"\n");

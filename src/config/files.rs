@@ -48,6 +48,9 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
         Choice::Named { path, .. } => Some(host.absolute(path)),
     };
     if let Some(path) = project {
+        if matches!(choice, Choice::Nearest) {
+            is_of_a_stranger(host, &path)?;
+        }
         match (read(host, &path)?, choice) {
             (Some(bytes), _) => found.take(path, bytes, true),
             (None, Choice::Named { path, by }) => {
@@ -148,6 +151,20 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         return Err(fault(Wrong::TooLarge { limit: LIMIT }));
     }
     Ok(Some(bytes))
+}
+
+/// In a place like `/tmp`, where everybody can put a file, one that another person has put there is of no project: it
+/// could take pins and proofs away from all that is started below.
+fn is_of_a_stranger(host: &Host, path: &Path) -> Result<(), Fault> {
+    const FOR_EVERYBODY: u32 = 0o1002;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let is_shared = host.stat(directory).is_ok_and(|stat| stat.mode & FOR_EVERYBODY == FOR_EVERYBODY);
+    let is_theirs = |stat: Stat| stat.uid != 0 && stat.uid != host.uid;
+    if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
+        return Ok(());
+    }
+    let place = Place::File { path: path.to_owned(), line: None };
+    Err(Fault { place, wrong: Wrong::OfAStranger { directory: directory.to_owned() } })
 }
 
 /// What the user's own settings and those for everybody say counts without a question, so nobody else may be able to

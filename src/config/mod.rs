@@ -137,6 +137,10 @@ pub enum Wrong {
     OpenToOthers {
         path: PathBuf,
     },
+    /// Somebody else put it where everybody can.
+    OfAStranger {
+        directory: PathBuf,
+    },
     NoLock,
     BadLock {
         what: &'static str,

@@ -53,6 +53,9 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::OpenToOthers { path } => {
             format!("{at} is not used, since somebody else can write to {}", show(path))
         }
+        Wrong::OfAStranger { directory } => {
+            format!("{at} is not used: somebody else put it into {}, as everybody can", show(directory))
+        }
         Wrong::NoLock => format!("there is no lock: {at}"),
         Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
     }
@@ -78,6 +81,7 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
         Wrong::OpenToOthers { path } => {
             Some(format!("chmod go-w {} if it is yours, or --no-config", quoted(path.as_os_str())))
         }
+        Wrong::OfAStranger { .. } => Some("--no-config, or --config FILE if you mean it".to_owned()),
         Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
     }
