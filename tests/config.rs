@@ -534,6 +534,23 @@ fn what_is_asked_of_the_machine_has_names_of_any_case_and_is_offered() {
     project.plain(&["--require=python>=3"]).status(125).stderr_contains(&["cuda, driver, gpu"]).check();
 }
 
+/// The names of directories come with a project too.
+#[test]
+fn what_is_to_be_typed_is_no_escape_code() {
+    let project = Project::new();
+    let place = project.path("\u{1b}[31m");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join(".cudarun.toml"), "[env]\nFOO = \"bar\"\n").unwrap();
+    let run = || project.run(&["sh", "-c", "echo $FOO"]).in_directory(&place);
+    let said = run().status(125).output_of_both();
+    assert!(said.contains("\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
+    let typed = said.split('`').find(|part| part.starts_with("cudarun allow")).unwrap();
+    let typed = typed.replacen("cudarun", env!("CARGO_BIN_EXE_cudarun"), 1);
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", &typed]).env("HOME", project.home()).output().unwrap().status.success());
+    run().stdout("bar\n").check();
+}
+
 /// What came with a project writes no book to a terminal.
 #[test]
 fn what_is_said_of_a_long_file_is_short() {

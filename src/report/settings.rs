@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::errors::{nearest, one_of, plain};
 use super::style::columns;
-use super::words::{self, list, quoted};
+use super::words::{self, list, quoted_to_show};
 use crate::config::container::Malformed;
 use crate::config::trust::Allowed;
 use crate::config::{Fault, Place, Remark, Settings, Wrong};
@@ -79,7 +79,7 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
             Some(one_of(text, "values", &known))
         }
         Wrong::OpenToOthers { path } => {
-            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted(path.as_os_str())))
+            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted_to_show(path.as_os_str())))
         }
         Wrong::OfAStranger { .. } => Some("--no-config, or --config FILE if you mean it".to_owned()),
         Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
@@ -122,7 +122,7 @@ fn quoted_where_needed(path: &Path) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     match path.to_str() {
         Some(text) if text.chars().all(is_plain) => text.to_owned(),
-        _ => quoted(path.as_os_str()),
+        _ => quoted_to_show(path.as_os_str()),
     }
 }
 
