@@ -96,7 +96,17 @@ pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
     whole(&unfinished(host, directory), file, 0o666, bytes)
 }
 
-/// The same where there is nothing yet.
+/// Whether that is possible, before there is something to write.
+pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
+    if host.lstat(file).is_ok_and(|stat| stat.is_directory()) {
+        return Err(io::Error::from(ErrorKind::IsADirectory));
+    }
+    let temporary = unfinished(host, file.parent().unwrap_or(Path::new("/")));
+    new_file(&temporary)?;
+    fs::remove_file(temporary)
+}
+
+/// Writes a file where there is nothing yet.
 pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(file)?.write_all(bytes)
 }

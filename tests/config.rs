@@ -169,7 +169,7 @@ fn every_key_can_be_said_in_a_file_or_a_variable() {
         let run = project.plain(&["explain", "--json"]).env(name, value);
         assert_eq!(Project::setting(run, key).unwrap().1, name);
         let bad = project.plain(&[]).env(name, "=?").any_stdout();
-        let bad = if ["CUDARUN_USES", "CUDARUN_LOCKED"].contains(&name) { bad } else { bad.status(125) };
+        let bad = if name == "CUDARUN_USES" { bad } else { bad.status(125) };
         bad.any_stderr().check();
     }
     let mode = project.plain(&["explain", "--json"]).json();
@@ -186,6 +186,8 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     };
     write("../../.cudarun.toml", ">=1");
     assert_eq!(seen(deep()), None, "it stands above the home directory");
+    symlink(project.home(), project.path("../../link")).unwrap();
+    assert_eq!(seen(deep().env("HOME", project.path("../../link"))), None, "the same by a link");
     assert_eq!(seen(deep().env("HOME", project.path("elsewhere"))), Some(">=1".into()), "the control");
     write("../.cudarun.toml", ">=2");
     assert_eq!(seen(deep()), Some(">=2".into()), "the home directory itself");
@@ -460,6 +462,25 @@ fn directories_of_a_file_are_of_where_it_stands() {
 }
 
 #[test]
+fn what_a_stranger_puts_into_a_place_for_everybody_is_no_projects_file() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let project = Project::with("pin-mode = \"clean\"\n");
+    let run = || project.run(&["true"]).in_directory(project.path("deep"));
+    let (file, directory) = (project.path(".cudarun.toml"), project.path(""));
+    let chmod = |mode| fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+    chmod(0o1777);
+    run().check();
+    std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+    run().status(125).stderr_contains(&["somebody else put it into", "hint: --no-config"]).check();
+    project.run(&["--no-config", "true"]).check();
+    project.run(&["--config", ".cudarun.toml", "true"]).check();
+    chmod(0o755);
+    run().check();
+}
+
+#[test]
 fn settings_that_somebody_else_could_write_are_refused() {
     let project = Project::new();
     project.user_says("[env]\nFOO = \"bar\"\n");
@@ -503,6 +524,70 @@ fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
         .any_stdout()
         .stderr("cudarun: NVIDIA_REQUIRE_CUDA: `what` makes no sense, and nothing that the variable asks for is looked at\n")
         .check();
+}
+
+#[test]
+fn what_is_asked_of_the_machine_has_names_of_any_case_and_is_offered() {
+    let project = Project::with("[requires]\nCUDA = \"99\"\n");
+    let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cuda");
+    assert_eq!(seen, Some(("99".to_owned(), ".cudarun.toml:2".to_owned())));
+    project.says("");
+    project.plain(&["--require=cudaa>=1"]).status(125).stderr_contains(&["hint: did you mean cuda?"]).check();
+    project.plain(&["--require=python>=3"]).status(125).stderr_contains(&["cuda, driver, gpu"]).check();
+}
+
+/// The names of directories come with a project too.
+#[test]
+fn what_is_to_be_typed_is_no_escape_code() {
+    let project = Project::new();
+    let place = project.path("\u{1b}[31m");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join(".cudarun.toml"), "[env]\nFOO = \"bar\"\n").unwrap();
+    let run = || project.run(&["sh", "-c", "echo $FOO"]).in_directory(&place);
+    let said = run().status(125).output_of_both();
+    assert!(said.contains("\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
+    let typed = said.split('`').find(|part| part.starts_with("cudarun allow")).unwrap();
+    let typed = typed.replacen("cudarun", env!("CARGO_BIN_EXE_cudarun"), 1);
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", &typed]).env("HOME", project.home()).output().unwrap().status.success());
+    run().stdout("bar\n").check();
+}
+
+/// What came with a project writes no book to a terminal.
+#[test]
+fn what_is_said_of_a_long_file_is_short() {
+    let project = Project::new();
+    let book = "b".repeat(100_000);
+    let many: String = (0..10_000).map(|number| format!("V{number} = \"\"\n")).collect();
+    for text in [
+        format!("[env]\n{many}"),
+        format!("[env]\n{book} = \"\"\n"),
+        format!("uses = [\"{book}\"]\n"),
+        format!("[requires]\ncudnn = \">=99{}\"\n", ",>=99".repeat(10_000)),
+    ] {
+        project.says(&text);
+        let run =
+            if text.contains("cudnn") { project.plain(&[]) } else { project.run(&["python3", "-c", ""]) };
+        let said = run.status(125).output_of_both();
+        assert!(said.contains(".cudarun.toml") && said.len() < 1000, "{} of {said:.100}", said.len());
+    }
+    project.says(&format!("[env]\n{many}"));
+    project
+        .run(&["true"])
+        .status(125)
+        .stderr_contains(&["`env.V1003` and 9992 more count only after"])
+        .check();
+}
+
+/// The environment of an image is its maker's.
+#[test]
+fn the_name_of_a_variable_is_no_escape_code() {
+    let project = Project::new();
+    let name = "NVIDIA_REQUIRE_\u{1b}[31m";
+    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: `x` makes no sense, and nothing that the variable asks for is looked at\n";
+    project.run(&["true"]).env(name, "x").stderr(said).check();
+    let explained = project.plain(&["explain"]).env(name, "cuda>=1").any_stdout().check();
+    assert!(explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'), "{explained}");
 }
 
 #[test]

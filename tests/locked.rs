@@ -201,8 +201,12 @@ fn a_lock_that_is_not_understood_is_an_error_with_its_line() {
         locked.run(&["explain", "--locked"]).status(2).stderr_contains(&[&named]).check();
         locked.run(&[]).check();
     }
-    fs::write(locked.lock(), text).unwrap();
+    fs::write(locked.lock(), &text).unwrap();
     locked.run(&["--locked"]).check();
+    // By any name of the family it is obeyed.
+    let other = text.replace("\"nccl\"", "\"NCCL\"").replace("so.2\" = \"", "so.2\" = \"0");
+    fs::write(locked.lock(), other).unwrap();
+    locked.run(&["--locked"]).status(125).stderr_contains(&["another build"]).check();
 }
 
 #[test]
@@ -318,6 +322,44 @@ fn a_kept_start_survives_no_change_of_its_lock() {
     assert!(!is_warm() && is_warm());
     fs::remove_file(locked.lock()).unwrap();
     locked.run(&[]).status(125).any_stderr().check();
+}
+
+/// The lock of one directory is not that of another.
+#[test]
+fn a_start_is_not_kept_for_directories_with_other_locks() {
+    let locked = Locked::new();
+    locked.project.user_says("locked = true\n");
+    locked.run(&["-q", "record"]).check();
+    settle();
+    for _ in 0..2 {
+        locked.run(&[]).check();
+    }
+    let deep = || locked.run(&[]).in_directory(locked.project.path("deep"));
+    deep().status(125).stderr_contains(&["there is no lock"]).check();
+}
+
+/// To ask for any version is to ask for the family.
+#[test]
+fn a_version_that_nobody_knows_is_one_of_all() {
+    let locked = Locked::new();
+    locked.run(&["--require=nccl"]).check();
+    locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is not known"]).check();
+    locked.project.says("[requires]\nnccl = \"*\"\n");
+    locked.run(&[]).check();
+}
+
+/// Before the program has run for a day.
+#[test]
+fn nothing_is_started_where_no_lock_can_be_written() {
+    let locked = Locked::new();
+    fs::create_dir(locked.lock()).unwrap();
+    let says = [".cudarun.lock` cannot be written: is a directory"];
+    let leaves = ["record", "sh", "-c", "echo > started"];
+    locked.project.run(&leaves).status(125).stderr_contains(&says).check();
+    assert!(!locked.project.path("started").exists());
+    fs::remove_dir(locked.lock()).unwrap();
+    locked.project.run(&leaves).any_stderr().check();
+    assert!(locked.project.path("started").exists(), "the control");
 }
 
 /// Where files set variables, a warm start sets them too.

@@ -112,7 +112,7 @@ fn a_package_that_is_named_and_not_there_is_an_error() {
     explain(&["other", "/home/user/by_path"])
         .stderr("cudarun: --uses other: this program has no Python packages\n")
         .check();
-    let named = Run::on(&MACHINE, &["explain", "--json", "--uses=vision-for-gpus,other", "python3"]);
+    let named = Run::on(&MACHINE, &["explain", "--json", "--uses=vision-for-gpus,other,other", "python3"]);
     assert_eq!(packages(&named.json()["target"]), pairs(&[("other", "imported")]));
 }
 

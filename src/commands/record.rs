@@ -32,14 +32,16 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Ended, E
     }
     let (diff, _) = considered.change(host, true)?;
     let start = watched::Start { host, considered: &considered, command: &command, as_is: false };
-    let (status, observation) = start.run(&diff, || Ok(()))?;
-    let status = status?;
     let path = files::lock(host, wanted.project.as_deref());
+    let unwritable = |error| Error::Report { path: path.clone(), error };
+    // Nobody wants to hear after a day of training that it was not recorded.
+    let before = || private::can_publish(host, &path).map_err(unwritable);
+    let (status, observation) = start.run(&diff, before)?;
+    let status = status?;
     let said = match lock(host, &considered, &observation, status) {
         Err(why) => report::not_recorded(&path, &why),
         Ok(lock) => {
-            private::publish(host, &path, lock.text().as_bytes())
-                .map_err(|error| Error::Report { path: path.clone(), error })?;
+            private::publish(host, &path, lock.text().as_bytes()).map_err(unwritable)?;
             report::recorded(&path, lock.families.len())
         }
     };

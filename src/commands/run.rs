@@ -63,7 +63,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
     }
     // What must be said is said at every start.
-    let is_kept = is_plain && verify != When::Always && !considered.target.is_of_directory;
+    let is_of_directory = considered.target.is_of_directory || wanted.is_of_directory;
+    let is_kept = is_plain && verify != When::Always && !is_of_directory;
     if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).next().is_none() {
         keep(outer, &considered, command, &exec, &places);
     }

@@ -31,6 +31,8 @@ pub(super) struct Wanted {
     /// The project's file, whatever is allowed of it.
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
+    /// A file that is of no project wants a lock, which stands in the current directory.
+    pub is_of_directory: bool,
     /// What must be said of the settings themselves.
     pub remarks: Vec<String>,
 }
@@ -105,6 +107,7 @@ pub(super) fn wanted(
         variables,
         project: found.project().map(|source| source.path.clone()),
         watched,
+        is_of_directory: false,
         remarks,
     };
     wanted.ask()?;
@@ -230,10 +233,14 @@ impl Wanted {
         let place = Place::File { path: path.clone(), line: None };
         let none = || Fault { place: place.clone(), wrong: Wrong::NoLock };
         let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
-        let lock = lock::lock(&bytes, &path)?;
-        if let Some(other) = lock.families.iter().find(|family| words.family(&family.name).is_none()) {
-            let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
-            return Err(Fault { place: Place::file(&path, other.line), wrong }.into());
+        let mut lock = lock::lock(&bytes, &path)?;
+        for family in &mut lock.families {
+            let unknown = || {
+                let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
+                Fault { place: Place::file(&path, family.line), wrong }
+            };
+            // Under any other name nobody would be bound by it.
+            family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
         let is_of_start = self.settings.get(&Key::Locked).any(|setting| setting.is_of_start);
@@ -241,6 +248,9 @@ impl Wanted {
         asked.requirements.extend(requirements);
         asked.conditions.extend(conditions);
         self.watched.insert(path);
+        // What a variable says is part of the key of a kept start already.
+        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
+        self.is_of_directory = self.project.is_none() && self.settings.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Fault, LOCK, PROJECT, Place, Wrong};
-use crate::host::{Host, Stat};
+use crate::host::{FileId, Host, Stat};
 
 /// No person writes more than that by hand.
 const LIMIT: u64 = 1 << 20;
@@ -48,6 +48,9 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
         Choice::Named { path, .. } => Some(host.absolute(path)),
     };
     if let Some(path) = project {
+        if matches!(choice, Choice::Nearest) {
+            is_of_a_stranger(host, &path)?;
+        }
         match (read(host, &path)?, choice) {
             (Some(bytes), _) => found.take(path, bytes, true),
             (None, Choice::Named { path, by }) => {
@@ -85,10 +88,10 @@ impl Found {
 }
 
 /// The file of the project that the current directory is in: the nearest one upward. The search ends at the home
-/// directory and at the root of a file system. What is warm asks the same, so it costs one question a directory,
-/// and a second one only where there is something.
+/// directory, by whatever name, and at the root of a file system. What is warm asks the same, so it costs one question
+/// a directory, and a second one only where there is something.
 pub fn nearest(host: &Host) -> Option<PathBuf> {
-    let home = host.env.non_empty("HOME").map(Path::new);
+    let home = host.env.non_empty("HOME").map(Path::new).filter(|home| home.is_absolute());
     if !host.cwd.is_absolute() {
         return None;
     }
@@ -99,9 +102,13 @@ pub fn nearest(host: &Host) -> Option<PathBuf> {
         // A circle of links is there, and will be complained of.
         let is_there = |kind| !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied);
         if host.stat(&path).map_or_else(|error| is_there(error.kind()), |_| true) {
-            let mut devices = passed.iter().map(|it| host.stat(it).map(|stat| stat.id.device).ok());
-            let first = devices.next();
-            return devices.all(|device| Some(device) == first).then_some(path);
+            let id = |it: &Path| host.stat(it).map(|stat| stat.id).ok();
+            let ids: Vec<Option<FileId>> = passed.iter().map(|it| id(it)).collect();
+            let is_of_first = |it: &Option<FileId>| it.map(|it| it.device) == ids[0].map(|it| it.device);
+            // `HOME` may lead there by a link, and the current directory is known by its real name.
+            let home = home.and_then(id);
+            let is_above_home = home.is_some() && ids[..ids.len() - 1].contains(&home);
+            return (ids.iter().all(is_of_first) && !is_above_home).then_some(path);
         }
         if Some(directory) == home {
             break;
@@ -144,6 +151,20 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         return Err(fault(Wrong::TooLarge { limit: LIMIT }));
     }
     Ok(Some(bytes))
+}
+
+/// In a place like `/tmp`, where everybody can put a file, one that another person has put there is of no project: it
+/// could take pins and proofs away from all that is started below.
+fn is_of_a_stranger(host: &Host, path: &Path) -> Result<(), Fault> {
+    const FOR_EVERYBODY: u32 = 0o1002;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let is_shared = host.stat(directory).is_ok_and(|stat| stat.mode & FOR_EVERYBODY == FOR_EVERYBODY);
+    let is_theirs = |stat: Stat| stat.uid != 0 && stat.uid != host.uid;
+    if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
+        return Ok(());
+    }
+    let place = Place::File { path: path.to_owned(), line: None };
+    Err(Fault { place, wrong: Wrong::OfAStranger { directory: directory.to_owned() } })
 }
 
 /// What the user's own settings and those for everybody say counts without a question, so nobody else may be able to

@@ -12,6 +12,8 @@ use crate::range::Range;
 use crate::target::{Condition, Demand, Requirement, Want};
 use crate::version::{ComputeCapability, DriverVersion, Version};
 
+/// There are not that many families, and few of them are mapped twice.
+const FAMILIES: usize = 200;
 /// Changes when the meaning of a lock changes.
 const FORMAT: i64 = 1;
 
@@ -95,7 +97,16 @@ impl Lock {
             _ => None,
         };
         let gpus = gpus.map(Demand::Gpu);
-        (requirements, driver.into_iter().chain(gpus).map(condition).collect())
+        let mut conditions: Vec<Condition> = driver.into_iter().chain(gpus).map(condition).collect();
+        conditions.extend(self.cuda().map(|demand| Condition { demand, by, only_with_gpu: false }));
+        (requirements, conditions)
+    }
+
+    /// The one CUDA that all of it is of: a version of some families, and no build-id, is the same for more than one.
+    fn cuda(&self) -> Option<Demand> {
+        let majors: BTreeSet<u32> = self.families.iter().filter_map(|family| family.cuda).collect();
+        let only = majors.first().filter(|_| majors.len() == 1)?;
+        Some(Demand::Cuda(Range::exactly(Version::new(&[*only]))))
     }
 }
 
@@ -153,18 +164,24 @@ impl Reader<'_> {
                 }
                 "family" => {
                     let bad = || self.bad(value, "`family` is no list of families");
-                    for family in value.get_ref().as_array().ok_or_else(bad)? {
+                    let families = value.get_ref().as_array().ok_or_else(bad)?;
+                    if families.len() > FAMILIES {
+                        return Err(self.bad(value, "there are too many families"));
+                    }
+                    for family in families {
                         lock.families.push(self.family(family)?);
                     }
                 }
                 _ => return Err(self.bad(value, "there is a key that this cudarun does not know")),
             }
         }
-        if format.is_none() {
-            let place = Place::file(self.path, 1);
-            return Err(Fault { place, wrong: Wrong::BadLock { what: "it is of another format" } });
-        }
-        Ok(lock)
+        let what = match lock.families.len() {
+            _ if format.is_none() => "it is of another format",
+            // `record` writes none of the kind, and all that runs would obey it.
+            0 => "there is no family in it",
+            _ => return Ok(lock),
+        };
+        Err(Fault { place: Place::file(self.path, 1), wrong: Wrong::BadLock { what } })
     }
 
     fn family(&self, value: &Item<'_>) -> Result<Family, Fault> {
@@ -245,7 +262,8 @@ mod tests {
         let text = example().text();
         let path = Path::new("/p/.cudarun.lock");
         let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
-        assert_eq!((requirements.len(), conditions.len()), (4, 2));
+        assert_eq!((requirements.len(), conditions.len()), (4, 3));
+        assert!(conditions.iter().any(|it| it.demand == Demand::Cuda("=12".parse().unwrap())));
         assert!(requirements.iter().all(|requirement| requirement.by.name.starts_with(".cudarun.lock:")));
         let mut twice = example();
         twice.families[0].name = "cudnn".to_owned();
@@ -266,10 +284,12 @@ mod tests {
             ("cuda = 12", "more = 12"),
             ("version = \"2.21.5\"", "version = \"new\""),
             ("[family.build-ids]", "[more]"),
+            ("[[family]]", "[[family]]\nname = \"nccl\"\n".repeat(FAMILIES).as_str()),
         ] {
             let text = whole.replacen(from, to, 1);
             assert_ne!(text, whole, "{from}");
             assert!(lock(text.as_bytes(), Path::new("/x")).is_err(), "{from} → {to}");
         }
+        assert!(lock(b"format = 1\n", Path::new("/x")).is_err(), "nothing is recorded");
     }
 }

@@ -137,6 +137,10 @@ pub enum Wrong {
     OpenToOthers {
         path: PathBuf,
     },
+    /// Somebody else put it where everybody can.
+    OfAStranger {
+        directory: PathBuf,
+    },
     NoLock,
     BadLock {
         what: &'static str,
@@ -177,7 +181,7 @@ impl Place {
     pub fn title(&self) -> String {
         match self {
             Place::Option(name) => (*name).to_owned(),
-            Place::Variable(name) => name.clone(),
+            Place::Variable(name) => text::show(name),
             Place::File { path, line } => {
                 let is_project = path.file_name().is_some_and(|name| name == PROJECT || name == LOCK);
                 let short = if is_project { path.file_name().map(Path::new) } else { None };

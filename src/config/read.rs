@@ -211,7 +211,7 @@ impl Reader<'_> {
         if table == "prefer" && word == "origin" {
             return self.origins(value).map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
         }
-        let machine = OF_MACHINE.into_iter().find(|it| table == "requires" && *it == word);
+        let machine = OF_MACHINE.into_iter().find(|it| table == "requires" && it.eq_ignore_ascii_case(word));
         let Some(family) = machine.or_else(|| self.words.family(word)) else {
             let families: Vec<&str> = self.words.families.iter().flat_map(|(a, b)| [*a, *b]).collect();
             let more: &[&str] = match table {

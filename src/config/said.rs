@@ -63,7 +63,8 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
         add(Key::Verify, Value::When(one_of(&text, &place("CUDARUN_VERIFY"))?), "CUDARUN_VERIFY");
     }
     if let Some(text) = text("CUDARUN_LOCKED") {
-        add(Key::Locked, Value::Flag(is_true(&text)), "CUDARUN_LOCKED");
+        let flag = flag(&text, &place("CUDARUN_LOCKED"))?;
+        add(Key::Locked, Value::Flag(flag), "CUDARUN_LOCKED");
     }
     Ok(layer)
 }
@@ -71,6 +72,19 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
 /// An option is typed for one start, and a variable is set for a shell.
 fn setting(key: Key, value: Value, place: &Place) -> Setting {
     Setting { key, value, from: place.clone(), is_of_start: matches!(place, Place::Option(_)) }
+}
+
+/// Yes or no; who means to have a lock obeyed and mistypes it must not do without.
+fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
+    if is_true(text) {
+        return Ok(true);
+    }
+    let is_no = ["0", "f", "false", "n", "no", "off"].contains(&text.trim().to_ascii_lowercase().as_str());
+    is_no.then_some(false).ok_or_else(|| {
+        let known = ["1", "0", "true", "false"].map(str::to_owned).to_vec();
+        let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
+        Fault { place: place.clone(), wrong }
+    })
 }
 
 /// Whether a variable says yes.
@@ -106,7 +120,7 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
         let name = name.trim();
         let machine = read::OF_MACHINE.into_iter().find(|it| it.eq_ignore_ascii_case(name));
         let family = machine.or_else(|| words.family(name));
-        let family = family.ok_or_else(|| not_known(name, place, words))?;
+        let family = family.ok_or_else(|| not_known(name, place, words, &read::OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
             let wants = "a name and a range of versions, as `cudnn>=9.1,<10`";
             bad(place, wants, &item)
@@ -124,7 +138,7 @@ fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) ->
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
-    let family = words.family(name).ok_or_else(|| not_known(name, place, words))?;
+    let family = words.family(name).ok_or_else(|| not_known(name, place, words, &[]))?;
     let value = match std::str::from_utf8(which) {
         Ok(text) => pin(text).ok_or_else(bad)?,
         Err(_) => Value::Directory(OsString::from(OsStr::from_bytes(which)).into()),
@@ -146,7 +160,7 @@ fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {
     Fault { place: place.clone(), wrong }
 }
 
-fn not_known(name: &str, place: &Place, words: &Vocabulary) -> Fault {
-    let known = words.families.iter().map(|(name, _)| *name).collect();
+fn not_known(name: &str, place: &Place, words: &Vocabulary, more: &[&'static str]) -> Fault {
+    let known = more.iter().copied().chain(words.families.iter().map(|(name, _)| *name)).collect();
     Fault { place: place.clone(), wrong: Wrong::NoFamily { name: name.to_owned(), known } }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::settings::short;
 use super::words::list;
 use crate::error::Error;
 use crate::text::{escape, show};
@@ -14,11 +15,11 @@ pub fn error(error: &Error) -> String {
         }
         Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
         Error::NoSuchPackage { name, sites } if sites.is_empty() => {
-            format!("--uses {}: this program has no Python packages", escape(name.as_bytes()))
+            format!("--uses {}: this program has no Python packages", short(name))
         }
         Error::NoSuchPackage { name, sites } => {
             let sites: Vec<String> = sites.iter().map(show).collect();
-            format!("--uses {}: no such package in {}", escape(name.as_bytes()), list(&sites))
+            format!("--uses {}: no such package in {}", short(name), list(&sites))
         }
         Error::NoOtherSet { passed: 1 } => "there is no other set than the best".to_owned(),
         Error::NoOtherSet { passed } => format!("there are no more than {passed} sets"),
@@ -78,7 +79,9 @@ pub(super) fn plain(text: &str) -> &str {
 /// The one that differs least: in a letter or, where there are many, in two.
 pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let far = if typed.len() > 5 { 2 } else { 1 };
-    let near = names.into_iter().map(|name| (distance(typed, name), name));
+    // What may be a whole book is like no name, and need not be compared with any.
+    let is_as_long = |name: &&str| typed.len().abs_diff(name.len()) <= 4 * far;
+    let near = names.into_iter().filter(is_as_long).map(|name| (distance(typed, name), name));
     let near = near.filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
@@ -132,5 +135,13 @@ mod tests {
         );
         assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
         assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
+    }
+
+    #[test]
+    fn a_book_is_like_no_name_at_once() {
+        let book = "c".repeat(1 << 20);
+        let names = || std::iter::repeat_n("cublas", 1000);
+        assert_eq!(nearest(&book, names()), None);
+        assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
     }
 }

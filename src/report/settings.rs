@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::errors::{nearest, one_of, plain};
 use super::style::columns;
-use super::words::{self, list, quoted};
+use super::words::{self, list, quoted_to_show};
 use crate::config::container::Malformed;
 use crate::config::trust::Allowed;
 use crate::config::{Fault, Place, Remark, Settings, Wrong};
 use crate::text::show;
+
+/// How many keys are named that nobody has allowed.
+const KEYS: usize = 8;
 
 /// Where something is said, so that a person finds it.
 pub fn place(place: &Place) -> String {
@@ -50,13 +53,16 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::OpenToOthers { path } => {
             format!("{at} is not used, since somebody else can write to {}", show(path))
         }
+        Wrong::OfAStranger { directory } => {
+            format!("{at} is not used: somebody else put it into {}, as everybody can", show(directory))
+        }
         Wrong::NoLock => format!("there is no lock: {at}"),
         Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
     }
 }
 
 /// What may be a whole book, by its beginning.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", show(&text[..end])),
         None => show(text),
@@ -73,8 +79,9 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
             Some(one_of(text, "values", &known))
         }
         Wrong::OpenToOthers { path } => {
-            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted(path.as_os_str())))
+            Some(format!("chmod go-w {} if it is yours, or --no-config", quoted_to_show(path.as_os_str())))
         }
+        Wrong::OfAStranger { .. } => Some("--no-config, or --config FILE if you mean it".to_owned()),
         Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
     }
@@ -90,15 +97,19 @@ pub fn remark(remark: &Remark) -> String {
 pub fn malformed(malformed: &Malformed) -> String {
     format!(
         "{}: `{}` makes no sense, and nothing that the variable asks for is looked at",
-        malformed.variable,
+        short(&malformed.variable),
         short(&malformed.part)
     )
 }
 
 /// What a project's file says that nobody has allowed yet.
 pub fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
-    let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", show(key))).collect();
     let counts = if keys.len() > 1 { "count" } else { "counts" };
+    let rest = keys.len().saturating_sub(KEYS);
+    let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
+    if rest > 0 {
+        keys.push(format!("{rest} more"));
+    }
     format!(
         "{}: {} {counts} only after `cudarun allow {}`",
         show(file),
@@ -111,7 +122,7 @@ fn quoted_where_needed(path: &Path) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     match path.to_str() {
         Some(text) if text.chars().all(is_plain) => text.to_owned(),
-        _ => quoted(path.as_os_str()),
+        _ => quoted_to_show(path.as_os_str()),
     }
 }
 

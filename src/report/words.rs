@@ -279,11 +279,19 @@ pub fn shell_change(change: &Change) -> String {
 pub(super) fn quoted(value: &OsStr) -> String {
     match value.to_str() {
         Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
-        None => {
-            let octal: String = value.as_bytes().iter().map(|byte| format!("\\{byte:03o}")).collect();
-            format!("\"$(printf '{octal}')\"")
-        }
+        None => in_octal(value),
     }
+}
+
+/// The same for what is to be typed, and is shown on a terminal first.
+pub(super) fn quoted_to_show(value: &OsStr) -> String {
+    let is_harmless = value.to_str().is_some_and(|text| show(text) == text);
+    if is_harmless { quoted(value) } else { in_octal(value) }
+}
+
+fn in_octal(value: &OsStr) -> String {
+    let octal: String = value.as_bytes().iter().map(|byte| format!("\\{byte:03o}")).collect();
+    format!("\"$(printf '{octal}')\"")
 }
 
 /// The same for words that come from disk.

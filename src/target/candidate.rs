@@ -62,14 +62,14 @@ impl Candidates<'_> {
         for name in uses {
             let mut brought = self.installed.modules_of(&metadata::normalised(name));
             brought.insert(name.replace('-', "_"));
-            let before = modules.len();
             let is_here = |module: &String| {
                 self.is_installed(module) || catalog().framework_of(module).is_some_and(|f| self.has(f))
             };
-            modules.extend(brought.into_iter().filter(is_here).map(|module| (module, "--uses".to_owned())));
-            if modules.len() == before {
+            brought.retain(is_here);
+            if brought.is_empty() {
                 return Err(Error::NoSuchPackage { name: name.clone(), sites: self.sites.to_vec() });
             }
+            modules.extend(brought.into_iter().map(|module| (module, "--uses".to_owned())));
         }
         Ok(self.candidates(modules, Standing::Imported))
     }
