@@ -32,12 +32,12 @@ fn host(version: &str, gpus: &[&str]) -> String {
 }
 
 /// One library that a program is linked against, in a directory of LD_LIBRARY_PATH.
-fn npp(directory: &str, version: &str, code: &str) -> String {
-    library(directory, "libnppc", "12", version, code)
+fn nvjpeg(directory: &str, version: &str, code: &str) -> String {
+    library(directory, "libnvjpeg", "12", version, code)
 }
 
 fn app() -> String {
-    program("app", &["libnppc.so.12", "libc.so.6"], "")
+    program("app", &["libnvjpeg.so.12", "libc.so.6"], "")
 }
 
 fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
@@ -56,28 +56,69 @@ fn a_copy_without_code_for_the_gpu_is_not_picked() {
     let files = |device: &str| {
         machine(&[
             host("580.159.04", &[device]),
-            npp("/opt/new", "12.4.1.87", NEWER),
-            npp("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
+            nvjpeg("/opt/new", "12.4.1.87", NEWER),
+            nvjpeg("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
             app(),
         ])
     };
     let path = "/opt/new:/opt/old";
-    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "npp"), "/opt/new", "the control: the newer");
+    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "nvjpeg"), "/opt/new", "the control: the newer");
     let explained = explain(&files(PASCAL), 0, path);
-    assert_eq!(picked(&explained, "npp"), "/opt/old");
-    let npp = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "npp").unwrap();
-    let why = npp["candidates"][1]["why"].as_str().unwrap();
+    assert_eq!(picked(&explained, "nvjpeg"), "/opt/old");
+    let found = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "nvjpeg").unwrap();
+    let why = found["candidates"][1]["why"].as_str().unwrap();
     assert_eq!(why, "has no code for compute capability 6.1, only for some from 7.5 to 9.0");
 }
 
 #[test]
 fn where_no_copy_has_code_for_the_gpu_nothing_starts() {
-    let machine = machine(&[host("580.159.04", &[PASCAL]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+    let machine = machine(&[host("580.159.04", &[PASCAL]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let conflict = explain(&machine, 1, "/opt/new");
     assert_eq!(conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code", "{conflict:#}");
     let hidden = Run::on(&machine, &["explain", "--json", "app"]);
     let hidden = hidden.env("CUDA_VISIBLE_DEVICES", "").env("LD_LIBRARY_PATH", "/opt/new");
     assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
+}
+
+/// Measured on wheels: the main library of NPP has code only for the GPU that the compiler takes for granted, CUPTI and
+/// NVSHMEM leave out GPUs on which PyTorch works, and of cuSPARSELt 0.6 there is PTX alone for those before 8.0.
+#[test]
+fn what_is_of_use_without_its_code_is_picked_without_it() {
+    let embedded = "functions = { cusparseLtGetCudartVersion = 12040 }";
+    let all = [
+        ("npp", library("/opt/lib", "libnppc", "12", "12.2.5.30", "code = ['sm_52']")),
+        ("cupti", library("/opt/lib", "libcupti", "12", "2024.1.1", "code = ['sm_75', 'sm_90']")),
+        ("cufile", library("/opt/lib", "libcufile", "0", "1.11.1", "code = ['sm_75', 'compute_80']")),
+        ("nvshmem", library("/opt/lib", "libnvshmem_host", "3", "3.3.20", "code = ['sm_70', 'sm_90']")),
+        (
+            "cusparselt",
+            library(
+                "/opt/lib",
+                "libcusparseLt",
+                "0",
+                "0.6.2",
+                &format!("code = ['sm_80', 'compute_52'], {embedded}"),
+            ),
+        ),
+    ];
+    let needed =
+        ["libnppc.so.12", "libcupti.so.12", "libcufile.so.0", "libnvshmem_host.so.3", "libcusparseLt.so.0"];
+    let mut files = vec![host("535.161.08", &[PASCAL]), program("app", &needed, "")];
+    files.extend(all.iter().map(|(_, library)| library.clone()));
+    let explained = explain(&machine(&files), 0, "/opt/lib");
+    for (family, _) in &all {
+        assert_eq!(picked(&explained, family), "/opt/lib");
+    }
+    assert_eq!(explained["cautions"], Value::Array(Vec::new()), "{explained:#}");
+}
+
+/// TensorRT comes in parts of which none must be there, and a family without them has nothing to be judged by.
+#[test]
+fn code_in_files_that_need_not_be_there_refuses_nothing() {
+    let tensorrt = library("/opt/lib", "libnvinfer", "10", "10.7.0", "code = ['sm_90']");
+    let app = program("app", &["libnvinfer.so.10", "libc.so.6"], "");
+    let machine = machine(&[host("580.159.04", &[HOPPER]), tensorrt, app]);
+    assert_eq!(picked(&explain(&machine, 0, "/opt/lib"), "tensorrt"), "/opt/lib");
 }
 
 /// From 9.11 on one of cuDNN's libraries still has code for Pascal, and the others have not.
@@ -167,7 +208,7 @@ fn what_is_out_of_step_is_named() {
 #[test]
 fn of_several_gpus_those_count_that_the_program_is_given() {
     let machine =
-        machine(&[host("580.159.04", &[PASCAL, HOPPER]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+        machine(&[host("580.159.04", &[PASCAL, HOPPER]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let explain = |variables: &[(&str, &str)]| {
         let mut run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
         for (name, value) in variables {
@@ -222,14 +263,14 @@ fn what_is_known_to_be_bad_together_is_avoided_or_said() {
 /// Passing over the best set shows the next, until there is none.
 #[test]
 fn the_next_best_set_is_shown_on_demand() {
-    let machine = machine(&[npp("/opt/a", "12.4.1.87", ""), npp("/opt/b", "12.2.5.30", ""), app()]);
+    let machine = machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), nvjpeg("/opt/b", "12.2.5.30", ""), app()]);
     let next = |options: &[&str], status: i32| {
         let words = [&["explain", "--json"], options, &["app"]].concat();
         Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/opt/a:/opt/b").status(status).any_stderr().json()
     };
-    assert_eq!(picked(&next(&[], 0), "npp"), "/opt/a");
+    assert_eq!(picked(&next(&[], 0), "nvjpeg"), "/opt/a");
     let second = next(&["--next"], 0);
-    assert_eq!(picked(&second, "npp"), "/opt/b");
+    assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a set that comes before this one");
     assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "there are no more than 2 sets");
 }

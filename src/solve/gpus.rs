@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Reason;
 use super::slots::Slot;
 use super::world::World;
+use crate::catalog::catalog;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Code, Copy, Inventory};
 use crate::target::{Condition, Demand, Target};
@@ -34,7 +35,7 @@ pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> b
 
 /// Every file that must come with it, and has code at all, has some for every GPU.
 pub(super) fn code(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
-    if slot.family.name == "driver" || !has_code(copy) {
+    if slot.family.name == "driver" || !needs_code(copy) {
         return None;
     }
     let gpu = *world.gpus.iter().find(|gpu| !copy.serves.contains_key(gpu))?;
@@ -51,9 +52,9 @@ pub(super) fn ptx(driver: &Copy, library: &Copy, world: &World<'_>) -> Option<Re
     (needed > has).then_some(Reason::PtxTooNew { gpu, needed, has })
 }
 
-/// The GPUs for which a copy has nothing but PTX.
+/// The GPUs for which a copy has nothing but PTX, where that matters.
 pub(super) fn only_ptx(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx);
+    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx) && needs_code(copy);
     world.gpus.iter().filter(is_ptx).copied().collect()
 }
 
@@ -63,6 +64,11 @@ pub(super) fn of_driver(driver: &Copy, inventory: &Inventory) -> Option<CudaVers
     noted.or_else(|| inventory.driver.as_ref()?.cuda)
 }
 
-fn has_code(copy: &Copy) -> bool {
-    copy.files.iter().any(|member| !member.code.is_empty())
+/// Whether one of the files that must come with it has code, without which it is of no use on a GPU.
+fn needs_code(copy: &Copy) -> bool {
+    let Some(family) = catalog().family(&copy.family).filter(|family| !family.code_is_optional) else {
+        return false;
+    };
+    let required = family.required(copy.soname.unwrap_or(0));
+    copy.files.iter().any(|member| required.contains(&member.stem.as_str()) && !member.code.is_empty())
 }
