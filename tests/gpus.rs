@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{cudnn, driver, elf, kernel, library, machine, program, text};
+use crate::support::parts::{
+    SITE, cudnn, driver, elf, kernel, library, machine, program, python, refused, text,
+};
 
 /// PCI ids: GeForce GTX 1080, H200, GeForce RTX 5090.
 const PASCAL: &str = "0x1b80";
@@ -273,4 +275,57 @@ fn the_next_best_set_is_shown_on_demand() {
     assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a set that comes before this one");
     assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "there are no more than 2 sets");
+}
+
+/// PyTorch for such GPUs, with the wheel that it pins.
+fn torch(device: &str, flags: &str, code: &str) -> Machine {
+    let name = "libcurand.so.10";
+    let rpath = "rpath = '$ORIGIN/../../nvidia/curand/lib'";
+    let metadata = |name: &str, more: &str| {
+        text(
+            &format!("{SITE}/{}.dist-info/METADATA", name.replace(' ', "-")),
+            &format!(
+                "Name: {}\nVersion: {}\n{more}\n",
+                name.split(' ').next().unwrap().replace('_', "-"),
+                name.split(' ').nth(1).unwrap()
+            ),
+        )
+    };
+    python(&[
+        host("580.159.04", &[device]),
+        text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
+        text(
+            &format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h"),
+            &format!("#define NVCC_FLAGS_EXTRA \"{flags}\"\n"),
+        ),
+        elf(&format!("{SITE}/torch/lib/libtorch_cuda.so"), &format!("needed = ['{name}'], {rpath}")),
+        metadata("torch 2.5.1", "Requires-Dist: nvidia-curand-cu12==10.3.5.147\n"),
+        elf(&format!("{SITE}/nvidia/curand/lib/{name}"), &format!("soname = '{name}', {code}")),
+        metadata("nvidia_curand_cu12 10.3.5.147", ""),
+        text(
+            &format!("{SITE}/nvidia_curand_cu12-10.3.5.147.dist-info/RECORD"),
+            &format!("nvidia/curand/lib/{name},,\n"),
+        ),
+    ])
+}
+
+#[test]
+fn what_is_installed_and_has_no_code_is_not_what_pip_is_told() {
+    let hint = |device: &str, flags: &str| {
+        let machine = torch(device, flags, "code = ['sm_75', 'sm_90']");
+        refused(&machine, "", &["python3", "-c", "import torch"])["hint"].as_str().unwrap().to_owned()
+    };
+    let pip = "/opt/venv/bin/python3 -m pip install \"nvidia-curand-cu12";
+    assert_eq!(hint(BLACKWELL, "code=compute_50"), format!("{pip}>10.3.5.147\""));
+    assert_eq!(hint(PASCAL, "code=sm_60"), format!("{pip}<10.3.5.147\""));
+}
+
+/// Its file is no place where a person has said something.
+#[test]
+fn what_a_framework_has_code_for_is_not_to_be_changed() {
+    let machine = torch(BLACKWELL, "code=sm_90", "");
+    let words = ["explain", "--json", "--require", "curand>=10.3.6", "python3", "-c", "import torch"];
+    let conflict = Run::on(&machine, &words).status(1).json();
+    assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
 }

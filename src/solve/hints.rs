@@ -19,8 +19,10 @@ pub(super) fn hint(
     world: &World<'_>,
 ) -> Option<Hint> {
     let World { inventory, target, .. } = *world;
-    if unmet.is_empty() {
-        return broken.iter().find_map(|broken| of_machine(broken, world));
+    // No library makes up for another machine.
+    let machine = broken.iter().find_map(|broken| of_machine(broken, world));
+    if unmet.is_empty() || machine.is_some() {
+        return machine;
     }
     let changed = contradictions.iter().find_map(change_wish);
     changed
@@ -101,7 +103,7 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
     let is_to_change = |member: &&Member| {
         let of_person =
             member.wants.iter().any(|want| if several { is_of_person(want) } else { is_firm(want) });
-        of_person || member.demand.is_some()
+        of_person || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
     let members: Vec<&Member> = contradiction.members.iter().filter(is_to_change).collect();
     let by = members.first()?.by.clone();
@@ -278,7 +280,11 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     if let Some(version) = exactly {
         return format!("=={}.*", version.truncated(3));
     }
-    let is_bad = |version: &Version| knowledge().bad_release(&family.name, version).is_some();
+    let others = other_than_without_code(missing);
+    let is_bad = |version: &Version| {
+        let is_known = knowledge().bad_release(&family.name, version).is_some();
+        is_known || others.as_ref().is_some_and(|others| !others.allows(version))
+    };
     let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Recorded(version) => {
             let serves = floor.is_none_or(|floor| version.serves_builds_of(&floor));
@@ -295,6 +301,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         (None, Some(major)) => vec![format!(">={major}"), format!("<{}", major + 1)],
         (None, None) => Vec::new(),
     };
+    parts.extend(others.as_ref().map(Range::to_pip));
     // The newest is never bad; but pip leaves what is installed, if it may.
     let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
     let is_in_range = |bad: &Version| {
@@ -319,6 +326,15 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
         |range: &&&Range| floor.is_none_or(|floor| range.from(floor).allows_some(floor.major()));
     let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
+}
+
+/// For a GPU that is older than all that a copy has code for an older one, else a newer: the same would not help.
+fn other_than_without_code(missing: &Unmet) -> Option<Range> {
+    missing.candidates.iter().find_map(|candidate| {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return None };
+        let sign = if gpu < has.first()? { "<" } else { ">" };
+        format!("{sign}{}", candidate.copy.version?).parse().ok()
+    })
 }
 
 /// The version that a missing symbol is of: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
