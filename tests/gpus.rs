@@ -329,3 +329,23 @@ fn what_a_framework_has_code_for_is_not_to_be_changed() {
     assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
     assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
 }
+
+/// On WSL there is a device, and no file says which driver and which GPU stand behind it.
+#[test]
+fn what_windows_keeps_to_itself_refuses_nobody() {
+    let machine = |files: &[String]| {
+        let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+        machine(&[files, &[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]].concat())
+    };
+    let decision = |machine: &Machine, require: &str| {
+        let run = Run::on(machine, &["explain", "--json", "--require", require, "app"]);
+        let (text, _) = run.env("LD_LIBRARY_PATH", "/opt/lib").any_stderr().output();
+        serde_json::from_str::<Value>(&text).unwrap()["decision"].as_str().unwrap().to_owned()
+    };
+    let wsl = machine(&[text("/dev/dxg", ""), driver("/usr/lib/wsl/lib", "555.85")]);
+    let without = machine(&[]);
+    for require in ["driver>=525", "gpu>=7.0"] {
+        assert_eq!(decision(&wsl, require), "plan", "{require}");
+        assert_eq!(decision(&without, require), "conflict", "the control: {require}");
+    }
+}

@@ -51,11 +51,11 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
 fn judge(demand: &Demand, inventory: &Inventory) -> Holds {
     match demand {
         Demand::Driver(range) => match &inventory.driver {
-            None => Holds::No,
+            None => without_driver(inventory),
             Some(driver) => Holds::from(range.allows(&driver.version.version())),
         },
         Demand::DriverCuda(range) => match &inventory.driver {
-            None => Holds::No,
+            None => without_driver(inventory),
             Some(driver) => driver.cuda.map_or(Holds::Unknown, |cuda| Holds::from(allows(range, cuda))),
         },
         // The picks decide.
@@ -78,6 +78,11 @@ fn judge(demand: &Demand, inventory: &Inventory) -> Holds {
         }
         Demand::Any(alternatives) => any(alternatives, inventory),
     }
+}
+
+/// Where there is a device there is a driver: that of WSL belongs to Windows, and no file says which it is.
+fn without_driver(inventory: &Inventory) -> Holds {
+    if inventory.devices.is_empty() { Holds::No } else { Holds::Unknown }
 }
 
 /// One alternative holds where all of it does.
@@ -111,7 +116,7 @@ fn every(inventory: &Inventory, holds: impl Fn(&Gpu) -> Option<bool>) -> Holds {
         Holds::Unknown
     } else if judged.is_empty() {
         // That there is a GPU and which is not known, or that there is none.
-        if inventory.has_gpu() && !inventory.gpus_hidden { Holds::Unknown } else { Holds::No }
+        if inventory.devices.is_empty() || inventory.gpus_hidden { Holds::No } else { Holds::Unknown }
     } else {
         Holds::Yes
     }
