@@ -349,3 +349,30 @@ fn what_windows_keeps_to_itself_refuses_nobody() {
         assert_eq!(decision(&without, require), "conflict", "the control: {require}");
     }
 }
+
+/// A package may bring along what it uses on some GPUs only.
+#[test]
+fn code_of_what_is_only_brought_along_refuses_nothing() {
+    let package = |name: &str, requires: &str, files: &[&str]| {
+        let place = format!("{SITE}/{name}-1.0.dist-info");
+        let record: String = files.iter().map(|file| format!("{file},,\n")).collect();
+        text(&format!("{place}/METADATA"), &format!("Name: {name}\nVersion: 1.0\n{requires}\n\n"))
+            + &text(&format!("{place}/RECORD"), &record)
+    };
+    let object = "kernels/_c.cpython-312-x86_64-linux-gnu.so";
+    let machine = python(&[
+        host("580.159.04", &[PASCAL]),
+        text(&format!("{SITE}/user/__init__.py"), ""),
+        package("user", "Requires-Dist: kernels", &["user/__init__.py"]),
+        text(&format!("{SITE}/kernels/__init__.py"), ""),
+        elf(&format!("{SITE}/{object}"), "needed = ['libcudart.so.12'], code = ['sm_80', 'sm_90']"),
+        package("kernels", "", &["kernels/__init__.py", object]),
+        library("/usr/lib/x86_64-linux-gnu", "libcudart", "12", "12.4.127", ""),
+    ]);
+    let explain = |code: &str, status: i32| {
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    assert_eq!(picked(&explain("import user", 0), "cudart"), "/usr/lib/x86_64-linux-gnu");
+    let refused = explain("import user, kernels", 1);
+    assert_eq!(refused["broken"].as_array().unwrap().len(), 1, "the control: {refused:#}");
+}

@@ -230,7 +230,7 @@ impl PackageReader<'_> {
                 requirement.search_first.clear();
             }
         }
-        let condition = if candidate.standing == Standing::Imported {
+        let condition = if candidate.standing == Standing::Imported && !candidate.is_brought {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
