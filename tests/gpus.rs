@@ -376,3 +376,13 @@ fn code_of_what_is_only_brought_along_refuses_nothing() {
     let refused = explain("import user, kernels", 1);
     assert_eq!(refused["broken"].as_array().unwrap().len(), 1, "the control: {refused:#}");
 }
+
+#[test]
+fn a_minor_of_cuda_that_is_not_allowed_is_named() {
+    let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+    let machine = machine(&[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]);
+    let run = Run::on(&machine, &["explain", "--json", "--require", "cuda=12.5", "app"]);
+    let conflict = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
+    let why = &conflict["unmet"][0]["candidates"][0]["why"];
+    assert_eq!(why, "is for CUDA 12.4.127, and --require allows =12.5");
+}
