@@ -386,3 +386,19 @@ fn a_minor_of_cuda_that_is_not_allowed_is_named() {
     let why = &conflict["unmet"][0]["candidates"][0]["why"];
     assert_eq!(why, "is for CUDA 12.4.127, and --require allows =12.5");
 }
+
+#[test]
+fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
+    let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+    let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
+    let machine = machine(&[host("580.159.04", &[HOPPER]), cudart, app]);
+    let hint = |require: &str, of_image: &str| {
+        let run = Run::on(&machine, &["explain", "--json", "--require", require, "app"]);
+        let run = run.env("LD_LIBRARY_PATH", "/opt/lib").env("NVIDIA_REQUIRE_CUDA", of_image);
+        run.status(1).json()["hint"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(hint("driver>=600", ""), "update the NVIDIA driver to 600 or newer: no library path can help");
+    for (require, of_image) in [("driver>=525,<535", ""), ("driver>580.159.04", ""), ("cuda", "cuda>13.0")] {
+        assert!(hint(require, of_image).starts_with("change what "), "{require} {of_image}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
 use crate::range::Range;
 use crate::target::{Before, Condition, Demand, Requirement, Target, Want};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 pub(super) fn hint(
     unmet: &[Unmet],
@@ -47,17 +47,23 @@ fn of_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
         }
         Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&Version::new(&[gpu.major, gpu.minor])))
             .or_else(|| Some(of_person())),
-        demand => Some(driver_for(demand).map_or_else(of_person, |floor| Hint::UpdateDriver { floor })),
+        demand => {
+            // One that is too new already is not to be updated.
+            let has = broken.has.driver.map(|driver| driver.version());
+            let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
+            Some(floor.map_or_else(of_person, |floor| Hint::UpdateDriver { floor }))
+        }
     }
 }
 
 /// The oldest driver that would do.
-fn driver_for(demand: &Demand) -> Option<DriverVersion> {
+fn driver_for(demand: &Demand) -> Option<Version> {
     match demand {
-        Demand::Driver(range) => range.lowest()?.to_string().parse().ok(),
+        Demand::Driver(range) => range.lowest(),
         Demand::DriverCuda(range) => {
             let least = range.lowest()?;
-            knowledge().driver_of_cuda(CudaVersion { major: least.major(), minor: least.minor() })
+            let cuda = CudaVersion { major: least.major(), minor: least.minor() };
+            Some(knowledge().driver_of_cuda(cuda)?.version())
         }
         // Of images: the first is what the image was made with.
         Demand::Any(alternatives) => alternatives.iter().flatten().find_map(driver_for),
@@ -107,8 +113,8 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
     };
     let members: Vec<&Member> = contradiction.members.iter().filter(is_to_change).collect();
     let by = members.first()?.by.clone();
-    let families = members.iter().filter_map(|member| member.family.clone()).collect();
-    Some(Hint::ChangeWish { families, by })
+    let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
+    Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
 }
 
 /// Where all would fit with another driver.
@@ -119,7 +125,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         _ => None,
     };
     let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
-    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()? })
+    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
 }
 
 /// Where all would fit if strangers could not write to it: all that is to be closed, at once.
