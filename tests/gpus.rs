@@ -1,6 +1,8 @@
 //! Libraries have code for GPUs, drivers compile up to a version, machines have several GPUs: what the decision makes of
 //! it, on machines that are made for one question each.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::Run;
@@ -401,4 +403,14 @@ fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
     for (require, of_image) in [("driver>=525,<535", ""), ("driver>580.159.04", ""), ("cuda", "cuda>13.0")] {
         assert!(hint(require, of_image).starts_with("change what "), "{require} {of_image}");
     }
+}
+
+/// A build of one's own may leave out what those of the index have.
+#[test]
+fn another_build_is_not_the_one_that_is_there() {
+    let own = torch(BLACKWELL, "code=sm_90", "");
+    let site = own.root().join("opt/venv/lib/python3.12/site-packages");
+    fs::rename(site.join("torch-2.5.1.dist-info"), site.join("torch-2.12.0+cu130.dist-info")).unwrap();
+    let hint = refused(&own, "", &["python3", "-c", "import torch"])["hint"].clone();
+    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\"");
 }

@@ -93,9 +93,10 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
 
 /// Builds of the same framework that have code for the newest visible GPU.
 fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
-    let framework = condition.by.name.split(' ').next()?;
+    let (framework, version) = condition.by.name.split_once(' ').unwrap_or((&condition.by.name, ""));
+    let numbers = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
     let gpu = world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).max()?;
-    let build = knowledge().build_for(framework, gpu)?;
+    let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
     Some(Hint::OtherBuild { pip: world.target.pip.clone()?, requirement })
 }
