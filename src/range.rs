@@ -131,7 +131,8 @@ impl Range {
                 Operator::NotEqual if version.numbers().len() < 4 => format!("!={version}.*"),
                 Operator::NotEqual => format!("!={version}"),
                 Operator::AtLeast => format!(">={version}"),
-                Operator::Newer => format!(">={version},!={version}.*"),
+                Operator::Newer if version.numbers().len() < 4 => format!(">={version},!={version}.*"),
+                Operator::Newer => format!(">{version}"),
                 Operator::AtMost => format!("<{}", next(&version, version.numbers().len())),
                 Operator::Older => format!("<{version}"),
             }
@@ -295,5 +296,7 @@ mod tests {
         assert_eq!(range("9.1").to_pip(), ">=9.1,<10");
         assert_eq!(range("=9.1.0").to_pip(), "==9.1.0.*");
         assert_eq!(range("<=9.1").to_pip(), "<9.2");
+        assert_eq!(range(">9.1").to_pip(), ">=9.1,!=9.1.*");
+        assert_eq!(range(">9.1.0.70").to_pip(), ">9.1.0.70");
     }
 }

@@ -1,11 +1,15 @@
 //! Libraries have code for GPUs, drivers compile up to a version, machines have several GPUs: what the decision makes of
 //! it, on machines that are made for one question each.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{cudnn, driver, elf, kernel, library, machine, program, text};
+use crate::support::parts::{
+    SITE, cudnn, driver, elf, kernel, library, machine, program, python, refused, text,
+};
 
 /// PCI ids: GeForce GTX 1080, H200, GeForce RTX 5090.
 const PASCAL: &str = "0x1b80";
@@ -32,12 +36,12 @@ fn host(version: &str, gpus: &[&str]) -> String {
 }
 
 /// One library that a program is linked against, in a directory of LD_LIBRARY_PATH.
-fn npp(directory: &str, version: &str, code: &str) -> String {
-    library(directory, "libnppc", "12", version, code)
+fn nvjpeg(directory: &str, version: &str, code: &str) -> String {
+    library(directory, "libnvjpeg", "12", version, code)
 }
 
 fn app() -> String {
-    program("app", &["libnppc.so.12", "libc.so.6"], "")
+    program("app", &["libnvjpeg.so.12", "libc.so.6"], "")
 }
 
 fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
@@ -56,28 +60,73 @@ fn a_copy_without_code_for_the_gpu_is_not_picked() {
     let files = |device: &str| {
         machine(&[
             host("580.159.04", &[device]),
-            npp("/opt/new", "12.4.1.87", NEWER),
-            npp("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
+            nvjpeg("/opt/new", "12.4.1.87", NEWER),
+            nvjpeg("/opt/old", "12.2.5.30", "code = ['sm_60', 'sm_61', 'sm_75', 'sm_90']"),
             app(),
         ])
     };
     let path = "/opt/new:/opt/old";
-    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "npp"), "/opt/new", "the control: the newer");
+    assert_eq!(picked(&explain(&files(HOPPER), 0, path), "nvjpeg"), "/opt/new", "the control: the newer");
     let explained = explain(&files(PASCAL), 0, path);
-    assert_eq!(picked(&explained, "npp"), "/opt/old");
-    let npp = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "npp").unwrap();
-    let why = npp["candidates"][1]["why"].as_str().unwrap();
+    assert_eq!(picked(&explained, "nvjpeg"), "/opt/old");
+    let found = explained["families"].as_array().unwrap().iter().find(|it| it["family"] == "nvjpeg").unwrap();
+    let why = found["candidates"][1]["why"].as_str().unwrap();
     assert_eq!(why, "has no code for compute capability 6.1, only for some from 7.5 to 9.0");
 }
 
 #[test]
 fn where_no_copy_has_code_for_the_gpu_nothing_starts() {
-    let machine = machine(&[host("580.159.04", &[PASCAL]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+    let machine = machine(&[host("580.159.04", &[PASCAL]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let conflict = explain(&machine, 1, "/opt/new");
     assert_eq!(conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code", "{conflict:#}");
     let hidden = Run::on(&machine, &["explain", "--json", "app"]);
     let hidden = hidden.env("CUDA_VISIBLE_DEVICES", "").env("LD_LIBRARY_PATH", "/opt/new");
     assert_eq!(hidden.json()["decision"], "plan", "the control: no GPU is meant to be used");
+}
+
+/// Measured on wheels: the main library of NPP has code only for the GPU that the compiler takes for granted, CUPTI and
+/// NVSHMEM leave out GPUs on which PyTorch works, and of cuSPARSELt 0.6 there is PTX alone for those before 8.0.
+#[test]
+fn what_is_of_use_without_its_code_is_picked_without_it() {
+    let embedded = "functions = { cusparseLtGetCudartVersion = 12040 }";
+    let all = [
+        ("npp", library("/opt/lib", "libnppc", "12", "12.2.5.30", "code = ['sm_52']")),
+        ("cupti", library("/opt/lib", "libcupti", "12", "2024.1.1", "code = ['sm_75', 'sm_90']")),
+        ("cufile", library("/opt/lib", "libcufile", "0", "1.11.1", "code = ['sm_75', 'compute_80']")),
+        ("nvshmem", library("/opt/lib", "libnvshmem_host", "3", "3.3.20", "code = ['sm_70', 'sm_90']")),
+        (
+            "cusparselt",
+            library(
+                "/opt/lib",
+                "libcusparseLt",
+                "0",
+                "0.6.2",
+                &format!("code = ['sm_80', 'compute_52'], {embedded}"),
+            ),
+        ),
+    ];
+    let needed =
+        ["libnppc.so.12", "libcupti.so.12", "libcufile.so.0", "libnvshmem_host.so.3", "libcusparseLt.so.0"];
+    let mut files = vec![host("535.161.08", &[PASCAL]), program("app", &needed, "")];
+    files.extend(all.iter().map(|(_, library)| library.clone()));
+    let explained = explain(&machine(&files), 0, "/opt/lib");
+    for (family, _) in &all {
+        assert_eq!(picked(&explained, family), "/opt/lib");
+    }
+    // Of what is made for some GPUs only it is said.
+    let cautions = explained["cautions"].as_array().unwrap();
+    let said: Vec<&str> =
+        cautions.iter().map(|it| it["of"].as_str().unwrap().split(' ').next().unwrap()).collect();
+    assert_eq!(said, ["cusparselt", "nvshmem"], "{explained:#}");
+}
+
+/// TensorRT comes in parts of which none must be there, and a family without them has nothing to be judged by.
+#[test]
+fn code_in_files_that_need_not_be_there_refuses_nothing() {
+    let tensorrt = library("/opt/lib", "libnvinfer", "10", "10.7.0", "code = ['sm_90']");
+    let app = program("app", &["libnvinfer.so.10", "libc.so.6"], "");
+    let machine = machine(&[host("580.159.04", &[HOPPER]), tensorrt, app]);
+    assert_eq!(picked(&explain(&machine, 0, "/opt/lib"), "tensorrt"), "/opt/lib");
 }
 
 /// From 9.11 on one of cuDNN's libraries still has code for Pascal, and the others have not.
@@ -167,7 +216,7 @@ fn what_is_out_of_step_is_named() {
 #[test]
 fn of_several_gpus_those_count_that_the_program_is_given() {
     let machine =
-        machine(&[host("580.159.04", &[PASCAL, HOPPER]), npp("/opt/new", "12.4.1.87", NEWER), app()]);
+        machine(&[host("580.159.04", &[PASCAL, HOPPER]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let explain = |variables: &[(&str, &str)]| {
         let mut run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
         for (name, value) in variables {
@@ -222,14 +271,14 @@ fn what_is_known_to_be_bad_together_is_avoided_or_said() {
 /// Passing over the best set shows the next, until there is none.
 #[test]
 fn the_next_best_set_is_shown_on_demand() {
-    let machine = machine(&[npp("/opt/a", "12.4.1.87", ""), npp("/opt/b", "12.2.5.30", ""), app()]);
+    let machine = machine(&[nvjpeg("/opt/a", "12.4.1.87", ""), nvjpeg("/opt/b", "12.2.5.30", ""), app()]);
     let next = |options: &[&str], status: i32| {
         let words = [&["explain", "--json"], options, &["app"]].concat();
         Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/opt/a:/opt/b").status(status).any_stderr().json()
     };
-    assert_eq!(picked(&next(&[], 0), "npp"), "/opt/a");
+    assert_eq!(picked(&next(&[], 0), "nvjpeg"), "/opt/a");
     let second = next(&["--next"], 0);
-    assert_eq!(picked(&second, "npp"), "/opt/b");
+    assert_eq!(picked(&second, "nvjpeg"), "/opt/b");
     assert_eq!(second["families"][0]["candidates"][1]["why"], "belongs to a set that comes before this one");
     assert_eq!(next(&["--next", "--next"], 2)["error"]["message"], "there are no more than 2 sets");
 }
@@ -248,17 +297,143 @@ fn what_is_made_for_some_gpus_refuses_no_other() {
     assert_eq!(choice["cautions"], Value::Array(Vec::new()));
 }
 
-/// WSL has neither a list of GPUs nor a driver's version in its kernel: what cannot be known refuses nobody.
+/// PyTorch for such GPUs, with the wheel that it pins.
+fn torch(device: &str, flags: &str, code: &str) -> Machine {
+    let name = "libcurand.so.10";
+    let rpath = "rpath = '$ORIGIN/../../nvidia/curand/lib'";
+    let metadata = |name: &str, more: &str| {
+        text(
+            &format!("{SITE}/{}.dist-info/METADATA", name.replace(' ', "-")),
+            &format!(
+                "Name: {}\nVersion: {}\n{more}\n",
+                name.split(' ').next().unwrap().replace('_', "-"),
+                name.split(' ').nth(1).unwrap()
+            ),
+        )
+    };
+    python(&[
+        host("580.159.04", &[device]),
+        text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
+        text(
+            &format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h"),
+            &format!("#define NVCC_FLAGS_EXTRA \"{flags}\"\n"),
+        ),
+        elf(&format!("{SITE}/torch/lib/libtorch_cuda.so"), &format!("needed = ['{name}'], {rpath}")),
+        metadata("torch 2.5.1", "Requires-Dist: nvidia-curand-cu12==10.3.5.147\n"),
+        elf(&format!("{SITE}/nvidia/curand/lib/{name}"), &format!("soname = '{name}', {code}")),
+        metadata("nvidia_curand_cu12 10.3.5.147", ""),
+        text(
+            &format!("{SITE}/nvidia_curand_cu12-10.3.5.147.dist-info/RECORD"),
+            &format!("nvidia/curand/lib/{name},,\n"),
+        ),
+    ])
+}
+
 #[test]
-fn what_cannot_be_known_of_a_machine_is_not_held_against_it() {
-    let files = |device: &str| machine(&[text(device, ""), npp("/opt/new", "12.4.1.87", NEWER), app()]);
-    let (wsl, none) = (files("/dev/dxg"), files("/dev/null"));
-    for demand in ["gpu>=8.0", "driver>=550"] {
-        let decision = |machine: &Machine, status: i32| {
-            let run = Run::on(machine, &["explain", "--json", "app"]).env("CUDARUN_REQUIRE", demand);
-            run.env("LD_LIBRARY_PATH", "/opt/new").status(status).json()["decision"].clone()
-        };
-        assert_eq!(decision(&wsl, 0), "plan", "{demand}");
-        assert_eq!(decision(&none, 1), "conflict", "{demand}: the control");
+fn what_is_installed_and_has_no_code_is_not_what_pip_is_told() {
+    let hint = |device: &str, flags: &str| {
+        let machine = torch(device, flags, "code = ['sm_75', 'sm_90']");
+        refused(&machine, "", &["python3", "-c", "import torch"])["hint"].as_str().unwrap().to_owned()
+    };
+    let pip = "/opt/venv/bin/python3 -m pip install \"nvidia-curand-cu12";
+    assert_eq!(hint(BLACKWELL, "code=compute_50"), format!("{pip}>10.3.5.147\""));
+    assert_eq!(hint(PASCAL, "code=sm_60"), format!("{pip}<10.3.5.147\""));
+}
+
+/// Its file is no place where a person has said something.
+#[test]
+fn what_a_framework_has_code_for_is_not_to_be_changed() {
+    let machine = torch(BLACKWELL, "code=sm_90", "");
+    let words = ["explain", "--json", "--require", "curand>=10.3.6", "python3", "-c", "import torch"];
+    let conflict = Run::on(&machine, &words).status(1).json();
+    assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
+}
+
+/// On WSL there is a device, and no file says which driver and which GPU stand behind it.
+#[test]
+fn what_windows_keeps_to_itself_refuses_nobody() {
+    let machine = |files: &[String]| {
+        let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+        machine(&[files, &[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]].concat())
+    };
+    let decision = |machine: &Machine, require: &str| {
+        let run = Run::on(machine, &["explain", "--json", "--require", require, "app"]);
+        let (text, _) = run.env("LD_LIBRARY_PATH", "/opt/lib").any_stderr().output();
+        serde_json::from_str::<Value>(&text).unwrap()["decision"].as_str().unwrap().to_owned()
+    };
+    let wsl = machine(&[text("/dev/dxg", ""), driver("/usr/lib/wsl/lib", "555.85")]);
+    let without = machine(&[]);
+    for require in ["driver>=525", "gpu>=7.0"] {
+        assert_eq!(decision(&wsl, require), "plan", "{require}");
+        assert_eq!(decision(&without, require), "conflict", "the control: {require}");
     }
+}
+
+/// A package may bring along what it uses on some GPUs only.
+#[test]
+fn code_of_what_is_only_brought_along_refuses_nothing() {
+    let package = |name: &str, requires: &str, files: &[&str]| {
+        let place = format!("{SITE}/{name}-1.0.dist-info");
+        let record: String = files.iter().map(|file| format!("{file},,\n")).collect();
+        text(&format!("{place}/METADATA"), &format!("Name: {name}\nVersion: 1.0\n{requires}\n\n"))
+            + &text(&format!("{place}/RECORD"), &record)
+    };
+    let object = "kernels/_c.cpython-312-x86_64-linux-gnu.so";
+    let machine = python(&[
+        host("580.159.04", &[PASCAL]),
+        text(&format!("{SITE}/user/__init__.py"), ""),
+        package("user", "Requires-Dist: kernels", &["user/__init__.py"]),
+        text(&format!("{SITE}/kernels/__init__.py"), ""),
+        elf(&format!("{SITE}/{object}"), "needed = ['libcudart.so.12'], code = ['sm_80', 'sm_90']"),
+        package("kernels", "", &["kernels/__init__.py", object]),
+        library("/usr/lib/x86_64-linux-gnu", "libcudart", "12", "12.4.127", ""),
+    ]);
+    let explain = |code: &str, status: i32| {
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    assert_eq!(picked(&explain("import user", 0), "cudart"), "/usr/lib/x86_64-linux-gnu");
+    assert_eq!(explain("import user", 0)["cautions"], Value::Array(Vec::new()));
+    // What it is used for may be another thing than its kernels: it is said, and started.
+    let used = explain("import user, kernels", 0);
+    assert_eq!(used["cautions"][0]["caution"], "unserved", "the control: {used:#}");
+    let words = ["explain", "python3", "-c", "import user, kernels"];
+    let line = "kernels 1.0 has no code for the GPU of this machine: GPU 0 (compute capability 6.1)";
+    Run::on(&machine, &words).stdout_contains(&[line]).check();
+}
+
+#[test]
+fn a_minor_of_cuda_that_is_not_allowed_is_named() {
+    let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+    let machine = machine(&[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]);
+    let run = Run::on(&machine, &["explain", "--json", "--require", "cuda=12.5", "app"]);
+    let conflict = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
+    let why = &conflict["unmet"][0]["candidates"][0]["why"];
+    assert_eq!(why, "is for CUDA 12.4.127, and --require allows =12.5");
+}
+
+#[test]
+fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
+    let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+    let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
+    let machine = machine(&[host("580.159.04", &[HOPPER]), cudart, app]);
+    let hint = |require: &str, of_image: &str| {
+        let run = Run::on(&machine, &["explain", "--json", "--require", require, "app"]);
+        let run = run.env("LD_LIBRARY_PATH", "/opt/lib").env("NVIDIA_REQUIRE_CUDA", of_image);
+        run.status(1).json()["hint"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(hint("driver>=600", ""), "update the NVIDIA driver to 600 or newer: no library path can help");
+    for (require, of_image) in [("driver>=525,<535", ""), ("driver>580.159.04", ""), ("cuda", "cuda>13.0")] {
+        assert!(hint(require, of_image).starts_with("change what "), "{require} {of_image}");
+    }
+}
+
+/// A build of one's own may leave out what those of the index have.
+#[test]
+fn another_build_is_not_the_one_that_is_there() {
+    let own = torch(BLACKWELL, "code=sm_90", "");
+    let site = own.root().join("opt/venv/lib/python3.12/site-packages");
+    fs::rename(site.join("torch-2.5.1.dist-info"), site.join("torch-2.12.0+cu130.dist-info")).unwrap();
+    let hint = refused(&own, "", &["python3", "-c", "import torch"])["hint"].clone();
+    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\"");
 }

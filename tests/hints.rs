@@ -156,3 +156,15 @@ fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
     let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
     assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
 }
+
+#[test]
+fn a_family_of_which_two_things_are_said_is_named_once() {
+    let machine = machine(&[
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+    ]);
+    let words = ["--require", "cudnn>=9.5", "--require", "cudnn<9.3", "app"];
+    let hint = hint(&machine, "/opt/old:/opt/new", &words);
+    assert_eq!(hint, "change what --require says of cuDNN: see `cudarun list` for what is here");
+}

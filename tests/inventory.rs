@@ -456,6 +456,7 @@ fn what_decides_is_watched_and_little_else() {
         cufft("/opt/nvidia/hpc_sdk/Linux_x86_64/24.5/math_libs/lib64"),
         driver("/usr/lib/x86_64-linux-gnu/nvidia/current", "550.54.15"),
         cufft("/usr/lib/cuda/lib64"),
+        text("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 1\n"),
     ];
     let env = [
         ("CONDA_PREFIX", "/srv/conda"),
@@ -469,6 +470,7 @@ fn what_decides_is_watched_and_little_else() {
         "/apps/modules/cuda/12",
         "/apps/gone",
         "/apps/none",
+        "/dev/nvidia1",
         "/opt/nvidia/hpc_sdk/Linux_x86_64",
         "/srv/conda/conda-meta",
         "/srv/python/lib",

@@ -80,7 +80,7 @@ fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> 
         _ => None,
     });
     let gpu = inventory.gpus.first().and_then(|gpu| gpu.capability);
-    let only_ptx = gpu.is_some_and(|gpu| copy.serves.get(&gpu) == Some(&Code::Ptx));
+    let only_ptx = copy.family != "npp" && gpu.is_some_and(|gpu| copy.serves.get(&gpu) == Some(&Code::Ptx));
     let near: i64 = done
         .iter()
         .filter(|other| other.family != "driver")
@@ -127,12 +127,13 @@ fn faults(picks: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<String
         fault(knowledge().bad_release(&copy.family, &version).is_some(), "known to be bad", copy);
         fault(!file.needed.iter().all(offers), "linked against what is not there", copy);
         fault(lacks(file.imports.values().flatten(), picks), "symbols", copy);
-        let has_code = !file.code.is_empty();
+        // NPP's main library has none that would mean anything.
+        let has_code = !file.code.is_empty() && copy.family != "npp";
         let code = gpu.and_then(|gpu| copy.serves.get(&gpu));
         fault(is_library && gpu.is_some() && has_code && code.is_none(), "no code", copy);
         let too_new = copy.built_for > driver.and_then(|driver| driver.cuda);
         let by_driver = gpu.is_some() && driver.is_some();
-        fault(is_library && by_driver && code == Some(&Code::Ptx) && too_new, "PTX", copy);
+        fault(is_library && by_driver && has_code && code == Some(&Code::Ptx) && too_new, "PTX", copy);
         // A driver of branch 535 brings CUDA 12.2, and no driver runs a newer major.
         let runs = driver.and_then(|driver| driver.cuda).map_or(99, |cuda: CudaVersion| cuda.major);
         fault(is_library && gpu.is_some() && copy.cuda.unwrap_or(0) > runs, "driver", copy);

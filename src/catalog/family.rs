@@ -16,6 +16,9 @@ pub struct Family {
     pub group: Group,
     #[serde(default)]
     suffix: BTreeMap<String, String>,
+    /// That it has no code for a GPU is no fault.
+    #[serde(default)]
+    pub code_is_optional: bool,
     /// The number in the SONAME is the major version of the library, not of CUDA.
     #[serde(default)]
     pub soname_is_version: bool,

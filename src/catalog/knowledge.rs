@@ -185,10 +185,17 @@ impl Knowledge {
         self.support.iter().filter(serves).map(|row| &row.versions).collect()
     }
 
-    /// The newest builds of a framework that have code for a GPU.
-    pub fn build_for(&self, framework: &str, gpu: ComputeCapability) -> Option<&Build> {
+    /// The newest builds of a framework that have code for a GPU, and are others than the one that has none.
+    pub fn build_for(
+        &self,
+        framework: &str,
+        gpu: ComputeCapability,
+        without: Option<Version>,
+    ) -> Option<&Build> {
         let gpu = Version::new(&[gpu.major, gpu.minor]);
-        self.builds.iter().rfind(|build| build.framework == framework && build.gpus.allows(&gpu))
+        let is_other = |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
+        let of_framework = self.builds.iter().filter(|build| build.framework == framework);
+        of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
     }
 
     /// The releases of a family that are never picked.
@@ -305,10 +312,12 @@ mod tests {
         assert_eq!(versions("6.1", 12), [">=8.8,<9.0", ">=9.0,<9.7", ">=9.7,<9.11"]);
         assert_eq!(versions("12.0", 12), [">=9.7,<9.11", ">=9.11"]);
         assert_eq!(versions("6.1", 13), [""; 0]);
-        let torch = |gpu: &str| {
-            let build = knowledge().build_for("torch", gpu.parse().unwrap());
+        let build = |framework: &str, gpu: &str, without: &str| {
+            let build = knowledge().build_for(framework, gpu.parse().unwrap(), without.parse().ok());
             build.map(|build| build.versions.to_string())
         };
+        assert_eq!(build("onnxruntime", "10.0", "1.31.1").as_deref(), Some(">=1.21,<1.27"), "not the same");
+        let torch = |gpu: &str| build("torch", gpu, "");
         assert_eq!(torch("6.1").as_deref(), Some(">=2.1,<2.8"));
         assert_eq!(torch("12.0").as_deref(), Some(">=2.11"));
         assert_eq!(torch("3.5"), None);

@@ -21,7 +21,7 @@ use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Outcome, Plan, Policy};
-use crate::target::{Command, How, Note, Target};
+use crate::target::{Command, How, Target};
 use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
@@ -252,17 +252,23 @@ fn speak(considered: &Considered<'_>, common: &Common, style: Style) {
 }
 
 fn say_notes(considered: &Considered<'_>) {
-    for note in must_be_said(considered) {
-        report::say(&format!("cudarun: {}\n", report::note(note, &considered.target)));
+    for line in must_be_said(considered) {
+        report::say(&format!("cudarun: {line}\n"));
     }
 }
 
-/// The notes that are said although nobody asked. A program that is not seen matters where there is something
-/// that could be picked for it.
-fn must_be_said<'c>(considered: &'c Considered<'_>) -> impl Iterator<Item = &'c Note> {
+/// What is said although nobody asked. A program that is not seen matters where there is something that could be
+/// picked for it.
+fn must_be_said(considered: &Considered<'_>) -> Vec<String> {
     let is_something_here = !considered.inventory.copies.is_empty();
     let notes = considered.target.notes.iter();
-    notes.filter(move |note| note.must_be_said() || is_something_here && note.hides_a_program())
+    let notes = notes.filter(|note| note.must_be_said() || is_something_here && note.hides_a_program());
+    let mut lines: Vec<String> = notes.map(|note| report::note(note, &considered.target)).collect();
+    if let Outcome::Plan(plan) = &considered.decision.outcome {
+        let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
+        lines.extend(cautions.map(report::caution));
+    }
+    lines
 }
 
 /// Where the audit module is put, or would be.

@@ -65,7 +65,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     // What must be said is said at every start.
     let is_of_directory = considered.target.is_of_directory || wanted.is_of_directory;
     let is_kept = is_plain && verify != When::Always && !is_of_directory;
-    if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).next().is_none() {
+    if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).is_empty() {
         keep(outer, &considered, command, &exec, &places);
     }
     launch::exec(&exec).map(|never| match never {})

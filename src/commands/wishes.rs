@@ -208,7 +208,7 @@ impl Wanted {
                             continue;
                         }
                     };
-                    asked.conditions.push(Condition { demand, by, only_with_gpu: false });
+                    asked.conditions.push(Condition { demand, by, only_with_gpu: false, is_advice: false });
                     continue;
                 }
                 (Key::Prefer(_), Value::Range(range)) => Want::Preferred(range.clone()),

@@ -36,6 +36,7 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
                     demand: Demand::Any(alternatives.iter().map(all).collect()),
                     by: Place::Variable(name.into_owned()).asker(),
                     only_with_gpu: true,
+                    is_advice: false,
                 });
             }
             Err(part) => {

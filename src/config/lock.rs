@@ -87,7 +87,7 @@ impl Lock {
             }
         }
         let by = Place::file(path, 1).asker();
-        let condition = |demand| Condition { demand, by: by.clone(), only_with_gpu: true };
+        let condition = |demand| Condition { demand, by: by.clone(), only_with_gpu: true, is_advice: false };
         let driver = self.driver.map(|driver| Demand::Driver(Range::at_least(driver.version())));
         let number = |gpu: &ComputeCapability| Version::new(&[gpu.major, gpu.minor]);
         let gpus = match (self.gpus.first().map(number), self.gpus.last().map(number)) {
@@ -98,7 +98,12 @@ impl Lock {
         };
         let gpus = gpus.map(Demand::Gpu);
         let mut conditions: Vec<Condition> = driver.into_iter().chain(gpus).map(condition).collect();
-        conditions.extend(self.cuda().map(|demand| Condition { demand, by, only_with_gpu: false }));
+        conditions.extend(self.cuda().map(|demand| Condition {
+            demand,
+            by,
+            only_with_gpu: false,
+            is_advice: false,
+        }));
         (requirements, conditions)
     }
 

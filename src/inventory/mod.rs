@@ -205,6 +205,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
     let driver = driver::kernel(&mut look);
     let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
+    look.watched.extend(gpus.iter().filter_map(visible::node));
     visible::tell(&mut gpus, &devices, &host.env);
     let is_asked = |source: &&Source| {
         let is_off = scope.without.iter().any(|name| name == source.name);

@@ -43,8 +43,12 @@ pub(super) fn tell(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {
 
 /// A container may have been given some of its host's GPUs only.
 fn has_node(gpu: &Gpu, devices: &[PathBuf]) -> bool {
-    let node = |minor: u32| Path::new("/dev").join(format!("nvidia{minor}"));
-    gpu.minor.is_none_or(|minor| devices.contains(&node(minor)))
+    node(gpu).is_none_or(|node| devices.contains(&node))
+}
+
+/// The device node of a GPU, which may be made only when somebody uses it.
+pub(super) fn node(gpu: &Gpu) -> Option<PathBuf> {
+    Some(Path::new("/dev").join(format!("nvidia{}", gpu.minor?)))
 }
 
 /// None where a UUID is not known, or means more than one GPU.

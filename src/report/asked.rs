@@ -116,7 +116,7 @@ fn wants(member: &Member) -> String {
     if wants.is_empty() && has_symbols { "the symbols that it imports".to_owned() } else { wants }
 }
 
-pub(super) fn caution(caution: &Caution) -> String {
+pub fn caution(caution: &Caution) -> String {
     match caution {
         Caution::NoCode { of, gpu } => {
             format!("{} has no code for compute capability {gpu}: what it does itself fails there", title(of))
@@ -132,6 +132,10 @@ pub(super) fn caution(caution: &Caution) -> String {
         Caution::Combination { of, effect, remedy } => {
             let of: Vec<String> = of.iter().map(|of| title(of)).collect();
             format!("with {}, {}; {} is known to be good", list(&of), show(effect), show(remedy))
+        }
+        Caution::Unserved { by, gpus } => {
+            let gpus: Vec<String> = gpus.iter().map(show).collect();
+            format!("{} has no code for the GPU of this machine: {}", title(by), list(&gpus))
         }
         Caution::LeavesOut { gpu, capability, by } => {
             format!("{} has no code for {} (compute capability {capability})", title(by), show(gpu))

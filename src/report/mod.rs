@@ -20,6 +20,7 @@ mod traced;
 mod verdict;
 mod words;
 
+pub use asked::caution;
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use hints::hint;

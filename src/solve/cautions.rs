@@ -23,8 +23,17 @@ pub enum Caution {
     OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
     /// Versions that are known to be bad together, or on such a GPU.
     Combination { of: Vec<String>, effect: String, remedy: String },
+    /// Of no visible GPU the program's own files have code, as far as their fat binaries say.
+    Unserved { by: String, gpus: Vec<String> },
     /// A visible GPU for which the program's own files have no code, while they have for another.
     LeavesOut { gpu: String, capability: ComputeCapability, by: String },
+}
+
+impl Caution {
+    /// Whether it is said although nobody asked: the numbers may come out wrong, or the GPU be of no use.
+    pub fn must_be_said(&self) -> bool {
+        matches!(self, Caution::Combination { .. } | Caution::Unserved { .. })
+    }
 }
 
 pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
@@ -43,15 +52,22 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     for condition in &world.target.conditions {
         let Some(code) = gpus::own_code(condition) else { continue };
-        for gpu in world.inventory.visible_gpus() {
-            let Some(capability) = gpu.capability.filter(|gpu| !gpus::serves(code, *gpu)) else { continue };
-            let (gpu, by) = (gpu.model.clone(), condition.by.name.clone());
-            let caution = Caution::LeavesOut { gpu, capability, by };
-            if !cautions.contains(&caution) {
-                cautions.push(caution);
-            }
+        let known = world.inventory.visible_gpus().filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
+        let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| gpus::serves(code, *gpu));
+        let by = || condition.by.name.clone();
+        if served.is_empty() && !left.is_empty() {
+            let gpus =
+                left.iter().map(|(model, gpu)| format!("{model} (compute capability {gpu})")).collect();
+            cautions.push(Caution::Unserved { by: by(), gpus });
+            continue;
         }
+        cautions.extend(left.into_iter().map(|(model, capability)| Caution::LeavesOut {
+            gpu: model.clone(),
+            capability,
+            by: by(),
+        }));
     }
+    cautions.dedup();
     cautions
 }
 

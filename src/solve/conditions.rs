@@ -39,8 +39,9 @@ enum Holds {
 /// Those that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
+    let has_gpu = inventory.has_gpu() && !inventory.gpus_hidden;
     let is_of_interest =
-        |condition: &&Condition| !condition.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden;
+        |condition: &&Condition| !condition.is_advice && (!condition.only_with_gpu || has_gpu);
     let conditions = world.target.conditions.iter().filter(is_of_interest);
     let failing = conditions.filter(|condition| judge(&condition.demand, inventory) == Holds::No);
     failing.map(|condition| Broken { condition: condition.clone(), has: has(inventory) }).collect()

@@ -13,7 +13,7 @@ use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
 use crate::symbols::Symbol;
 use crate::target::{Before, Demand, Need, Pin, Requirement, Want};
-use crate::version::DriverVersion;
+use crate::version::{DriverVersion, Version};
 
 /// A copy that satisfies every rule it must satisfy alone.
 #[derive(Clone, Copy, Debug)]
@@ -318,7 +318,7 @@ fn cuda_that_is_allowed(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Opti
         let Demand::Cuda(range) = &condition.demand else { return None };
         let is_allowed = is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
         (!is_allowed).then(|| Reason::CudaOutOfRange {
-            has,
+            has: is_cuda.unwrap_or_else(|| Version::new(&[has])),
             range: range.clone(),
             by: condition.by.name.clone(),
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Reason;
 use super::slots::Slot;
 use super::world::World;
+use crate::catalog::catalog;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Code, Copy, Inventory};
 use crate::target::{Condition, Demand, Target};
@@ -41,7 +42,7 @@ pub(super) fn code(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Re
 
 /// The GPUs for which a copy has no code, although it has some.
 pub(super) fn without_code(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_library = copy.family != "driver" && has_code(copy);
+    let is_library = copy.family != "driver" && needs_code(copy);
     let without = world.gpus.iter().filter(|gpu| is_library && !copy.serves.contains_key(gpu));
     without.copied().collect()
 }
@@ -52,13 +53,14 @@ pub(super) fn ptx(driver: &Copy, library: &Copy, world: &World<'_>) -> Option<Re
         return None;
     }
     let (needed, has) = (library.built_for?, of_driver(driver, world.inventory)?);
+    let is_firm = !catalog().family(&library.family)?.for_some_gpus;
     let gpu = *only_ptx(library, world).first()?;
-    (needed > has).then_some(Reason::PtxTooNew { gpu, needed, has })
+    (needed > has && is_firm).then_some(Reason::PtxTooNew { gpu, needed, has })
 }
 
-/// The GPUs for which a copy has nothing but PTX.
+/// The GPUs for which a copy has nothing but PTX, where that matters.
 pub(super) fn only_ptx(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx);
+    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx) && needs_code(copy);
     world.gpus.iter().filter(is_ptx).copied().collect()
 }
 
@@ -68,6 +70,11 @@ pub(super) fn of_driver(driver: &Copy, inventory: &Inventory) -> Option<CudaVers
     noted.or_else(|| inventory.driver.as_ref()?.cuda)
 }
 
-fn has_code(copy: &Copy) -> bool {
-    copy.files.iter().any(|member| !member.code.is_empty())
+/// Whether one of the files that must come with it has code, without which it is of no use on a GPU.
+fn needs_code(copy: &Copy) -> bool {
+    let Some(family) = catalog().family(&copy.family).filter(|family| !family.code_is_optional) else {
+        return false;
+    };
+    let required = family.required(copy.soname.unwrap_or(0));
+    copy.files.iter().any(|member| required.contains(&member.stem.as_str()) && !member.code.is_empty())
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::target::{Asker, Pip};
 use crate::text;
-use crate::version::{DriverVersion, Version};
+use crate::version::Version;
 
 /// What a person can do about a conflict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub enum Hint {
         paths: Vec<PathBuf>,
     },
     UpdateDriver {
-        floor: DriverVersion,
+        floor: Version,
     },
     InstallDriver,
     /// What a person has said does not go with the rest: of which families, and where.

@@ -10,7 +10,7 @@ use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
 use crate::range::Range;
 use crate::target::{Before, Condition, Demand, Requirement, Target, Want};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 pub(super) fn hint(
     unmet: &[Unmet],
@@ -19,8 +19,10 @@ pub(super) fn hint(
     world: &World<'_>,
 ) -> Option<Hint> {
     let World { inventory, target, .. } = *world;
-    if unmet.is_empty() {
-        return broken.iter().find_map(|broken| of_machine(broken, world));
+    // No library makes up for another machine.
+    let machine = broken.iter().find_map(|broken| of_machine(broken, world));
+    if unmet.is_empty() || machine.is_some() {
+        return machine;
     }
     let changed = contradictions.iter().find_map(change_wish);
     changed
@@ -46,17 +48,23 @@ fn of_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
         }
         Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&Version::new(&[gpu.major, gpu.minor])))
             .or_else(|| Some(of_person())),
-        demand => Some(driver_for(demand).map_or_else(of_person, |floor| Hint::UpdateDriver { floor })),
+        demand => {
+            // One that is too new already is not to be updated.
+            let has = broken.has.driver.map(|driver| driver.version());
+            let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
+            Some(floor.map_or_else(of_person, |floor| Hint::UpdateDriver { floor }))
+        }
     }
 }
 
 /// The oldest driver that would do.
-fn driver_for(demand: &Demand) -> Option<DriverVersion> {
+fn driver_for(demand: &Demand) -> Option<Version> {
     match demand {
-        Demand::Driver(range) => range.lowest()?.to_string().parse().ok(),
+        Demand::Driver(range) => range.lowest(),
         Demand::DriverCuda(range) => {
             let least = range.lowest()?;
-            knowledge().driver_of_cuda(CudaVersion { major: least.major(), minor: least.minor() })
+            let cuda = CudaVersion { major: least.major(), minor: least.minor() };
+            Some(knowledge().driver_of_cuda(cuda)?.version())
         }
         // Of images: the first is what the image was made with.
         Demand::Any(alternatives) => alternatives.iter().flatten().find_map(driver_for),
@@ -86,9 +94,10 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
 
 /// Builds of the same framework that have code for the newest visible GPU.
 fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
-    let framework = condition.by.name.split(' ').next()?;
+    let (framework, version) = condition.by.name.split_once(' ').unwrap_or((&condition.by.name, ""));
+    let numbers = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
     let gpu = world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).max()?;
-    let build = knowledge().build_for(framework, gpu)?;
+    let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
     Some(Hint::OtherBuild { pip: world.target.pip.clone()?, requirement })
 }
@@ -102,12 +111,12 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
     let is_to_change = |member: &&Member| {
         let of_person =
             member.wants.iter().any(|want| if several { is_of_person(want) } else { is_firm(want) });
-        of_person || member.demand.is_some()
+        of_person || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
     let members: Vec<&Member> = contradiction.members.iter().filter(is_to_change).collect();
     let by = members.first()?.by.clone();
-    let families = members.iter().filter_map(|member| member.family.clone()).collect();
-    Some(Hint::ChangeWish { families, by })
+    let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
+    Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
 }
 
 /// Where a person allows no version that serves what was compiled: nothing that could be installed is both.
@@ -131,7 +140,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         _ => None,
     };
     let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
-    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()? })
+    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
 }
 
 /// Where all would fit if strangers could not write to it: all that is to be closed, at once.
@@ -292,7 +301,11 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     if let Some(version) = exactly {
         return format!("=={}.*", version.truncated(3));
     }
-    let is_bad = |version: &Version| knowledge().bad_release(&family.name, version).is_some();
+    let others = other_than_without_code(missing);
+    let is_bad = |version: &Version| {
+        let is_known = knowledge().bad_release(&family.name, version).is_some();
+        is_known || others.as_ref().is_some_and(|others| !others.allows(version))
+    };
     let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Recorded(version) => {
             let serves = floor.is_none_or(|floor| version.serves_builds_of(&floor));
@@ -309,6 +322,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         (None, Some(major)) => vec![format!(">={major}"), format!("<{}", major + 1)],
         (None, None) => Vec::new(),
     };
+    parts.extend(others.as_ref().map(Range::to_pip));
     // The newest is never bad; but pip leaves what is installed, if it may.
     let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
     let is_in_range = |bad: &Version| {
@@ -333,6 +347,15 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
         |range: &&&Range| floor.is_none_or(|floor| range.from(floor).allows_some(floor.major()));
     let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
+}
+
+/// For a GPU that is older than all that a copy has code for an older one, else a newer: the same would not help.
+fn other_than_without_code(missing: &Unmet) -> Option<Range> {
+    missing.candidates.iter().find_map(|candidate| {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return None };
+        let sign = if gpu < has.first()? { "<" } else { ">" };
+        format!("{sign}{}", candidate.copy.version?).parse().ok()
+    })
 }
 
 /// The version that a missing symbol is of: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.

@@ -74,7 +74,7 @@ pub enum Reason {
     },
     /// A person allows another CUDA.
     CudaOutOfRange {
-        has: u32,
+        has: Version,
         range: Range,
         by: String,
     },

@@ -28,6 +28,8 @@ pub(super) struct Candidate {
     pub extensions: Vec<PathBuf>,
     pub standing: Standing,
     pub imported_by: Option<String>,
+    /// It comes with what is imported, and no framework is known by its name: perhaps it is never imported itself.
+    pub is_brought: bool,
 }
 
 /// Where candidates are found.
@@ -52,6 +54,9 @@ impl Candidates<'_> {
             }
         }
         let mut found = self.candidates(modules, Standing::Imported);
+        for candidate in found.iter_mut().filter(|candidate| candidate.framework.is_none()) {
+            candidate.is_brought = !imports.installed.contains_key(&candidate.name);
+        }
         found.extend(imports.extensions.iter().map(|(file, place)| own_extension(file, place)));
         found
     }
@@ -162,6 +167,7 @@ impl Candidates<'_> {
             extensions: Vec::new(),
             standing,
             imported_by,
+            is_brought: false,
         })
     }
 
@@ -177,6 +183,7 @@ impl Candidates<'_> {
             extensions: self.extensions(site, module),
             standing,
             imported_by,
+            is_brought: false,
         })
     }
 
@@ -232,5 +239,6 @@ fn own_extension(file: &Path, place: &Place) -> Candidate {
         extensions: vec![file.to_owned()],
         standing: Standing::Imported,
         imported_by: Some(place.describe()),
+        is_brought: false,
     }
 }

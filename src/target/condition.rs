@@ -15,6 +15,8 @@ pub struct Condition {
     pub by: Asker,
     /// It is of interest only where a GPU can be reached: nobody has written it for a machine without one.
     pub only_with_gpu: bool,
+    /// It refuses nobody: what does not hold is said.
+    pub is_advice: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

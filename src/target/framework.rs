@@ -50,8 +50,9 @@ impl Reader<'_> {
         self.first(self.framework.major.get(family)?, version).map(|found| found.value.major())
     }
 
-    /// The GPUs that it has code for, as far as it says; never none.
-    pub(super) fn code(&self) -> Option<Found<BTreeSet<Architecture>>> {
+    /// The GPUs that it has code for, as far as it says, never none; and whether that is written down: fat binaries may be
+    /// of what it uses for some of its functions alone.
+    pub(super) fn code(&self) -> Option<(Found<BTreeSet<Architecture>>, bool)> {
         self.framework.code.iter().find_map(|record| {
             let files = self.files(record.file());
             let mut found: BTreeSet<Architecture> = BTreeSet::new();
@@ -68,7 +69,9 @@ impl Reader<'_> {
                     .unwrap_or_default(),
                 );
             }
-            (!found.is_empty()).then_some(Found { value: found, file: files.into_iter().next()? })
+            let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
+            let file = files.into_iter().next()?;
+            (!found.is_empty()).then_some((Found { value: found, file }, is_written))
         })
     }
 

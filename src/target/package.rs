@@ -244,7 +244,7 @@ impl PackageReader<'_> {
                 requirement.search_first.clear();
             }
         }
-        let condition = if candidate.standing == Standing::Imported {
+        let condition = if candidate.standing == Standing::Imported && !candidate.is_brought {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
@@ -263,7 +263,7 @@ impl PackageReader<'_> {
         consumers: &[Consumer],
         by: &Asker,
     ) -> Option<Condition> {
-        let found = match reader {
+        let (found, is_written) = match reader {
             Some(reader) => reader.code()?,
             None => {
                 let is_one = |consumer: &&Consumer| {
@@ -271,14 +271,14 @@ impl PackageReader<'_> {
                 };
                 let files = consumers.iter().filter(is_one).map(|consumer| consumer.object.path.as_path());
                 let value = files.flat_map(|file| framework::gpu_code(self.host, file)).collect();
-                Found { value, file: candidate.place.clone() }
+                (Found { value, file: candidate.place.clone() }, false)
             }
         };
         if found.value.is_empty() {
             return None;
         }
         let by = Asker { file: found.file, ..by.clone() };
-        Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true })
+        Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true, is_advice: !is_written })
     }
 
     /// What one object of a package asks for. Of a library of the system only what it is linked against:

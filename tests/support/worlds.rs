@@ -263,7 +263,12 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
     if dice.one_in(4) {
         let range = dice.of(&[">=12.4,<13", "13"]).parse().unwrap();
         let by = Asker::person(".cudarun.toml", ".cudarun.toml".into(), Some(99));
-        conditions.push(Condition { demand: Demand::Cuda(range), by, only_with_gpu: false });
+        conditions.push(Condition {
+            demand: Demand::Cuda(range),
+            by,
+            only_with_gpu: false,
+            is_advice: false,
+        });
     }
     target(requirements, conditions)
 }
