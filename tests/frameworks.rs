@@ -551,3 +551,20 @@ fn a_variable_that_moves_a_framework_is_told() {
     assert!(!notes("OTHER", "import torch").contains("heeds"), "the control");
     assert!(!notes(variable, "import os").contains("heeds"), "it is not used");
 }
+
+/// Python imports the first of two that are installed.
+#[test]
+fn of_two_installations_the_first_counts() {
+    let mut machine = python(&torch(VERSION, CONFIG));
+    let other = [
+        text("/opt/other/torch/__init__.py", ""),
+        text("/opt/other/torch/version.py", VERSION),
+        text("/opt/other/torch/include/ATen/cuda/CUDAConfig.h", &CONFIG.replace("sm_80", "sm_50")),
+        elf("/opt/other/torch/lib/libtorch_cuda.so", LINKED),
+    ];
+    let both = python(&[torch(VERSION, CONFIG).concat(), other.concat()]);
+    assert_eq!(code(&target_of(&machine, "import torch")), ["sm_80", "sm_90a", "compute_90"], "the control");
+    machine = both;
+    machine.env.insert("PYTHONPATH".to_owned(), "/opt/other".to_owned());
+    assert_eq!(code(&target_of(&machine, "import torch")), ["sm_50", "sm_90a", "compute_90"]);
+}

@@ -55,23 +55,24 @@ impl Reader<'_> {
     pub(super) fn code(&self) -> Option<(Found<BTreeSet<Architecture>>, bool)> {
         self.framework.code.iter().find_map(|record| {
             let files = self.files(record.file());
-            let mut found: BTreeSet<Architecture> = BTreeSet::new();
-            for path in &files {
-                found.extend(
-                    match record {
-                        CodeRecord::Flags { name, .. } => self
-                            .text(path, |bytes| Some(build_info::gencode(&build_info::define(bytes, name)?))),
-                        CodeRecord::Pair { name, .. } => self.text(path, |bytes| {
-                            Some(build_info::capabilities(&build_info::pair(bytes, name)?))
-                        }),
-                        CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
+            let of = |path: &PathBuf| -> BTreeSet<Architecture> {
+                let read = match record {
+                    CodeRecord::Flags { name, .. } => {
+                        self.text(path, |bytes| Some(build_info::gencode(&build_info::define(bytes, name)?)))
                     }
-                    .unwrap_or_default(),
-                );
-            }
+                    CodeRecord::Pair { name, .. } => self
+                        .text(path, |bytes| Some(build_info::capabilities(&build_info::pair(bytes, name)?))),
+                    CodeRecord::FatBinaries { .. } => Some(gpu_code(self.host, path)),
+                };
+                read.into_iter().flatten().collect()
+            };
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
-            let file = files.into_iter().next()?;
-            (!found.is_empty()).then_some((Found { value: found, file }, is_written))
+            // Of two that are installed Python imports the first; of one, all objects count.
+            let told = files.iter().map(|path| (of(path), path)).filter(|(code, _)| !code.is_empty());
+            let told: Vec<_> = told.take(if is_written { 1 } else { usize::MAX }).collect();
+            let file = told.first()?.1.clone();
+            let value = told.into_iter().flat_map(|(code, _)| code).collect();
+            Some((Found { value, file }, is_written))
         })
     }
 
