@@ -208,7 +208,7 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     project
         .plain(&["--config", "nowhere.toml"])
         .status(125)
-        .stderr("cudarun: --config cannot be read: there is no such file\n")
+        .stderr("cudarun: nowhere.toml cannot be read: there is no such file\n")
         .check();
 }
 
@@ -369,7 +369,10 @@ fn what_a_project_proposes_must_be_allowed() {
     assert!(explained["settings"].to_string().contains("requires.cudnn"), "the rest counts");
     assert!(!explained["settings"].to_string().contains("env.FOO"));
     project.run(&["allow", "--list"]).check();
-    project.run(&["allow"]).stderr(format!("cudarun: {shown} is allowed as it is now\n")).check();
+    project
+        .run(&["allow"])
+        .stderr_contains(&[&format!("cudarun: {shown} is allowed as it is now\n"), "  env.FOO = "])
+        .check();
     for _cold_then_warm in 0..3 {
         echo().stdout("bar none\n").any_stderr().check();
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Exit, print, wishes};
 use crate::cli::{Allow, Common};
-use crate::config::{Fault, PROJECT, Place, Wrong, files, read, trust};
+use crate::config::{Fault, PROJECT, Place, Setting, Wrong, files, read, trust};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
@@ -29,9 +29,11 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
     let none = || Fault { place, wrong: Wrong::Unreadable { why: "there is no such file".to_owned() } };
     let bytes = files::read(host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
     // Nobody can mean to allow what cannot be understood.
-    read::file(&bytes, &path, &wishes::vocabulary())?;
+    let said = read::file(&bytes, &path, &wishes::vocabulary())?;
     trust::allow(host, &path, &bytes).map_err(kept)?;
-    say(common, &report::now_allowed(&path));
+    let layers = said.programs.into_iter().map(|(_, layer)| layer).chain([said.layer]);
+    let counts: Vec<Setting> = layers.flatten().filter(Setting::needs_trust).collect();
+    say(common, &report::now_allowed(&path, &counts));
     Ok(Exit::Yes)
 }
 

@@ -119,11 +119,10 @@ pub(super) fn wanted(
 
 /// The files that count for this command line.
 pub(super) fn find(host: &Host, common: &Common) -> Result<Found, Error> {
-    let named = |path: PathBuf, by| Choice::Named { path, by };
     let choice = match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
         _ if common.no_config => Choice::Nothing,
-        (Some(path), _) => named(path.clone(), Place::Option("--config")),
-        (None, Some(path)) => named(path.into(), Place::Variable("CUDARUN_CONFIG".to_owned())),
+        (Some(path), _) => Choice::Named(path.clone()),
+        (None, Some(path)) => Choice::Named(path.into()),
         (None, None) => Choice::Nearest,
     };
     Ok(files::find(host, &choice)?)

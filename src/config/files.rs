@@ -16,10 +16,7 @@ pub(super) const EVERYBODY: &str = "/etc/cudarun/config.toml";
 #[derive(Clone, Debug)]
 pub enum Choice {
     Nearest,
-    Named {
-        path: PathBuf,
-        by: Place,
-    },
+    Named(PathBuf),
     /// No file counts, and neither do the user's and the one for everybody.
     Nothing,
 }
@@ -45,7 +42,7 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
     let project = match choice {
         Choice::Nothing => return Ok(found),
         Choice::Nearest => nearest(host),
-        Choice::Named { path, .. } => Some(host.absolute(path)),
+        Choice::Named(path) => Some(host.absolute(path)),
     };
     if let Some(path) = project {
         if matches!(choice, Choice::Nearest) {
@@ -53,12 +50,9 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
         }
         match (read(host, &path)?, choice) {
             (Some(bytes), _) => found.take(path, bytes, true),
-            (None, Choice::Named { path, by }) => {
+            (None, Choice::Named(path)) => {
                 let why = "there is no such file".to_owned();
-                let place = match by {
-                    Place::Option(_) => by.clone(),
-                    _ => Place::File { path: path.clone(), line: None },
-                };
+                let place = Place::File { path: path.clone(), line: None };
                 return Err(Fault { place, wrong: Wrong::Unreadable { why } });
             }
             // It has gone in this moment.

@@ -9,7 +9,7 @@ use super::style::columns;
 use super::words::{self, list, quoted_to_show};
 use crate::config::container::Malformed;
 use crate::config::trust::Allowed;
-use crate::config::{Fault, Place, Remark, Settings, Wrong};
+use crate::config::{Fault, Place, Remark, Setting, Settings, Wrong};
 use crate::text::show;
 
 /// How many keys are named that nobody has allowed.
@@ -178,8 +178,14 @@ pub fn recorded(lock: &Path, families: usize) -> String {
     format!("{families} {what} of libraries recorded in {}", show(lock))
 }
 
-pub fn now_allowed(file: &Path) -> String {
-    format!("{} is allowed as it is now", show(file))
+/// The file may have changed between a look at it and this.
+pub fn now_allowed(file: &Path, settings: &[Setting]) -> String {
+    let line =
+        |setting: &Setting| format!("\n  {} = {}", short(&setting.key.name()), short(&setting.value.text()));
+    let rest = settings.len().saturating_sub(KEYS);
+    let more = if rest > 0 { format!("\n  {rest} more") } else { String::new() };
+    let lines: String = settings.iter().take(KEYS).map(line).collect();
+    format!("{} is allowed as it is now{lines}{more}", show(file))
 }
 
 pub fn revoked(file: &Path) -> String {
