@@ -74,11 +74,34 @@ pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
     (host.lstat(&file).is_ok_and(ours) && host.lstat(directory).is_ok_and(ours)).then_some(bytes)
 }
 
-/// Writes a file for us alone, whole or not at all, and takes away what is old. What cannot be written is not.
-pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) {
+/// Writes a file for us alone, whole or not at all, and takes away what is old. What cannot be written is not: the
+/// answer is whether it was.
+pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
     let _ = create_directory(directory);
     sweep(host, directory);
-    let _ = whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes);
+    whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes).is_ok()
+}
+
+/// Held by one process at a time: the kernel takes it back when that process ends, however it does, or becomes another
+/// program.
+#[derive(Debug)]
+pub struct Turn {
+    _file: fs::File,
+}
+
+/// The turn of this name in a directory that is ours alone; none while another process has it.
+pub fn turn(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Turn>> {
+    create_directory(directory)?;
+    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
+        return Err(io::Error::other("somebody else can write to it"));
+    }
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Turn { _file: file })),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Writes what must not be lost: a file for us alone, in a directory of which nobody else can change anything.

@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cudarun::cache::proofs::{self, Turn};
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Scope};
@@ -404,4 +406,94 @@ fn what_was_proved_is_said_as_it_was_found() {
     };
     assert!(ended(Some(3)).contains("it ended with status 3 and no report at \"cuInit\""));
     assert!(ended(None).contains("it ended without a report at \"cuInit\""));
+}
+
+/// The directory of proofs below a home of its own, as processes of one machine share it.
+fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let home = tempfile::tempdir().unwrap();
+    let places = vec![home.path().join("cache"), home.path().join("other")];
+    (home, places)
+}
+
+/// What each of so many does that begin at once: how many proved, and how many took another's word.
+fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -> (usize, usize) {
+    let (proved, believed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let host = Host::here();
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| match proofs::await_turn(&host, places, "set", Duration::from_secs(20)) {
+                Turn::Proved => believed.fetch_add(1, Ordering::SeqCst),
+                Turn::Ours(_turn) => {
+                    prove(&host);
+                    proved.fetch_add(1, Ordering::SeqCst)
+                }
+            });
+        }
+    });
+    (proved.into_inner(), believed.into_inner())
+}
+
+#[test]
+fn of_many_that_start_at_once_one_proves() {
+    let (_home, places) = places();
+    let prove = |host: &Host| {
+        std::thread::sleep(Duration::from_millis(100));
+        proofs::keep(host, &places, "set");
+    };
+    let began = Instant::now();
+    assert_eq!(all_at_once(64, &places, prove), (1, 63));
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(all_at_once(8, &places, |_| panic!("it is proved")), (0, 8));
+}
+
+#[test]
+fn one_that_dies_hinders_nobody_and_one_that_fails_is_not_waited_for() {
+    let (_home, places) = places();
+    let dies = std::sync::atomic::AtomicBool::new(true);
+    // The first goes without a word; the next proves it.
+    let prove = |host: &Host| {
+        if !dies.swap(false, Ordering::SeqCst) {
+            proofs::keep(host, &places, "set");
+        }
+    };
+    assert_eq!(all_at_once(16, &places, prove), (2, 14));
+    let (_home, places) = self::places();
+    let fail = |host: &Host| {
+        std::thread::sleep(Duration::from_millis(200));
+        proofs::give_up(host, &places, "set");
+    };
+    let began = Instant::now();
+    assert_eq!(all_at_once(16, &places, fail), (16, 0), "each says why by itself");
+    assert!(began.elapsed() < Duration::from_secs(2), "and none after the other: {:?}", began.elapsed());
+}
+
+#[test]
+fn without_a_place_nobody_waits_and_nothing_is_kept() {
+    let places = [PathBuf::from("/proc/nowhere"), PathBuf::from("/dev/null/below")];
+    assert_eq!(all_at_once(4, &places, |host| proofs::keep(host, &places, "set")), (4, 0));
+    // Where the first place takes nothing, the next does.
+    let (_home, others) = self::places();
+    let places = [places[0].clone(), others[0].clone()];
+    let prove = |host: &Host| {
+        std::thread::sleep(Duration::from_millis(50));
+        proofs::keep(host, &places, "set");
+    };
+    assert_eq!(all_at_once(16, &places, prove), (1, 15));
+}
+
+#[test]
+fn a_turn_is_not_waited_for_without_end() {
+    let (_home, places) = places();
+    let host = Host::here();
+    let Turn::Ours(Some(_held)) = proofs::await_turn(&host, &places, "set", Duration::ZERO) else {
+        panic!("nobody has it")
+    };
+    let limit = Duration::from_millis(80);
+    let began = Instant::now();
+    assert!(matches!(proofs::await_turn(&host, &places, "set", limit), Turn::Ours(None)));
+    assert!(began.elapsed() >= limit);
+    assert!(
+        matches!(proofs::await_turn(&host, &places, "another", limit), Turn::Ours(Some(_))),
+        "the control"
+    );
 }

@@ -20,6 +20,7 @@ use crate::private;
 use crate::target::Command;
 
 mod key;
+pub mod proofs;
 
 pub use key::Key;
 
@@ -141,15 +142,6 @@ pub fn keep(
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
         private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
     }
-}
-
-/// Whether a proof of this name was kept.
-pub fn has_proof(host: &Host, directories: &[PathBuf], name: &str) -> bool {
-    directories.iter().any(|directory| private::read(host, &directory.join("proofs"), name).is_some())
-}
-
-pub fn keep_proof(host: &Host, directory: &Path, name: &str) {
-    private::write(host, &directory.join("proofs"), name, b"passed\n");
 }
 
 /// What was learnt of the files on this machine, by this very binary.

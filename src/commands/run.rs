@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
+use crate::cache::proofs::{self, Turn};
 use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::Copy;
+use crate::inventory::{Copy, Gpu};
 use crate::launch::{self, Exec};
 use crate::module;
 use crate::pin::{self, Places};
@@ -16,7 +17,7 @@ use crate::private;
 use crate::report;
 use crate::solve::{Outcome, Plan};
 use crate::target::{self, Command};
-use crate::verify::{Skip, Verdict};
+use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
 /// A start that was worked out before and still holds; none of what can be slow happens here.
@@ -83,15 +84,23 @@ fn prove(
         return Ok(Verdict::Skipped { why: Skip::NotAsked });
     }
     let env = host.env.with(&exec.diff);
-    let name = proof_name(host, considered, plan, &env);
-    let was_proved = |name: &String| cache::has_proof(host, &places(host), name);
-    if when == When::Auto && name.as_ref().is_some_and(was_proved) {
-        return Ok(Verdict::Skipped { why: Skip::ProvedBefore });
-    }
+    let Some(name) = proof_name(host, considered, plan, &env) else {
+        return considered.prove(host, plan, &env);
+    };
+    let places = places(host);
+    // Whoever wants it proved now waits for nobody.
+    let _turn = match when {
+        When::Auto => match proofs::await_turn(host, &places, &name, verify::TIME_LIMIT) {
+            Turn::Proved => return Ok(Verdict::Skipped { why: Skip::ProvedBefore }),
+            Turn::Ours(turn) => turn,
+        },
+        When::Always | When::Never => None,
+    };
     let verdict = considered.prove(host, plan, &env)?;
-    if let (Verdict::Passed { .. }, Some(name), Ok(directory)) = (&verdict, name, view::cache_directory(host))
-    {
-        cache::keep_proof(host, &directory, &name);
+    match &verdict {
+        Verdict::Passed { .. } => proofs::keep(host, &places, &name),
+        Verdict::Failed { .. } => proofs::give_up(host, &places, &name),
+        Verdict::Skipped { .. } => {}
     }
     Ok(verdict)
 }
@@ -101,7 +110,10 @@ fn prove(
 fn proof_name(host: &Host, considered: &Considered<'_>, plan: &Plan, env: &Environment) -> Option<String> {
     let driver = considered.inventory.driver.as_ref()?.version.to_string();
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-    let gpus = format!("{:?} {:?}", considered.inventory.gpus, considered.inventory.devices);
+    // A GPU that sleeps does not say its UUID.
+    let known = |gpu: &Gpu| (gpu.bus.clone(), gpu.model.clone(), gpu.capability);
+    let gpus: Vec<_> = considered.inventory.gpus.iter().map(known).collect();
+    let gpus = format!("{gpus:?} {:?}", considered.inventory.devices);
     let files = format!("{:?}", plan.picks.iter().map(|pick| &pick.copy.files).collect::<Vec<_>>());
     let names =
         ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", module::PINS, pin::VIEW, "CUDA_VISIBLE_DEVICES"];

@@ -121,6 +121,29 @@ locked() {
     [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
 }
 
+# together LABEL COMMAND…: of 64 starts at once one proves the set, and all of them start; asked to, each proves it.
+together() {
+    local label=$1 result=ok place=$work/together without with n
+    shift
+    mkdir -p "$place"
+    for n in 1 2 3 4; do
+        "$cudarun" -v --verify always "$@" >/dev/null 2>"$place/always.$n" &
+    done
+    wait
+    without="4 starts, --verify always: $(grep -l '^cudarun: proved on' "$place"/always.* | wc -l) proofs"
+    [[ $without == *': 4 proofs' ]] || result=FAIL
+    export XDG_CACHE_HOME=$place/cache
+    for n in $(seq 64); do
+        "$cudarun" -v "$@" >/dev/null 2>"$place/err.$n" && : >"$place/started.$n" &
+    done
+    wait
+    export XDG_CACHE_HOME=$work/cache
+    with="$(find "$place" -name 'started.*' | wc -l) starts: $(grep -l '^cudarun: proved on' "$place"/err.* | wc -l) proofs"
+    [ "$with" = "64 starts: 1 proofs" ] || result=FAIL
+    row $result "$label" "64 at once" "$without" "$with"
+    [ $result = ok ] || tail -n 3 "$place"/err.1 "$place"/err.64 | sed 's/^/      /'
+}
+
 # other_gpus LABEL: a build that says that it has code for Maxwell alone is not started on this GPU.
 other_gpus() {
     local result=ok without with site=$work/site
@@ -202,6 +225,7 @@ if has_module cupy; then
     traced cupy "LD_LIBRARY_PATH=$debian" $cupy
 fi
 if [ -x "$work/linked" ]; then
+    together "C, opens" "$work/opens"
     traced "C, opens" "LD_LIBRARY_PATH=$debian" "$work/opens"
     traced "C, linked" "LD_LIBRARY_PATH=$toolkit/compat" "$work/linked"
 fi
