@@ -10,6 +10,10 @@
     )
 )]
 
+// What tests share names the crate from outside.
+#[cfg(test)]
+extern crate self as cudarun;
+
 pub mod cache;
 pub mod catalog;
 pub mod cli;

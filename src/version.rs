@@ -163,6 +163,10 @@ impl CudaVersion {
     pub fn from_number(number: u32) -> CudaVersion {
         CudaVersion { major: number / 1000, minor: number % 1000 / 10 }
     }
+
+    pub fn version(&self) -> Version {
+        Version::new(&[self.major, self.minor])
+    }
 }
 
 impl FromStr for CudaVersion {
@@ -197,6 +201,12 @@ impl fmt::Debug for CudaVersion {
 pub struct ComputeCapability {
     pub major: u32,
     pub minor: u32,
+}
+
+impl ComputeCapability {
+    pub fn version(&self) -> Version {
+        Version::new(&[self.major, self.minor])
+    }
 }
 
 impl FromStr for ComputeCapability {

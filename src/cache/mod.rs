@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -224,10 +224,13 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
 
 fn changed_since(host: &Host, seen: &Seen) -> bool {
     let Seen::Stamp { modified, changed, .. } = seen else { return false };
-    let started =
-        host.started.checked_sub(GRACE).and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    let started = (i64::try_from(started.as_secs()).unwrap_or(i64::MAX), i64::from(started.subsec_nanos()));
-    *modified.max(changed) >= started
+    *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
+}
+
+/// A moment as a file system has it: seconds and nanoseconds.
+fn stamp(at: SystemTime) -> (i64, i64) {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! others wait for it. A proof is kept under a name for all that could falsify it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::host::Host;
 use crate::private;
@@ -74,8 +74,7 @@ fn turn(host: &Host, directories: &[PathBuf], name: &str) -> Got {
 
 /// Whether one has failed since this process started.
 fn has_failed(host: &Host, directories: &[PathBuf], name: &str) -> bool {
-    let started = host.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let started = (i64::try_from(started.as_secs()).unwrap_or(i64::MAX), i64::from(started.subsec_nanos()));
+    let started = super::stamp(host.started);
     directories.iter().any(|directory| {
         let stat = host.lstat(&proofs(directory).join(failed(name)));
         stat.is_ok_and(|stat| private::is_ours(host, &stat) && stat.modified >= started)

@@ -180,7 +180,7 @@ impl Knowledge {
 
     /// The versions of cuDNN that have code for a GPU in builds for this CUDA, oldest first.
     pub fn cudnn_for(&self, gpu: ComputeCapability, cuda: u32) -> Vec<&Range> {
-        let gpu = Version::new(&[gpu.major, gpu.minor]);
+        let gpu = gpu.version();
         let serves = |row: &&Support| row.cuda.contains(&cuda) && row.gpus.allows(&gpu);
         self.support.iter().filter(serves).map(|row| &row.versions).collect()
     }
@@ -192,7 +192,7 @@ impl Knowledge {
         gpu: ComputeCapability,
         without: Option<Version>,
     ) -> Option<&Build> {
-        let gpu = Version::new(&[gpu.major, gpu.minor]);
+        let gpu = gpu.version();
         let is_other = |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
         let of_framework = self.builds.iter().filter(|build| build.framework == framework);
         of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
@@ -233,9 +233,8 @@ impl Combination {
         let is_part = |(family, range): (&String, &Range)| {
             versions.get(family.as_str()).is_some_and(|version| range.allows(version))
         };
-        let is_meant = |gpu: &ComputeCapability| {
-            self.gpus.as_ref().is_none_or(|range| range.allows(&Version::new(&[gpu.major, gpu.minor])))
-        };
+        let is_meant =
+            |gpu: &ComputeCapability| self.gpus.as_ref().is_none_or(|range| range.allows(&gpu.version()));
         let has_gpu = self.gpus.is_none() || gpus.iter().any(is_meant);
         has_gpu && (!self.several_gpus || gpus.len() > 1) && self.of.iter().all(is_part)
     }

@@ -87,6 +87,11 @@ impl Catalog {
         self.families.iter().find(|family| family.has_member(stem))
     }
 
+    /// Whether a library of this name, whose symbols have no versions, exports one of that name.
+    pub fn may_export(&self, library: &str, symbol: &str) -> bool {
+        self.family_of(library).is_some_and(|(family, _)| family.may_export(symbol))
+    }
+
     /// The framework that importing this top-level module is using.
     pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
         self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))

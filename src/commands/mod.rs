@@ -7,7 +7,6 @@ use std::process::ExitStatus;
 use clap::ColorChoice;
 
 use crate::cache;
-use crate::catalog::catalog;
 use crate::cli::{Common, PinMode};
 use crate::config::Key;
 use crate::environment::{Diff, Environment};
@@ -137,11 +136,9 @@ fn consider_next<'h>(
 
 /// The family that is meant, by its own name or by the one that a list shows, in any case.
 fn family(word: &str) -> Result<&'static str, Error> {
-    let known = || catalog().families.iter().map(|family| family.name.as_str());
-    let is_it =
-        |name: &&str| [*name, report::family(name)].iter().any(|known| known.eq_ignore_ascii_case(word));
-    let unknown = || Error::NoSuchFamily { name: word.to_owned(), families: known().collect() };
-    known().find(is_it).ok_or_else(unknown)
+    let words = wishes::vocabulary();
+    let families = || words.families.iter().map(|(name, _)| *name).collect();
+    words.family(word).ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
 }
 
 fn mode(mode: PinMode) -> Mode {

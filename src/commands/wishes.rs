@@ -14,6 +14,7 @@ use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
+use crate::range::Range;
 use crate::report;
 use crate::target::{self, Command, Condition, Demand, Note, Pin, Requirement, Target, Want};
 
@@ -195,33 +196,25 @@ impl Wanted {
         for setting in self.settings.iter() {
             let asked = if setting.is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
             let by = setting.from.asker();
-            let want = match (&setting.key, &setting.value) {
-                (Key::Requires(name), Value::Range(range)) => {
-                    let demand = match name.as_str() {
-                        "cuda" => Demand::Cuda(range.clone()),
-                        "driver" => Demand::Driver(range.clone()),
-                        "gpu" => Demand::Gpu(range.clone()),
-                        _ => {
-                            let want = Want::Within(range.clone());
-                            asked.requirements.push(Requirement::wished(name, want, by));
-                            continue;
-                        }
-                    };
-                    asked.conditions.push(Condition { demand, by, only_with_gpu: false, is_advice: false });
-                    continue;
-                }
-                (Key::Prefer(_), Value::Range(range)) => Want::Preferred(range.clone()),
-                (Key::Pin(_), Value::Version(version)) => Want::Pinned(Pin::Version(*version)),
-                (Key::Pin(_), Value::Directory(path)) => {
+            let (name, want) = match (&setting.key, &setting.value) {
+                (Key::Requires(name), Value::Range(range)) => match of_machine(name, range) {
+                    Some(demand) => {
+                        let condition = Condition { demand, by, only_with_gpu: false, is_advice: false };
+                        asked.conditions.push(condition);
+                        continue;
+                    }
+                    None => (name, Want::Within(range.clone())),
+                },
+                (Key::Prefer(name), Value::Range(range)) => (name, Want::Preferred(range.clone())),
+                (Key::Pin(name), Value::Version(version)) => (name, Want::Pinned(Pin::Version(*version))),
+                (Key::Pin(name), Value::Directory(path)) => {
                     let real = pinned_directory(&self.host, path, setting)?;
                     self.directories.push(real.clone());
-                    Want::Pinned(Pin::Directory(real))
+                    (name, Want::Pinned(Pin::Directory(real)))
                 }
                 _ => continue,
             };
-            if let Key::Prefer(name) | Key::Pin(name) = &setting.key {
-                asked.requirements.push(Requirement::wished(name, want, by));
-            }
+            asked.requirements.push(Requirement::wished(name, want, by));
         }
         Ok(())
     }
@@ -312,6 +305,16 @@ impl Wanted {
             target.conditions.extend(conditions.iter().cloned());
         }
         Ok(())
+    }
+}
+
+/// What is asked of the machine, where the name is none of a family.
+fn of_machine(name: &str, range: &Range) -> Option<Demand> {
+    match name {
+        "cuda" => Some(Demand::Cuda(range.clone())),
+        "driver" => Some(Demand::Driver(range.clone())),
+        "gpu" => Some(Demand::Gpu(range.clone())),
+        _ => None,
     }
 }
 

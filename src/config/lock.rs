@@ -87,24 +87,20 @@ impl Lock {
             }
         }
         let by = Place::file(path, 1).asker();
-        let condition = |demand| Condition { demand, by: by.clone(), only_with_gpu: true, is_advice: false };
+        let condition =
+            |demand, only_with_gpu| Condition { demand, by: by.clone(), only_with_gpu, is_advice: false };
         let driver = self.driver.map(|driver| Demand::Driver(Range::at_least(driver.version())));
-        let number = |gpu: &ComputeCapability| Version::new(&[gpu.major, gpu.minor]);
-        let gpus = match (self.gpus.first().map(number), self.gpus.last().map(number)) {
+        let (first, last) = (self.gpus.first(), self.gpus.last());
+        let gpus = match (first.map(ComputeCapability::version), last.map(ComputeCapability::version)) {
             (Some(first), Some(last)) if first == last => Some(Range::exactly(first)),
             // Of different ones, each that lies between has what was recorded for those around it.
             (Some(first), Some(last)) => format!(">={first},<={last}").parse().ok(),
             _ => None,
         };
         let gpus = gpus.map(Demand::Gpu);
-        let mut conditions: Vec<Condition> = driver.into_iter().chain(gpus).map(condition).collect();
-        conditions.extend(self.cuda().map(|demand| Condition {
-            demand,
-            by,
-            only_with_gpu: false,
-            is_advice: false,
-        }));
-        (requirements, conditions)
+        let of_machine = driver.into_iter().chain(gpus).map(|demand| condition(demand, true));
+        let of_set = self.cuda().map(|demand| condition(demand, false));
+        (requirements, of_machine.chain(of_set).collect())
     }
 
     /// The one CUDA that all of it is of: a version of some families, and no build-id, is the same for more than one.

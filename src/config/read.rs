@@ -24,20 +24,6 @@ const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env"
 const VALUES: &[&str] = &["uses", "pin-mode", "locked", "min-version"];
 /// What is asked of the machine, beside families.
 pub const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
-const ORIGINS: [Origin; 12] = [
-    Origin::Wheel,
-    Origin::Bundled,
-    Origin::Conda,
-    Origin::Compat,
-    Origin::Stub,
-    Origin::Driver,
-    Origin::Toolkit,
-    Origin::Module,
-    Origin::Store,
-    Origin::Debian,
-    Origin::Rpm,
-    Origin::Loose,
-];
 const REMARKS: usize = 20;
 const RANGE: &str = "a range of versions, as \">=9.1,<10\"";
 
@@ -293,8 +279,11 @@ impl Reader<'_> {
     fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, Fault> {
         let key = "prefer.origin";
         let origin = |word: String| {
-            let found = ORIGINS.into_iter().find(|origin| origin.word() == word);
-            found.map_or_else(|| self.not_one_of(key, &word, ORIGINS.iter().map(|it| it.word()), value), Ok)
+            let found = Origin::ALL.into_iter().find(|origin| origin.word() == word);
+            found.map_or_else(
+                || self.not_one_of(key, &word, Origin::ALL.iter().map(|it| it.word()), value),
+                Ok,
+            )
         };
         self.strings(key, value)?.into_iter().map(origin).collect()
     }

@@ -80,11 +80,8 @@ fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
         return Ok(true);
     }
     let is_no = ["0", "f", "false", "n", "no", "off"].contains(&text.trim().to_ascii_lowercase().as_str());
-    is_no.then_some(false).ok_or_else(|| {
-        let known = ["1", "0", "true", "false"].map(str::to_owned).to_vec();
-        let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
-        Fault { place: place.clone(), wrong }
-    })
+    let known = || ["1", "0", "true", "false"].map(str::to_owned).to_vec();
+    is_no.then_some(false).ok_or_else(|| not_one_of(text, place, known()))
 }
 
 /// Whether a variable says yes.
@@ -148,11 +145,13 @@ fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) ->
 }
 
 fn one_of<W: ValueEnum>(text: &str, place: &Place) -> Result<W, Fault> {
-    W::from_str(text.trim(), false).map_err(|_| {
-        let known = W::value_variants().iter().map(word).collect();
-        let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
-        Fault { place: place.clone(), wrong }
-    })
+    let known = || W::value_variants().iter().map(word).collect();
+    W::from_str(text.trim(), false).map_err(|_| not_one_of(text, place, known()))
+}
+
+fn not_one_of(text: &str, place: &Place, known: Vec<String>) -> Fault {
+    let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
+    Fault { place: place.clone(), wrong }
 }
 
 fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {

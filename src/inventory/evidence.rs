@@ -170,6 +170,7 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, Fault> {
     let elf = Elf::parse(data)?;
     Ok(Symbols {
         imports: if scope.symbols {
+            let exports = |file: &str, symbol: &str| catalog::catalog().may_export(file, symbol);
             symbols::by_file(symbols::imports(&elf, is_library, exports))
         } else {
             BTreeMap::new()
@@ -197,11 +198,6 @@ fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)>
         return Some((family, stem, true));
     }
     plain(soname).or_else(|| plain(name)).map(|(family, stem)| (family, stem, false))
-}
-
-/// Whether a library whose symbols have no versions exports one of this name.
-fn exports(file: &str, symbol: &str) -> bool {
-    catalog::catalog().family_of(file).is_some_and(|(family, _)| family.may_export(symbol))
 }
 
 fn is_library(name: &str) -> bool {
@@ -253,9 +249,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
             // What is no version is something else that stands there.
             numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
         }
-        Evidence::Embedded => {
-            embedded_runtime(elf, release).map(|cuda| Version::new(&[cuda.major, cuda.minor]))
-        }
+        Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
         Evidence::Pointer { .. } | Evidence::Suffix | Evidence::Needed { .. } => None,
     }
 }

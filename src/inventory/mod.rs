@@ -260,6 +260,11 @@ impl Inventory {
         self.gpus.iter().filter(is_visible).filter(|_| self.has_gpu())
     }
 
+    /// What they can do, as far as it is known: one for each GPU.
+    pub fn capabilities(&self) -> impl Iterator<Item = ComputeCapability> {
+        self.visible_gpus().filter_map(|gpu| gpu.capability)
+    }
+
     /// The file that this directory has under this name.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()

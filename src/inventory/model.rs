@@ -343,6 +343,21 @@ impl Member {
 }
 
 impl Origin {
+    pub const ALL: [Origin; 12] = [
+        Origin::Wheel,
+        Origin::Bundled,
+        Origin::Conda,
+        Origin::Compat,
+        Origin::Stub,
+        Origin::Driver,
+        Origin::Toolkit,
+        Origin::Module,
+        Origin::Store,
+        Origin::Debian,
+        Origin::Rpm,
+        Origin::Loose,
+    ];
+
     pub fn word(self) -> &'static str {
         match self {
             Origin::Wheel => "wheel",

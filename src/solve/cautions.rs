@@ -90,7 +90,7 @@ fn compiled_first(copy: &Copy, picks: &[&Copy], world: &World<'_>) -> Vec<Cautio
 
 fn bad_together(picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
     let versions = versions(picks.iter().copied());
-    let gpus = visible(world);
+    let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let bad = knowledge().bad_combinations(&versions, &gpus);
     let caution = |row: &crate::catalog::Combination| {
         let is_part = |copy: &&&Copy| row.families().any(|family| family == copy.family);
@@ -106,7 +106,7 @@ pub(super) fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> u
     let mut versions = versions(done.iter().map(|picked| picked.copy));
     // What is bad without it is not its doing.
     versions.remove(copy.family.as_str());
-    let gpus = visible(world);
+    let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let before = knowledge().bad_combinations(&versions, &gpus).count();
     versions.insert(&copy.family, version);
     knowledge().bad_combinations(&versions, &gpus).count() - before
@@ -121,9 +121,4 @@ fn versions<'c>(copies: impl Iterator<Item = &'c Copy>) -> BTreeMap<&'c str, Ver
         }
     }
     versions
-}
-
-/// One for each GPU.
-fn visible(world: &World<'_>) -> Vec<ComputeCapability> {
-    world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).collect()
 }

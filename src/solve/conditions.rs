@@ -7,9 +7,8 @@ use serde::Serialize;
 use super::gpus;
 use super::world::World;
 use crate::inventory::{Gpu, Inventory};
-use crate::range::Range;
 use crate::target::{Condition, Demand};
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 /// A condition that does not hold.
 #[derive(Clone, Debug, Serialize)]
@@ -55,14 +54,15 @@ fn judge(demand: &Demand, inventory: &Inventory) -> Holds {
         },
         Demand::DriverCuda(range) => match &inventory.driver {
             None => without_driver(inventory),
-            Some(driver) => driver.cuda.map_or(Holds::Unknown, |cuda| Holds::from(allows(range, cuda))),
+            Some(driver) => {
+                driver.cuda.map_or(Holds::Unknown, |cuda| Holds::from(range.allows(&cuda.version())))
+            }
         },
         // The picks decide.
         Demand::Cuda(_) => Holds::Yes,
-        Demand::Gpu(range) => every(inventory, |gpu| {
-            let capability = gpu.capability.map(|it| Version::new(&[it.major, it.minor]));
-            capability.map(|capability| range.allows(&capability))
-        }),
+        Demand::Gpu(range) => {
+            every(inventory, |gpu| gpu.capability.map(|capability| range.allows(&capability.version())))
+        }
         Demand::Brand { name, is_not } => {
             every(inventory, |gpu| brand(&gpu.model).map(|brand| (brand == name) != *is_not))
         }
@@ -141,10 +141,6 @@ fn has(inventory: &Inventory) -> Has {
         cuda: driver.and_then(|driver| driver.cuda),
         gpus: inventory.visible_gpus().map(|gpu| (gpu.model.clone(), gpu.capability)).collect(),
     }
-}
-
-pub(super) fn allows(range: &Range, cuda: CudaVersion) -> bool {
-    range.allows(&Version::new(&[cuda.major, cuda.minor]))
 }
 
 impl From<bool> for Holds {

@@ -16,8 +16,7 @@ use crate::version::{ComputeCapability, CudaVersion};
 pub(super) fn that_count(inventory: &Inventory, target: &Target) -> Vec<ComputeCapability> {
     let own: Vec<&BTreeSet<Architecture>> = target.conditions.iter().filter_map(own_code).collect();
     let is_served = |gpu: &ComputeCapability| own.is_empty() || own.iter().any(|code| serves(code, *gpu));
-    let capabilities: BTreeSet<ComputeCapability> =
-        inventory.visible_gpus().filter_map(|gpu| gpu.capability).collect();
+    let capabilities: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
     capabilities.into_iter().filter(is_served).collect()
 }
 

@@ -46,8 +46,9 @@ fn of_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
         Demand::Code(code) => {
             other_gpus(world, |gpu| gpus::serves(code, gpu)).or_else(|| other_build(condition, world))
         }
-        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&Version::new(&[gpu.major, gpu.minor])))
-            .or_else(|| Some(of_person())),
+        Demand::Gpu(range) => {
+            other_gpus(world, |gpu| range.allows(&gpu.version())).or_else(|| Some(of_person()))
+        }
         demand => {
             // One that is too new already is not to be updated.
             let has = broken.has.driver.map(|driver| driver.version());
@@ -96,7 +97,7 @@ fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
 fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     let (framework, version) = condition.by.name.split_once(' ').unwrap_or((&condition.by.name, ""));
     let numbers = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
-    let gpu = world.inventory.visible_gpus().filter_map(|gpu| gpu.capability).max()?;
+    let gpu = world.inventory.capabilities().max()?;
     let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
     Some(Hint::OtherBuild { pip: world.target.pip.clone()?, requirement })
@@ -121,11 +122,7 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
 
 /// Where a person allows no version that serves what was compiled: nothing that could be installed is both.
 fn nothing_is_both(missing: &Unmet) -> Option<Hint> {
-    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
-        Want::AtLeast(version) => Some(version),
-        _ => None,
-    });
-    let floor = floors.max()?;
+    let floor = floor(missing)?;
     let too_low = missing.requirements.iter().find(|requirement| {
         matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
     })?;
@@ -286,11 +283,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         Want::Within(range) => Some(range),
         _ => None,
     });
-    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
-        Want::AtLeast(version) => Some(version),
-        _ => None,
-    });
-    let floor = floors.max().or_else(|| of_symbol(missing));
+    let floor = floor(missing).or_else(|| of_symbol(missing));
     if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
         return floor.map_or_else(|| range.clone(), |floor| range.from(floor.truncated(2))).to_pip();
     }
@@ -395,6 +388,15 @@ fn soname(missing: &Unmet) -> Option<u32> {
         _ => None,
     });
     of_name.or_else(|| missing.requirements.iter().find_map(bound).map(|version| version.major()))
+}
+
+/// The newest of the versions that it must be at least.
+fn floor(missing: &Unmet) -> Option<Version> {
+    let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
+        Want::AtLeast(version) => Some(version),
+        _ => None,
+    });
+    floors.max()
 }
 
 /// A version that a requirement insists on.

@@ -250,19 +250,17 @@ impl Rejection {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::path::PathBuf;
+#[path = "../../tests/support/worlds.rs"]
+#[allow(dead_code, unreachable_pub, reason = "most of it is for the tests of the whole solver")]
+mod worlds;
 
+#[cfg(test)]
+mod tests {
     use super::*;
-    use crate::catalog::{Group, catalog};
-    use crate::host::FileId;
-    use crate::inventory::{Inventory, Member, Origin, SearchPath};
+    use crate::inventory::Inventory;
     use crate::solve::Policy;
     use crate::solve::slots;
-    use crate::symbols::Exports;
-    use crate::target::{Asker, Need, Standing, Target, Want};
-    use crate::version::Version;
+    use crate::target::Target;
 
     const FAMILIES: [&str; 12] = [
         "cudart",
@@ -279,87 +277,16 @@ mod tests {
         "nvjpeg",
     ];
 
-    fn copy(family: &str, number: u32, cuda: u32) -> Copy {
-        let known = catalog().family(family).unwrap();
-        let soname = format!("{}.so.12", known.main);
-        let directory = PathBuf::from(format!("/opt/{number:02}/{family}"));
-        let member = Member {
-            stem: known.main.clone(),
-            names: vec![soname.clone()],
-            path: directory.join(&soname),
-            soname,
-            size: 1,
-            id: FileId { device: u64::from(number), inode: u64::from(cuda) },
-            modified: (0, 0),
-            needed: Vec::new(),
-            imports: BTreeMap::new(),
-            exports: Exports::default(),
-            code: BTreeMap::new(),
-            glibc: None,
-            glibcxx: None,
-            uid: 0,
-            gid: 0,
-            mode: 0o644,
-            build_id: None,
-            symbols: None,
-            rpath: None,
-            runpath: Some("$ORIGIN".to_owned()),
-            searched: Vec::new(),
-        };
-        Copy {
-            family: family.to_owned(),
-            soname: (known.group == Group::Soname).then_some(12),
-            version: Some(Version::new(&[12, number, 1])),
-            version_from: None,
-            evidence: Vec::new(),
-            loader_gives: false,
-            cuda: Some(cuda),
-            built_for: None,
-            origin: Origin::Loose,
-            directory,
-            also: Vec::new(),
-            package: None,
-            files: vec![member],
-            serves: BTreeMap::new(),
-            forward_compatibility: None,
-            problems: Vec::new(),
-        }
-    }
-
-    fn requirement(family: &str) -> Requirement {
-        let name = format!("{}.so.12", catalog().family(family).unwrap().main);
-        let (file, standing) = (PathBuf::from("/usr/bin/app"), Standing::Imported);
-        Requirement {
-            family: family.to_owned(),
-            want: Want::Name(name),
-            need: Need::Linked,
-            by: Asker { name: "app".to_owned(), file, line: None, cuda: None, standing },
-            search_first: Vec::new(),
-        }
-    }
-
     /// Twelve families of twenty copies each, of which the last is for another CUDA than all others.
     fn world() -> (Inventory, Target) {
         let copies = FAMILIES.iter().flat_map(|family| {
             let cuda = if *family == "nvjpeg" { 13 } else { 12 };
-            (0..20).map(move |number| copy(family, number, cuda))
+            let directory = move |number| format!("/opt/{number:02}/{family}");
+            (0..20).map(move |number| worlds::copy(family, 12, &[12, number, 1], cuda, &directory(number)))
         });
-        let inventory = Inventory {
-            driver: None,
-            gpus: Vec::new(),
-            devices: Vec::new(),
-            glibc: None,
-            has_cuda_apt: false,
-            gpus_hidden: false,
-            copies: copies.collect(),
-            search: SearchPath::default(),
-            warnings: Vec::new(),
-            directories: BTreeMap::new(),
-            watched: BTreeSet::new(),
-        };
-        let requirements = FAMILIES.iter().map(|family| requirement(family)).collect();
-        let target = Target { requirements, ..Target::new(PathBuf::from("/usr/bin/app")) };
-        (inventory, target)
+        let by = worlds::asker("app", None);
+        let requirements = FAMILIES.iter().map(|family| worlds::names(family, 12, &by)).collect();
+        (worlds::machine(copies.collect(), None, None), worlds::target(requirements, Vec::new()))
     }
 
     #[test]

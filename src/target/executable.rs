@@ -187,11 +187,6 @@ pub(super) fn is_library(name: &str) -> bool {
     catalog().family_of(file_name(name)).is_some()
 }
 
-/// Whether a library whose symbols have no versions exports one of this name.
-fn exports(file: &str, symbol: &str) -> bool {
-    catalog().family_of(file_name(file)).is_some_and(|(family, _)| family.may_export(symbol))
-}
-
 /// The names and the symbols that an object's DT_NEEDED and imports ask for.
 pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
@@ -210,6 +205,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     if need != Need::Linked {
         found.extend(opened_names(&expected(&elf), by, &[], need));
     }
+    let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
     let imports = symbols::imports(&elf, is_library, exports);
     for requirement in found.clone() {
         let Some(name) = requirement.named() else { continue };
