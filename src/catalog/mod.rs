@@ -16,6 +16,7 @@ mod framework;
 mod gpus;
 mod knowledge;
 mod packages;
+mod statuses;
 mod wrappers;
 
 pub use family::{Evidence, Family, Group, Header};
@@ -23,6 +24,7 @@ pub use framework::{Check, CodeRecord, Framework, Record, Rule, Sign, Variable};
 pub use gpus::{Architecture, architectures, gpu};
 pub use knowledge::{Build, Combination, Knowledge, knowledge};
 pub use packages::packages_of;
+pub use statuses::{Means, Status, Statuses, statuses};
 pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
 
 #[derive(Debug)]

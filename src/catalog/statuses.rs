@@ -1,0 +1,118 @@
+//! What codes and messages of NVIDIA's libraries say by themselves. The fields are explained in
+//! `profiles/statuses.toml`.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+const STATUSES: &str = include_str!("../../profiles/statuses.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statuses {
+    pub cudnn: Vec<Status>,
+    pub cuda: Vec<Status>,
+    message: Vec<Message>,
+}
+
+/// A `cudnnStatus_t`, a `CUresult`, or a `cudaError_t` that is no `CUresult`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    pub code: i64,
+    pub name: String,
+    /// Of cuDNN: 7 and 8 share their numbers, 9 has others.
+    #[serde(default)]
+    pub majors: Vec<u32>,
+    pub means: Means,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "date")]
+    _date: String,
+}
+
+/// What a library prints before it gives up.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    text: String,
+    means: Means,
+    #[serde(rename = "source")]
+    _source: String,
+    #[serde(rename = "date")]
+    _date: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Means {
+    Memory,
+    Sublibrary,
+    NoEngine,
+    NoKernel,
+    DriverTooOld,
+    DriverIncomplete,
+    OtherRuntime,
+    MissingLibrary,
+    Compilation,
+    NotInitialized,
+    Internal,
+    Execution,
+    NoDevice,
+    Stub,
+    Mismatch,
+    Compat,
+    Unreachable,
+    NotReady,
+    Busy,
+    Hardware,
+    Mps,
+    Other,
+}
+
+/// The table that is built in.
+pub fn statuses() -> &'static Statuses {
+    static TABLE: OnceLock<Statuses> = OnceLock::new();
+    TABLE.get_or_init(|| toml::from_str(STATUSES).expect("profiles/ is checked by the tests"))
+}
+
+impl Statuses {
+    /// Of cuDNN's codes none stands for two things, whatever the release.
+    pub fn of_cudnn(&self, code: i64) -> Means {
+        of(&self.cudnn, code)
+    }
+
+    pub fn of_cuda(&self, code: i64) -> Means {
+        of(&self.cuda, code)
+    }
+
+    /// What a line says, if it is one that is known.
+    pub fn of_message(&self, line: &str) -> Option<Means> {
+        self.message.iter().find(|message| line.contains(&message.text)).map(|message| message.means)
+    }
+}
+
+fn of(table: &[Status], code: i64) -> Means {
+    table.iter().find(|status| status.code == code).map_or(Means::Other, |status| status.means)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_stands_for_two_things() {
+        let table = statuses();
+        let mut codes: Vec<i64> = table.cudnn.iter().map(|status| status.code).collect();
+        let count = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), count);
+        assert_eq!(table.of_cudnn(3000), Means::NoEngine);
+        assert_eq!(table.of_cudnn(14), Means::Sublibrary);
+        assert_eq!(table.of_cuda(803), Means::Mismatch);
+        assert_eq!(table.of_cuda(1), Means::Other);
+        let line = "Unable to load any of {libcudnn_ops.so.9.10.2, libcudnn_ops.so.9.10}";
+        assert_eq!(table.of_message(line), Some(Means::Sublibrary));
+    }
+}
