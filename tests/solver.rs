@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::inventory::{Code, Copy, Inventory, Origin};
-use cudarun::solve::{Contradiction, Outcome, Policy, solve};
+use cudarun::solve::{Contradiction, Disproved, Outcome, Policy, solve};
 use cudarun::symbols::Symbol;
 use cudarun::target::{Demand, Requirement, Target, Want};
 use cudarun::version::{CudaVersion, Version};
@@ -291,6 +291,30 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
         assert!(seen.len() <= 1 || seen.len() == sets(&inventory, &target), "seed {seed}: {}", seen.len());
     }
     assert!(compared > 50, "{compared}");
+}
+
+/// A copy that did not stand its proof is as good as one that is not there.
+#[test]
+fn without_what_was_disproved_it_finds_what_a_naive_search_finds_without_it() {
+    let (mut plans, mut conflicts) = (0, 0);
+    for seed in 1..=WORLDS / 4 {
+        let (mut inventory, target) = worlds::small(&mut Dice(seed * 0x9e37_79b9));
+        let Outcome::Plan(first) = solve(&inventory, &target, &Policy::default()) else { continue };
+        let Some(bad) = first.picks.last().map(|pick| pick.copy.clone()) else { continue };
+        let disproved = vec![Disproved { family: bad.family.clone(), directory: bad.directory.clone() }];
+        let found = solve(&inventory, &target, &Policy { disproved, ..Policy::default() });
+        inventory.copies.retain(|copy| (&copy.family, &copy.directory) != (&bad.family, &bad.directory));
+        let best = naive(&inventory, &target).map(|copies| places(&copies));
+        if let Outcome::Plan(plan) = found {
+            let copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
+            assert_eq!(Some(places(&copies)), best, "seed {seed}");
+            plans += 1;
+        } else {
+            assert!(best.is_none(), "seed {seed}: {best:?}");
+            conflicts += 1;
+        }
+    }
+    assert!(plans > 50 && conflicts > 50, "{plans} plans, {conflicts} conflicts");
 }
 
 /// How many sets keep every rule.

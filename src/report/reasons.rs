@@ -63,6 +63,7 @@ pub(super) fn reason(reason: &Reason) -> String {
             format!("says it serves kernel drivers {}, and this is {kernel}", list(&branches))
         }
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
+        Reason::Disproved => "did not stand its proof on this machine".to_owned(),
         Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
         Reason::LoaderTakesAnother { by, .. } => {
             format!("the loader takes another: {} searches elsewhere before LD_LIBRARY_PATH", title(by))

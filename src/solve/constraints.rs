@@ -47,6 +47,7 @@ const RULES: &[Rule] = &[
     cuda_of_asker,
     cuda_that_is_allowed,
     known_bad,
+    disproved,
     gpus::code,
     symbols_of_target,
     glibc,
@@ -323,6 +324,11 @@ fn cuda_that_is_allowed(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Opti
             by: condition.by.name.clone(),
         })
     })
+}
+
+fn disproved(_: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+    let is_this = |it: &super::Disproved| it.family == copy.family && it.directory == copy.directory;
+    world.policy.disproved.iter().any(is_this).then_some(Reason::Disproved)
 }
 
 fn known_bad(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {

@@ -49,6 +49,15 @@ pub struct Policy {
     pub origins: Vec<Origin>,
     /// How many sets to pass over: the best ones, in their order.
     pub passed: usize,
+    /// Copies of which a proof has shown that they do not work here.
+    pub disproved: Vec<Disproved>,
+}
+
+/// A copy that did not stand its proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disproved {
+    pub family: String,
+    pub directory: PathBuf,
 }
 
 /// Decides.

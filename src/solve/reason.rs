@@ -108,6 +108,8 @@ pub enum Reason {
     KnownBad {
         why: String,
     },
+    /// A proof has shown that it does not work here.
+    Disproved,
     NeedsGlibc {
         needed: Version,
         has: Version,
