@@ -14,7 +14,7 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --python | -o | --output)
+        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --level | --seed | --python | -o | --output)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
@@ -48,6 +48,7 @@ _cudarun() {
     case $prev in
     --color) COMPREPLY=($(compgen -P "$before" -W "auto always never" -- "$cur")) ;;
     --verify) COMPREPLY=($(compgen -P "$before" -W "never auto always" -- "$cur")) ;;
+    --level) COMPREPLY=($(compgen -P "$before" -W "load handle conv deep" -- "$cur")) ;;
     --root | --also) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
     --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
@@ -55,7 +56,7 @@ _cudarun() {
     -o | --output | --config) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | -o | --output) return ;;
+    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | -o | --output) return ;;
     esac
 
     case $verb:$cur in
@@ -64,6 +65,7 @@ _cudarun() {
     list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
+    verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;
     explain:-*) COMPREPLY=($(compgen -W "$common $wishes --json --next" -- "$cur")) ;;
     record:-*) COMPREPLY=($(compgen -W "$common $wishes" -- "$cur")) ;;
     init:-*) COMPREPLY=($(compgen -W "$common $wishes --print" -- "$cur")) ;;

@@ -7,7 +7,7 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --python -o --output
+            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --level --seed --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
@@ -82,7 +82,10 @@ complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every f
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
 complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"
-complete -c cudarun -n "__cudarun_after trace" -l as-is -d "Leave the environment as it is"
+complete -c cudarun -n "__cudarun_after trace verify" -l as-is -d "Leave the environment as it is"
+complete -c cudarun -n "__cudarun_after verify" -l level -x -a "load handle conv deep" -d "How much to prove"
+complete -c cudarun -n "__cudarun_after verify" -l fresh -d "Prove it now"
+complete -c cudarun -n "__cudarun_after verify" -l seed -x -d "Make the random numbers from this"
 complete -c cudarun -n "__cudarun_after trace" -s o -l output -r -F -d "Write the report to this file"
 complete -c cudarun -n "__cudarun_after init" -l print -d "Print it, and write nothing"
 complete -c cudarun -n "__cudarun_after allow" -l revoke -d "Take back what was allowed"

@@ -125,6 +125,33 @@ pub enum When {
     Always,
 }
 
+/// How much is proved.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Every picked file can be loaded, and no other is: needs no GPU
+    Load,
+    /// The driver, every visible GPU and cuDNN can be taken into use
+    Handle,
+    /// A convolution comes out right on every visible GPU
+    #[default]
+    Conv,
+    /// All that the picked libraries are mostly used for comes out right
+    Deep,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Start a program (the same as without a verb)
@@ -139,9 +166,9 @@ pub enum Verb {
     /// Print the environment that a program would get, as shell code
     #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
     Export(Question),
-    /// Prove the set that a program would get, on this machine's GPU
-    #[command(override_usage = "cudarun verify [OPTIONS] [--] PROGRAM [ARGS]...")]
-    Verify(Question),
+    /// Prove the set that a program would get, on this machine's GPUs
+    #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Verify(Verify),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
@@ -203,6 +230,30 @@ pub struct Question {
     pub json: bool,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Verify {
+    #[command(flatten)]
+    pub wishes: Wishes,
+    /// How much to prove [default: conv]
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<Level>,
+    /// Prove it now, whatever was proved before
+    #[arg(long)]
+    pub fresh: bool,
+    /// Leave the environment as it is: what the program gets without cudarun
+    #[arg(long)]
+    pub as_is: bool,
+    /// Make the random numbers from N, as a proof before has said
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments; without one, what the loader gives to any program is proved
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
 
@@ -292,7 +343,7 @@ impl Cli {
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
             Some(Verb::Export(question)) => (Some(&mut question.wishes), None, "export"),
-            Some(Verb::Verify(question)) => (Some(&mut question.wishes), None, "verify"),
+            Some(Verb::Verify(verify)) => (Some(&mut verify.wishes), None, "verify"),
             Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
             Some(Verb::Record(record)) => (Some(&mut record.wishes), None, "record"),
             Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),

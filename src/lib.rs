@@ -91,8 +91,8 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Export(question)) => {
             (Form::Answer, question.json, commands::export::export(host, common, question))
         }
-        Some(Verb::Verify(question)) => {
-            (Form::Answer, question.json, commands::prove::prove(&host, common, question))
+        Some(Verb::Verify(verify)) => {
+            (Form::Answer, verify.json, commands::prove::prove(&host, common, verify))
         }
         Some(Verb::Allow(allow)) => (Form::Answer, false, commands::allow::allow(&host, common, allow)),
         Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),

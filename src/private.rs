@@ -205,12 +205,16 @@ fn sweep(host: &Host, directory: &Path) {
     }
 }
 
-/// The digest of a start or a proof, or `.PID-TIME` of one that was never finished.
+/// The digest of a start or a proof, of whose turn it is to make one, or `.PID-TIME` of what was never finished.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     match name.strip_prefix(b".") {
         Some(unfinished) => unfinished.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'),
-        None => matches!(name.len(), 16 | 24) && name.iter().all(is_hexadecimal),
+        None => {
+            let ends = [&b".turn"[..], b".failed"];
+            let digest = ends.iter().find_map(|end| name.strip_suffix(*end)).unwrap_or(name);
+            matches!(digest.len(), 16 | 24) && digest.iter().all(is_hexadecimal)
+        }
     }
 }
 
@@ -235,7 +239,8 @@ mod tests {
             }
             path
         };
-        let gone = [file(".123-4", true), file("0123456789abcdef", true)];
+        let turn = "0123456789abcdef01234567.turn";
+        let gone = [file(".123-4", true), file("0123456789abcdef", true), file(turn, true)];
         let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&directory, &link).unwrap();

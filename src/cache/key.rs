@@ -21,6 +21,7 @@ const VARIABLES: &[&str] = &[
     "CUDARUN_REQUIRE",
     "CUDARUN_USES",
     "CUDARUN_VERIFY",
+    "CUDARUN_VERIFY_LEVEL",
     "CUDARUN_VIEW",
     "CUDA_DEVICE_ORDER",
     "CUDA_HOME",
@@ -60,8 +61,10 @@ const VARIABLES: &[&str] = &[
     "XDG_RUNTIME_DIR",
     "_LMFILES_",
 ];
-/// What the image of a container asks for, by the beginnings of its variables.
-const OF_CONTAINER: [&[u8]; 2] = [b"NVIDIA_REQUIRE_", b"NVIDIA_DISABLE_REQUIRE"];
+/// The beginnings of the variables that the loader and NVIDIA's libraries read: what was proved was proved with these. What
+/// the image of a container asks for is among them.
+const REACH_LIBRARIES: [&str; 8] =
+    ["CUBLAS", "CUDA_", "CUDNN_", "GLIBC_TUNABLES", "LD_", "MALLOC_", "NCCL_", "NVIDIA_"];
 /// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
 /// from the current directory.
 const PATHS: &[(&str, &[u8])] = &[
@@ -124,7 +127,7 @@ impl Key {
             part(host.env.get(name).map(OsStr::as_bytes));
         }
         for (name, value) in host.env.iter() {
-            if OF_CONTAINER.iter().any(|beginning| name.as_bytes().starts_with(beginning)) {
+            if reaches_libraries(name) {
                 part(Some(name.as_bytes()));
                 part(Some(value.as_bytes()));
             }
@@ -157,6 +160,11 @@ impl Key {
     }
 }
 
+/// Whether a variable may change what a library does.
+pub fn reaches_libraries(name: &OsStr) -> bool {
+    REACH_LIBRARIES.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
+}
+
 /// Whether one of the lists of paths leads somewhere else in another directory. An empty variable is no
 /// list, but for `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
@@ -186,6 +194,10 @@ mod tests {
             Key::of(&host, Path::new("/bin/true"), &command).unwrap().0
         };
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
+        for beginning in REACH_LIBRARIES {
+            let name = format!("{beginning}X");
+            assert!(key(Some((&name, "/a"))) != key(None), "{name}");
+        }
         let decide = [
             "CONDA_PREFIX",
             "CUDARUN_CONFIG",
@@ -196,6 +208,7 @@ mod tests {
             "CUDARUN_REQUIRE",
             "CUDARUN_USES",
             "CUDARUN_VERIFY",
+            "CUDARUN_VERIFY_LEVEL",
             "CUDARUN_VIEW",
             "CUDA_DEVICE_ORDER",
             "CUDA_HOME",

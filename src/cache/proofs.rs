@@ -6,47 +6,122 @@ use std::time::{Duration, Instant};
 
 use crate::host::Host;
 use crate::private;
+use crate::verify::{Beside, Proof, Verdict};
 
 /// How long until it is asked again whether another process has proved it.
 const GLANCE: Duration = Duration::from_millis(10);
+/// How long a failure is believed: what is mended is to work at once, and 64 processes need not find out one by one.
+const FAILURE_HOLDS: Duration = Duration::from_mins(1);
+/// How long a process may have waited for another one's proof.
+const LONGEST_PROOF: Duration = Duration::from_mins(10);
 
 /// What a process that wants to prove a set is to do.
 #[derive(Debug)]
 pub enum Turn {
-    /// Another has proved it meanwhile.
-    Proved,
+    /// Another has found out meanwhile, or long ago.
+    Known(Known),
     /// It is this one's; others wait for as long as it is held. Without one nobody waits: there is no place for it, or the
-    /// one before has failed, and every process is to say why by itself.
+    /// one before came to nothing that could be kept, and every process is to say why by itself.
     Ours(Option<private::Turn>),
 }
 
-/// Whether a proof of this name was kept.
-pub fn has(host: &Host, directories: &[PathBuf], name: &str) -> bool {
-    directories.iter().any(|directory| private::read(host, &proofs(directory), name).is_some())
+/// A verdict that was kept.
+#[derive(Debug, PartialEq)]
+pub enum Known {
+    Verdict(Box<Verdict>),
+    /// It passed, and there was no room to keep what was found.
+    Passed,
 }
 
-/// Keeps a proof in the first place that takes it.
-pub fn keep(host: &Host, directories: &[PathBuf], name: &str) {
-    directories.iter().any(|directory| private::write(host, &proofs(directory), name, b"passed\n"));
+/// The verdict that was kept under one of these names, if it still holds. The first is the one that it is about; of those
+/// that show more, a failure may be of what is not asked for.
+pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Known> {
+    let under = |name: &String| directories.iter().find_map(|directory| read(host, directory, name));
+    let (own, others) = names.split_first()?;
+    under(own).or_else(|| others.iter().filter_map(under).find(Known::is_pass))
 }
 
-/// Tells those who wait that there will be none.
-pub fn give_up(host: &Host, directories: &[PathBuf], name: &str) {
-    directories.iter().any(|directory| private::write(host, &proofs(directory), &failed(name), b"failed\n"));
+fn read(host: &Host, directory: &Path, name: &str) -> Option<Known> {
+    let directory = proofs(directory);
+    let bytes = private::read(host, &directory, name)?;
+    if bytes.is_empty() {
+        return Some(Known::Passed);
+    }
+    let verdict: Verdict = serde_json::from_slice(&bytes).ok()?;
+    match &verdict {
+        Verdict::Passed { proof } if !rests_on_the_same(host, proof) => return None,
+        Verdict::Passed { .. } => {}
+        Verdict::Failed { .. } => {
+            let since = host.lstat(&directory.join(name)).ok()?.modified;
+            // What was found out since this process started is newer than that. What is much newer is of a clock that
+            // went wrong.
+            let age = super::stamp(host.started).0 - since.0;
+            let holds = |limit: Duration| i64::try_from(limit.as_secs()).unwrap_or(0);
+            if age > holds(FAILURE_HOLDS) || age < -holds(LONGEST_PROOF) {
+                return None;
+            }
+        }
+        Verdict::Skipped { .. } | Verdict::Busy { .. } => return None,
+    }
+    Some(Known::Verdict(Box::new(verdict)))
 }
 
-/// Waits until it is this process's turn, another has proved it, or the time is up.
-pub fn await_turn(host: &Host, directories: &[PathBuf], name: &str, limit: Duration) -> Turn {
+/// Whether the files that were mapped besides look as they did: what libraries are linked against is not theirs.
+fn rests_on_the_same(host: &Host, proof: &Proof) -> bool {
+    let is_same = |file: &Beside| Beside::look(host, &file.path()).is_some_and(|now| now == *file);
+    proof.finding.beside.iter().all(is_same)
+}
+
+impl Known {
+    fn is_pass(&self) -> bool {
+        match self {
+            Known::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
+            Known::Passed => true,
+        }
+    }
+}
+
+/// Keeps a verdict in the first place that takes it, if it is one that will hold. That something passed can be kept even
+/// where there is no room. Those who wait are told where nothing is kept.
+pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict) {
+    let is_kept = match verdict {
+        Verdict::Passed { .. } => true,
+        Verdict::Failed { cause, .. } => !cause.kind.is_passing(),
+        Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
+    };
+    let places = || directories.iter().map(|directory| proofs(directory));
+    let bytes = serde_json::to_vec(verdict).unwrap_or_default();
+    if is_kept && !bytes.is_empty() && places().any(|place| private::write(host, &place, name, &bytes)) {
+        return;
+    }
+    if matches!(verdict, Verdict::Passed { .. })
+        && places().any(|place| private::write(host, &place, name, b""))
+    {
+        return;
+    }
+    if !matches!(verdict, Verdict::Skipped { .. }) {
+        places().any(|place| private::write(host, &place, &failed(name), b""));
+    }
+}
+
+/// Waits until it is this process's turn, another has found out, or the time is up. The verdict may be kept under any of
+/// these names; the first is the one that it is about.
+pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit: Duration) -> Turn {
     let began = Instant::now();
+    let Some(name) = names.first() else { return Turn::Ours(None) };
     loop {
-        if has(host, directories, name) {
-            return Turn::Proved;
+        if let Some(known) = find(host, directories, names) {
+            return Turn::Known(known);
         }
         match turn(host, directories, name) {
-            // Between the look and the turn another may have come to its end.
-            Got::It(_) if has(host, directories, name) => return Turn::Proved,
-            Got::It(_) if has_failed(host, directories, name) => return Turn::Ours(None),
-            Got::It(turn) => return Turn::Ours(Some(turn)),
+            Got::It(turn) => {
+                // Between the look and the turn another may have come to its end.
+                return match find(host, directories, names) {
+                    Some(known) => Turn::Known(known),
+                    None if has_failed(host, directories, name) => Turn::Ours(None),
+                    None => Turn::Ours(Some(turn)),
+                };
+            }
             Got::Busy if began.elapsed() < limit => std::thread::sleep(GLANCE),
             Got::Busy | Got::NoPlace => return Turn::Ours(None),
         }
@@ -72,7 +147,7 @@ fn turn(host: &Host, directories: &[PathBuf], name: &str) -> Got {
     }
 }
 
-/// Whether one has failed since this process started.
+/// Whether one came to nothing since this process started.
 fn has_failed(host: &Host, directories: &[PathBuf], name: &str) -> bool {
     let started = super::stamp(host.started);
     directories.iter().any(|directory| {

@@ -1,6 +1,6 @@
 //! `cudarun init [PROGRAM …]`: a `.cudarun.toml` that says what was found that a program needs. Writes over nothing.
 
-use super::{Considered, Exit, Purpose, command_of, consider, machine, print, style, wanted};
+use super::{Considered, Exit, Purpose, Stages, command_of, consider, machine, print, style, wanted};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
 use crate::config::PROJECT;
@@ -22,7 +22,8 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         if considered.refuse(false, style(&host, common.color, host.stderr_is_terminal()))? {
             return Ok(Exit::No);
         }
-        let Considered { target, inventory, decision, .. } = &considered;
+        let Considered { decision, stages } = &considered;
+        let Stages { target, inventory, .. } = stages;
         report::template(Some((target, inventory, &decision.outcome, floor(&decision.outcome))))
     };
     if options.print || common.root.is_some() {

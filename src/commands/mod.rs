@@ -9,7 +9,7 @@ use clap::ColorChoice;
 use crate::cache;
 use crate::cli::{Common, PinMode};
 use crate::config::Key;
-use crate::environment::{Diff, Environment};
+use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Known, Scope};
@@ -19,9 +19,8 @@ use crate::module;
 use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
-use crate::solve::{Outcome, Plan, Policy};
+use crate::solve::{Disproved, Outcome, Policy};
 use crate::target::{Command, How, Target};
-use crate::verify::{self, Skip, Verdict};
 use crate::view;
 
 pub mod allow;
@@ -30,6 +29,7 @@ pub mod export;
 pub mod init;
 pub mod list;
 pub mod prove;
+mod proving;
 pub mod record;
 pub mod run;
 pub mod trace;
@@ -70,13 +70,46 @@ pub enum Ended {
 
 /// The stages up to the decision.
 struct Considered<'h> {
+    stages: Stages<'h>,
+    decision: Decision,
+}
+
+/// What a decision is made from.
+struct Stages<'h> {
+    wanted: &'h Wanted,
     target: Target,
     inventory: Inventory,
     searcher: Searcher<'h>,
-    decision: Decision,
     /// Directories in which views of ours stand.
     views: Vec<PathBuf>,
-    wanted: &'h Wanted,
+}
+
+impl<'h> std::ops::Deref for Considered<'h> {
+    type Target = Stages<'h>;
+
+    fn deref(&self) -> &Stages<'h> {
+        &self.stages
+    }
+}
+
+impl Stages<'_> {
+    fn decide(&self, passed: usize, disproved: &[Disproved]) -> Result<Decision, Error> {
+        let policy = Policy {
+            views: self.views.clone(),
+            origins: self.wanted.settings.origins(),
+            passed,
+            disproved: disproved.to_vec(),
+            ..Policy::default()
+        };
+        pin::decide(pin::Question {
+            host: &self.wanted.host,
+            searcher: &self.searcher,
+            inventory: &self.inventory,
+            target: &self.target,
+            policy,
+            mode: self.wanted.settings.mode().map(mode),
+        })
+    }
 }
 
 fn consider<'h>(wanted: &'h Wanted, common: &Common, command: &Command) -> Result<Considered<'h>, Error> {
@@ -110,8 +143,6 @@ fn consider_next<'h>(
         code: !target.requirements.is_empty() && inventory::sees_gpu(host),
         ..asked(host, common, wanted)?
     };
-    let origins = wanted.settings.origins();
-    let policy = Policy { views: views.clone(), origins, passed, ..Policy::default() };
     // What keeps the environment from a program is said by a note, and what is here counts for that.
     let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
     let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
@@ -120,18 +151,12 @@ fn consider_next<'h>(
         None => searcher,
     };
     let inventory = look(seen.as_ref().unwrap_or(host), &scope);
-    let decision = pin::decide(pin::Question {
-        host,
-        searcher: &searcher,
-        inventory: &inventory,
-        target: &target,
-        policy,
-        mode: wanted.settings.mode().map(mode),
-    })?;
+    let stages = Stages { wanted, target, inventory, searcher, views };
+    let decision = stages.decide(passed, &[])?;
     if matches!(&decision.outcome, Outcome::Conflict(conflict) if conflict.is_exhausted) {
         return Err(Error::NoOtherSet { passed });
     }
-    Ok(Considered { target, inventory, searcher, decision, views, wanted })
+    Ok(Considered { stages, decision })
 }
 
 /// The family that is meant, by its own name or by the one that a list shows, in any case.
@@ -223,15 +248,6 @@ impl Considered<'_> {
         let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
         let pinned = pin::inherited::pins(host, env, &self.views);
         predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
-    }
-
-    /// Proves a plan in the environment that the program will get, where there is a GPU to prove it on.
-    fn prove(&self, host: &Host, plan: &Plan, env: &Environment) -> Result<Verdict, Error> {
-        if !self.inventory.has_gpu() {
-            return Ok(Verdict::Skipped { why: Skip::NoGpu });
-        }
-        let executable = host.own_executable().map_err(|error| Error::Verifier { error })?;
-        verify::run(host, &executable, plan, env, verify::TIME_LIMIT)
     }
 }
 

@@ -1,46 +1,145 @@
-//! `cudarun verify PROGRAM …`: proves the set that the program would get, and starts nothing else.
+//! `cudarun verify [PROGRAM …]`: proves the set that the program would get, and starts nothing else.
 
-use super::{Exit, Purpose, command_of, consider, print, say_notes, style, wanted};
-use crate::cli::{Common, Question};
+use std::path::{Path, PathBuf};
+
+use super::proving::{How, Proven};
+use super::{Exit, Purpose, asked, command_of, consider, look, own_views, print, say_notes, style, wanted};
+use crate::catalog::catalog;
+use crate::cli::{Common, Verify, When};
+use crate::environment::Diff;
 use crate::error::Error;
+use crate::formats::elf;
 use crate::host::Host;
+use crate::inventory::{self, Inventory, Scope};
+use crate::loader::process::Failure;
+use crate::loader::search::Rule;
+use crate::pin::Places;
+use crate::predict::Prediction;
 use crate::report;
-use crate::solve::Outcome;
-use crate::verify::{Skip, Verdict};
+use crate::verify::{Library, Skip, Subject, Verdict};
 
-pub fn prove(host: &Host, common: &Common, question: &Question) -> Result<Exit, Error> {
+pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
     if common.root.is_some() {
         return Err(Error::NothingRunsUnderRoot { verb: "verify" });
     }
-    let command = command_of(&question.words);
-    let wanted = wanted(host, common, &question.wishes, Some(&command), Purpose::Start)?;
+    let command = verify.words.first().map(|_| command_of(&verify.words));
+    let wanted = wanted(host, common, &verify.wishes, command.as_ref(), Purpose::Start)?;
     let host = &wanted.host;
-    let considered = consider(&wanted, common, &command)?;
-    let error_style = style(host, common.color, host.stderr_is_terminal());
-    let style = style(host, common.color, host.stdout_is_terminal());
-    if considered.refuse(question.json, error_style)? {
-        return Ok(Exit::No);
-    }
-    if !question.json && !common.quiet {
-        say_notes(&considered);
-    }
-    let verdict = match &considered.decision.outcome {
-        Outcome::Plan(plan) => {
-            let (diff, _) = considered.change(host, true)?;
-            considered.prove(host, plan, &host.env.with(&diff))?
-        }
-        _ => Verdict::Skipped { why: Skip::NothingToTry },
+    let how = How {
+        when: match wanted.settings.verify() {
+            _ if verify.fresh || verify.seed.is_some() => When::Always,
+            Some(When::Always) => When::Always,
+            _ => When::Auto,
+        },
+        level: verify.level.or(wanted.settings.level()).unwrap_or_default(),
+        seed: verify.seed,
+        is_quiet: common.quiet || verify.json,
     };
-    if question.json {
-        print(&report::json::verdict(&verdict))?;
-    } else if matches!(verdict, Verdict::Failed { .. }) {
-        report::say(&report::verdict(&verdict, error_style));
+    let proven = match &command {
+        None => {
+            let machine = inventory::machine(host).unwrap_or(elf::X86_64);
+            let scope = Scope { machine, views: own_views(host), ..asked(host, common, &wanted)? };
+            let inventory = look(host, &scope);
+            as_it_is(host, &inventory, &given(&inventory), how)?
+        }
+        Some(command) => {
+            let mut considered = consider(&wanted, common, command)?;
+            if verify.as_is {
+                let subject = expected(&considered.inventory, &considered.before(host));
+                as_it_is(host, &considered.inventory, &subject, how)?
+            } else {
+                let error_style = style(host, common.color, host.stderr_is_terminal());
+                if considered.refuse(verify.json, error_style)? {
+                    return Ok(Exit::No);
+                }
+                if !how.is_quiet {
+                    say_notes(&considered);
+                }
+                considered.prove(host, how)?
+            }
+        }
+    };
+    tell(host, common, verify.json, &proven)
+}
+
+fn tell(host: &Host, common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
+    let verdict = &proven.verdict;
+    if json {
+        print(&report::json::verdict(verdict, &proven.given_up, proven.is_known))?;
     } else {
-        print(&report::verdict(&verdict, style))?;
+        let is_bad = matches!(verdict, Verdict::Failed { .. });
+        let is_terminal = if is_bad { host.stderr_is_terminal() } else { host.stdout_is_terminal() };
+        let style = style(host, common.color, is_terminal);
+        let text = report::verdict(verdict, &proven.given_up, proven.is_known, style);
+        if is_bad { report::say(&text) } else { print(&text)? }
     }
     Ok(match verdict {
-        Verdict::Passed { .. } | Verdict::Skipped { why: Skip::NothingToTry } => Exit::Yes,
+        Verdict::Passed { .. } | Verdict::Skipped { why: Skip::NothingToTry | Skip::ProvedBefore } => {
+            Exit::Yes
+        }
         Verdict::Failed { .. } => Exit::No,
-        Verdict::Skipped { .. } => Exit::Unknown,
+        Verdict::Skipped { .. } | Verdict::Busy { .. } => Exit::Unknown,
     })
+}
+
+/// In the environment as it is, with nothing pinned: what a program gets without cudarun.
+fn as_it_is(host: &Host, inventory: &Inventory, subject: &Subject, how: How) -> Result<Proven, Error> {
+    let verdict = how.prove_once(host, inventory, subject, &host.env)?;
+    Ok(Proven {
+        diff: Diff::default(),
+        places: Places::default(),
+        verdict,
+        given_up: Vec::new(),
+        is_known: false,
+    })
+}
+
+/// What the loader gives to a program that has no search path of its own.
+fn given(inventory: &Inventory) -> Subject {
+    let given = inventory.copies.iter().filter(|copy| copy.loader_gives);
+    let libraries = given.filter_map(Library::of).map(|library| library.with_damaged(&inventory.warnings));
+    Subject { libraries: libraries.collect(), is_planned: false }
+}
+
+/// What a program is expected to map. Where a family comes from two places, the first is the one that programs ask for, and
+/// what comes from the other is foreign to it.
+fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
+    let mut subject = Subject::default();
+    for file in prediction.files.iter().filter(|file| file.family.is_some()) {
+        let Some(copy) = inventory.copies.iter().find(|copy| copy.has_file(file.id)) else { continue };
+        let Some(library) = Library::of(copy) else { continue };
+        let mut library = library.with_damaged(&inventory.warnings);
+        // The child has none of the program's search paths.
+        let is_of_program = matches!(file.rule, Rule::Rpath { .. } | Rule::Path | Rule::Runpath);
+        library.found_in = file.path.parent().filter(|_| is_of_program).map(Path::to_owned);
+        let mut known = subject.libraries.iter_mut();
+        match known.find(|known| known.family == library.family && known.soname == library.soname) {
+            None => subject.libraries.push(library),
+            Some(known) if known.directory != library.directory => {
+                if let Some(version) = library.version.filter(|version| Some(*version) != known.version) {
+                    known.foreign.push((file.path.display().to_string(), version));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    subject.libraries.extend(ends_the_start(prediction));
+    subject
+}
+
+/// The libraries for want of which the program would not start: there is none of that name, or one that the loader
+/// gives up at.
+fn ends_the_start(prediction: &Prediction) -> Vec<Library> {
+    let Some(failure) = &prediction.failure else { return Vec::new() };
+    let bad = match failure {
+        Failure::Bad { path, .. } => Some(path.clone()),
+        _ => None,
+    };
+    let paths = prediction.missing.iter().map(|missing| PathBuf::from(&missing.name)).chain(bad);
+    let libraries = paths.filter_map(|path| {
+        let (family, _) = catalog().family_of_file(&path)?;
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+        Some(Library::without_files(&family.name, path.file_name()?.to_str()?, directory))
+    });
+    libraries.collect()
 }

@@ -2,22 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use super::proving::{BOOT, How, Proven};
 use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
-use crate::cache::proofs::{self, Turn};
 use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
-use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Copy, Gpu};
+use crate::inventory::Copy;
 use crate::launch::{self, Exec};
-use crate::module;
-use crate::pin::{self, Places};
-use crate::private;
+use crate::pin::Places;
 use crate::report;
-use crate::solve::{Outcome, Plan};
+use crate::solve::Outcome;
 use crate::target::{self, Command};
-use crate::verify::{self, Skip, Verdict};
+use crate::verify::{Beside, Skip, Verdict};
 use crate::view;
 
 /// A start that was worked out before and still holds; none of what can be slow happens here.
@@ -44,87 +41,49 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     let wanted = wanted(host, common, &start.wishes, Some(command), Purpose::Start)?;
     // By what the key of a kept start is made from this one, variables that files set do not count.
     let (outer, host) = (host, &wanted.host);
-    let considered = consider(&wanted, common, command)?;
+    let mut considered = consider(&wanted, common, command)?;
     let verify = start.verify.or(wanted.settings.verify()).unwrap_or_default();
     speak(&considered, common, style);
     if considered.refuse(false, style)? {
         return Ok(Exit::Refused);
     }
-    let (diff, places) = considered.change(host, true)?;
-    let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
-    if let Outcome::Plan(plan) = &considered.decision.outcome {
-        let verdict = prove(host, &considered, plan, &exec, verify)?;
-        if let Verdict::Failed { .. } = verdict {
-            report::say(&report::verdict(&verdict, style));
-            return Ok(Exit::Refused);
-        }
-        let was_asked_for = verify == When::Always && !common.quiet;
-        if common.verbose > 0 || was_asked_for && matches!(verdict, Verdict::Skipped { .. }) {
-            report::say(&report::proof_line(&verdict));
-        }
+    let level = wanted.settings.level().unwrap_or_default();
+    let how = How { when: verify, level, seed: None, is_quiet: common.quiet };
+    let Proven { diff, places, verdict, given_up, is_known } = considered.prove(host, how)?;
+    if let Verdict::Failed { .. } = verdict {
+        report::say(&report::verdict(&verdict, &given_up, is_known, style));
+        return Ok(Exit::Refused);
     }
+    if !common.quiet {
+        report::say(&report::fallback(&given_up, style));
+    }
+    let is_unproved = matches!(verdict, Verdict::Busy { .. });
+    let is_skipped = matches!(verdict, Verdict::Skipped { why } if why != Skip::NothingToTry);
+    let is_news = is_unproved || verify == When::Always && is_skipped;
+    let is_plan = matches!(considered.decision.outcome, Outcome::Plan(_));
+    if is_plan && (common.verbose > 0 || is_news && !common.quiet) {
+        report::say(&report::proof_line(&verdict, is_known));
+    }
+    let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
     // What must be said is said at every start.
     let is_of_directory = considered.target.is_of_directory || wanted.is_of_directory;
-    let is_kept = is_plain && verify != When::Always && !is_of_directory;
+    let is_kept =
+        is_plain && verify != When::Always && !is_of_directory && !is_unproved && given_up.is_empty();
     if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).is_empty() {
-        keep(outer, &considered, command, &exec, &places);
+        keep(outer, &considered, command, &exec, &places, &verdict);
     }
     launch::exec(&exec).map(|never| match never {})
 }
 
-/// Proves the plan, unless that was done before, is not wanted, or is not possible.
-fn prove(
+/// Keeps the start for the next time, where there is a place to keep it.
+fn keep(
     host: &Host,
     considered: &Considered<'_>,
-    plan: &Plan,
+    command: &Command,
     exec: &Exec,
-    when: When,
-) -> Result<Verdict, Error> {
-    if when == When::Never {
-        return Ok(Verdict::Skipped { why: Skip::NotAsked });
-    }
-    let env = host.env.with(&exec.diff);
-    let Some(name) = proof_name(host, considered, plan, &env) else {
-        return considered.prove(host, plan, &env);
-    };
-    let places = places(host);
-    // Whoever wants it proved now waits for nobody.
-    let _turn = match when {
-        When::Auto => match proofs::await_turn(host, &places, &name, verify::TIME_LIMIT) {
-            Turn::Proved => return Ok(Verdict::Skipped { why: Skip::ProvedBefore }),
-            Turn::Ours(turn) => turn,
-        },
-        When::Always | When::Never => None,
-    };
-    let verdict = considered.prove(host, plan, &env)?;
-    match &verdict {
-        Verdict::Passed { .. } => proofs::keep(host, &places, &name),
-        Verdict::Failed { .. } => proofs::give_up(host, &places, &name),
-        Verdict::Skipped { .. } => {}
-    }
-    Ok(verdict)
-}
-
-/// All that could falsify a proof: the files, the environment that reaches libraries, the driver, the GPUs,
-/// this binary. Unknown means no name, and no name means no proof is kept.
-fn proof_name(host: &Host, considered: &Considered<'_>, plan: &Plan, env: &Environment) -> Option<String> {
-    let driver = considered.inventory.driver.as_ref()?.version.to_string();
-    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-    // A GPU that sleeps does not say its UUID.
-    let known = |gpu: &Gpu| (gpu.bus.clone(), gpu.model.clone(), gpu.capability);
-    let gpus: Vec<_> = considered.inventory.gpus.iter().map(known).collect();
-    let gpus = format!("{gpus:?} {:?}", considered.inventory.devices);
-    let files = format!("{:?}", plan.picks.iter().map(|pick| &pick.copy.files).collect::<Vec<_>>());
-    let names =
-        ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", module::PINS, pin::VIEW, "CUDA_VISIBLE_DEVICES"];
-    let variables = format!("{:?}", names.map(|name| env.get(name)));
-    let own = format!("{:?} {:?}", own.id, own.modified);
-    let parts = [driver.as_bytes(), own.as_bytes(), gpus.as_bytes(), files.as_bytes(), variables.as_bytes()];
-    Some(private::digest(parts))
-}
-
-/// Keeps the start for the next time, where there is a place to keep it.
-fn keep(host: &Host, considered: &Considered<'_>, command: &Command, exec: &Exec, places: &Places) {
+    places: &Places,
+    verdict: &Verdict,
+) {
     let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command))
     else {
         return;
@@ -134,6 +93,10 @@ fn keep(host: &Host, considered: &Considered<'_>, command: &Command, exec: &Exec
     watched.extend(inventory.watched.iter().cloned());
     watched.extend(considered.wanted.watched.iter().cloned());
     watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
+    if let Verdict::Passed { proof } = verdict {
+        watched.insert(BOOT.into());
+        watched.extend(proof.finding.beside.iter().map(Beside::path));
+    }
     if let Some(pinned) = &considered.decision.pinned {
         watched.extend(pinned.after.watched.iter().cloned());
     }

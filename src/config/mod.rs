@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::cli::{PinMode, When};
+use crate::cli::{Level, PinMode, When};
 use crate::inventory::Origin;
 use crate::range::Range;
 use crate::target::Asker;
@@ -34,6 +34,7 @@ pub enum Key {
     SearchAlso,
     SearchWithout,
     Verify,
+    VerifyLevel,
     Variable(String),
     Uses,
     PinMode,
@@ -49,6 +50,7 @@ pub enum Value {
     Words(Vec<String>),
     Origins(Vec<Origin>),
     When(When),
+    Level(Level),
     Mode(PinMode),
     Flag(bool),
     /// None takes the variable away.
@@ -211,6 +213,7 @@ impl Key {
             Key::SearchAlso => "search.also".to_owned(),
             Key::SearchWithout => "search.without".to_owned(),
             Key::Verify => "verify.when".to_owned(),
+            Key::VerifyLevel => "verify.level".to_owned(),
             Key::Variable(name) => format!("env.{name}"),
             Key::Uses => "uses".to_owned(),
             Key::PinMode => "pin-mode".to_owned(),
@@ -295,6 +298,13 @@ impl Settings {
         })
     }
 
+    pub fn level(&self) -> Option<Level> {
+        self.get(&Key::VerifyLevel).find_map(|setting| match setting.value {
+            Value::Level(level) => Some(level),
+            _ => None,
+        })
+    }
+
     pub fn is_locked(&self) -> bool {
         self.get(&Key::Locked).any(|setting| setting.value == Value::Flag(true))
     }
@@ -312,6 +322,7 @@ impl Value {
             Value::Words(words) => several(words.iter().map(text::show).collect()),
             Value::Origins(origins) => several(origins.iter().map(|it| it.word().to_owned()).collect()),
             Value::When(when) => said::word(when),
+            Value::Level(level) => said::word(level),
             Value::Mode(mode) => said::word(mode),
             Value::Flag(flag) => flag.to_string(),
             Value::Variable(Some(value)) => text::show(value),

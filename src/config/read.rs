@@ -253,8 +253,13 @@ impl Reader<'_> {
                 let text = self.string(&full, value)?;
                 (Key::Verify, Value::When(self.one_of(&full, text, value)?))
             }
+            "verify.level" => {
+                let text = self.string(&full, value)?;
+                (Key::VerifyLevel, Value::Level(self.one_of(&full, text, value)?))
+            }
             _ => {
-                let known: &[&str] = if table == "search" { &["also", "without"] } else { &["when"] };
+                let known: &[&str] =
+                    if table == "search" { &["also", "without"] } else { &["when", "level"] };
                 self.unknown(&format!("{table}."), entry, known.iter().copied());
                 return Ok(None);
             }

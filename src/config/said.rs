@@ -62,6 +62,10 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
     if let Some(text) = text("CUDARUN_VERIFY") {
         add(Key::Verify, Value::When(one_of(&text, &place("CUDARUN_VERIFY"))?), "CUDARUN_VERIFY");
     }
+    if let Some(text) = text("CUDARUN_VERIFY_LEVEL") {
+        let level = one_of(&text, &place("CUDARUN_VERIFY_LEVEL"))?;
+        add(Key::VerifyLevel, Value::Level(level), "CUDARUN_VERIFY_LEVEL");
+    }
     if let Some(text) = text("CUDARUN_LOCKED") {
         let flag = flag(&text, &place("CUDARUN_LOCKED"))?;
         add(Key::Locked, Value::Flag(flag), "CUDARUN_LOCKED");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::version::Version;
+
 /// No library has a longer name; a bound keeps a hostile file from costing a square.
 const STEM_LIMIT: usize = 64;
 /// The second half of a name is moved within so many bytes.
@@ -150,6 +152,17 @@ fn end_of_numbers(data: &[u8], at: usize) -> usize {
 fn is_numbers(text: &str) -> bool {
     !text.is_empty()
         && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The version that cuDNN's engines expect of the rest, as an assertion in them has it: `cudnn_version != (9 * 10000 + 28 *
+/// 100 + 0)`.
+pub fn asserted_cudnn(bytes: &[u8]) -> Option<Version> {
+    const ASSERTION: &[u8] = b"cudnn_version != (";
+    let start = memchr::memmem::find(bytes, ASSERTION)? + ASSERTION.len();
+    let text = bytes[start..].split(|byte| *byte == b')').next()?;
+    let terms = std::str::from_utf8(text.get(..text.len().min(64))?).ok()?.split('+');
+    let numbers: Option<Vec<u32>> = terms.map(|term| term.split('*').next()?.trim().parse().ok()).collect();
+    numbers.filter(|numbers| numbers.len() == 3).map(|numbers| Version::new(&numbers))
 }
 
 #[cfg(test)]

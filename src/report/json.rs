@@ -17,7 +17,7 @@ use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::show;
-use crate::verify::Verdict;
+use crate::verify::{Cause, Verdict};
 
 const SCHEMA: u32 = 1;
 
@@ -101,8 +101,13 @@ pub fn environment(diff: &Diff) -> String {
 }
 
 /// `verify`
-pub fn verdict(verdict: &Verdict) -> String {
-    finish(value(verdict))
+pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String {
+    let mut object = value(verdict);
+    object["known"] = is_known.into();
+    if !given_up.is_empty() {
+        object["given_up"] = value(&given_up);
+    }
+    finish(object)
 }
 
 /// Why nothing is started, where another verb was asked.

@@ -37,6 +37,7 @@ const REST: &str = r#"
 # When a set is proved on the GPU first: "never", "auto" or "always".
 # [verify]
 # when = "auto"
+# level = "conv"                  # load, handle, conv or deep
 
 # Variables for the program; false takes one away. Must be allowed.
 # [env]

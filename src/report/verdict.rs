@@ -1,94 +1,264 @@
 //! What a proof showed.
 
 use super::Style;
+use super::causes;
 use super::style::columns;
-use crate::text::{escape, show};
-use crate::verify::protocol::Step;
-use crate::verify::{Failure, Skip, Verdict};
+use crate::cli::Level;
+use crate::text::escape;
+use crate::verify::protocol::{
+    Busy, Came, Computation, GpuFound, Measure, Operation, Place, Precision, Step,
+};
+use crate::verify::{Cause, Failure, Finding, Proof, Skip, Taken, Verdict};
 use crate::version::{CudaVersion, Version};
 
-/// One line for a start under `-v`.
-pub fn proof_line(verdict: &Verdict) -> String {
+/// Takes a line of progress away.
+pub const NO_MORE_PROGRESS: &str = "\r\x1b[K";
+
+/// A line of progress, which the next one is written over.
+pub fn proving(place: &Place) -> String {
+    format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))
+}
+
+/// One line for a start under `-v`, or where nothing could be proved.
+pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
     match verdict {
         Verdict::Skipped { why } => format!("cudarun: not proved: {}\n", skip(*why)),
-        Verdict::Passed { steps, finding } => {
-            let time: f64 = steps.iter().map(|taken| taken.milliseconds).sum();
-            let device = finding.device.as_deref().unwrap_or("the CPU");
-            format!("cudarun: proved on {} in {time:.0} ms\n", escape(device.as_bytes()))
+        Verdict::Passed { proof } => {
+            let names: Vec<String> = proof.finding.gpus.iter().map(name).collect();
+            let on = if names.is_empty() { "the CPU".to_owned() } else { names.join(", ") };
+            let when = if is_known { "before" } else { "now" };
+            format!("cudarun: proved {when} on {on} in {:.0} ms\n", proof.milliseconds)
+        }
+        Verdict::Busy { proof } => {
+            let reasons: Vec<String> = busy_gpus(&proof.finding).collect();
+            format!("cudarun: not proved: {}\n", reasons.join("; "))
         }
         Verdict::Failed { .. } => String::new(),
     }
 }
 
+/// What was given up before a set held, a line each.
+pub fn fallback(given_up: &[Cause], style: Style) -> String {
+    let line = |cause: &Cause| {
+        format!("{} {}; the next best set is taken\n", style.warning("warning:"), causes::in_a_line(cause))
+    };
+    given_up.iter().map(line).collect()
+}
+
 /// The verdict in full: for `verify`, and for a start that failed its proof.
-pub fn verdict(verdict: &Verdict, style: Style) -> String {
+pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
     match verdict {
+        Verdict::Skipped { why: Skip::ProvedBefore } => {
+            format!("{}: {}\n", style.good("proved"), skip(Skip::ProvedBefore))
+        }
         Verdict::Skipped { why } => format!("not proved: {}\n", skip(*why)),
-        Verdict::Passed { steps, finding } => {
-            let mut text = table(steps);
-            if let Some(device) = &finding.device {
-                let capability = finding.capability.as_deref().unwrap_or("?");
-                text.push_str(&format!(
-                    "GPU {}, compute capability {capability}\n",
-                    escape(device.as_bytes())
-                ));
+        Verdict::Passed { proof } => {
+            let kept = if is_known { ", before: nothing has changed since" } else { "" };
+            format!(
+                "{}{}{} ({}{kept})\n",
+                fallback(given_up, style),
+                found(proof),
+                style.good("proved"),
+                extent(proof)
+            )
+        }
+        Verdict::Busy { proof } => {
+            let mut text = format!("{}{}", fallback(given_up, style), found(proof));
+            for reason in busy_gpus(&proof.finding) {
+                text.push_str(&format!("{} {reason}\n", style.warning("not proved:")));
             }
-            if let Some(cuda) = finding.driver_cuda.and_then(|number| u32::try_from(number).ok()) {
-                text.push_str(&format!("driver for CUDA up to {}\n", CudaVersion::from_number(cuda)));
-            }
-            if let Some(error) = finding.largest_error {
-                let cudnn = finding.cudnn.map(cudnn_version).unwrap_or_default();
-                let compared =
-                    if error == 0.0 { "equals".to_owned() } else { format!("is within {error:e} of") };
-                text.push_str(&format!("cuDNN {cudnn}: a convolution {compared} the CPU's\n"));
-            }
-            text.push_str(&format!("{} files mapped, all of the plan\n", finding.mapped.len()));
-            text.push_str(&format!("{}\n", style.good("proved")));
             text
         }
-        Verdict::Failed { steps, failure } => {
+        Verdict::Failed { proof, failure, cause } => {
             let mut text = format!(
-                "{} the picked set failed its proof: {}\n",
+                "{} the set failed its proof: {} [{}]\n",
                 style.error("error:"),
-                self::failure(failure)
+                causes::sentence(cause),
+                causes::name(cause.kind)
             );
-            if let Some(advice) = advice(failure) {
-                text.push_str(&format!("\n{} {advice}\n", style.hint("hint:")));
+            let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
+            rows.extend(causes::evidence(cause));
+            text.push_str(&columns("  ", &rows));
+            text.push_str(&tried(given_up, style));
+            if is_known {
+                text.push_str("  found out less than a minute ago; `cudarun verify --fresh` tries again\n");
             }
-            if !steps.is_empty() {
-                text.push_str(&format!("\n{}", table(steps)));
+            text.push_str(&format!("\n{} {}\n", style.hint("hint:"), causes::remedy(cause)));
+            if !proof.steps.is_empty() {
+                text.push_str(&format!("\n{}", table(&proof.steps)));
             }
+            text.push_str(&format!("\n{}\n", extent(proof)));
             text
         }
     }
 }
 
-fn table(steps: &[crate::verify::Taken]) -> String {
-    let rows: Vec<Vec<String>> = steps
-        .iter()
-        .map(|taken| vec![step(taken.step).to_owned(), format!("{:.1} ms", taken.milliseconds)])
-        .collect();
-    columns("  ", &rows)
+/// The sets that were tried after the first, none of which held.
+fn tried(given_up: &[Cause], style: Style) -> String {
+    let mut text = String::new();
+    for cause in given_up.iter().skip(1) {
+        text.push_str(&format!("  {} without it: {}\n", style.dim("tried"), causes::in_a_line(cause)));
+    }
+    if given_up.last().is_some_and(|cause| cause.kind.is_of_library() && cause.culprit.is_some()) {
+        text.push_str("  no other set fits\n");
+    }
+    text
 }
 
-fn step(step: Step) -> &'static str {
-    match step {
-        Step::LoadDriver => "load the driver's library",
-        Step::CuInit => "cuInit",
-        Step::Device => "take the first GPU",
-        Step::LoadCudnn => "load cuDNN",
-        Step::CudnnVersion => "ask cuDNN for its version",
-        Step::CudnnCreate => "create a cuDNN handle",
-        Step::Convolution => "convolution",
-        Step::Compare => "compare with the CPU",
-        Step::LoadOthers => "load the other libraries",
-        Step::Mapped => "read what is mapped",
+/// Steps and findings of a proof that came to its end.
+fn found(proof: &Proof) -> String {
+    let finding = &proof.finding;
+    let mut text = table(&proof.steps);
+    for gpu in &finding.gpus {
+        text.push_str(&self::gpu(gpu));
     }
+    if let Some(cuda) = finding.driver_cuda.and_then(|number| u32::try_from(number).ok()) {
+        text.push_str(&format!("driver for CUDA up to {}\n", CudaVersion::from_number(cuda)));
+    }
+    for (soname, version) in &finding.cudnn {
+        text.push_str(&format!("{} is cuDNN {}\n", escape(soname.as_bytes()), cudnn_version(*version)));
+    }
+    text.push_str(&format!("{} files mapped\n", finding.mapped.len()));
+    let has_computed = proof.steps.iter().any(|taken| taken.place.step == Step::Compute);
+    if proof.level >= Level::Conv && !has_computed && finding.gpus.iter().all(|gpu| gpu.busy.is_none()) {
+        text.push_str("nothing was computed: there is no cuDNN in the set\n");
+    }
+    text
+}
+
+/// `level conv, 412 ms, seed 7`
+fn extent(proof: &Proof) -> String {
+    let level = serde_json::to_value(proof.level).unwrap_or_default();
+    let level = level.as_str().unwrap_or_default();
+    format!("level {level}, {:.0} ms, seed {}", proof.milliseconds, proof.seed)
+}
+
+fn gpu(gpu: &GpuFound) -> String {
+    let mut parts = vec![name(gpu)];
+    if let Some(capability) = &gpu.capability {
+        parts.push(format!("compute capability {}", escape(capability.as_bytes())));
+    }
+    match (gpu.free, gpu.memory) {
+        (Some(free), Some(total)) => parts.push(format!("{} of {} free", bytes(free), bytes(total))),
+        (None, Some(total)) => parts.push(bytes(total)),
+        _ => {}
+    }
+    format!("GPU {}: {}\n", gpu.gpu, parts.join(", "))
+}
+
+fn name(gpu: &GpuFound) -> String {
+    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), |name| escape(name.as_bytes()))
+}
+
+/// Which GPUs could not be tried, and why.
+fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
+    finding.gpus.iter().filter_map(|gpu| {
+        let why = match gpu.busy.as_ref()? {
+            Busy::OutOfMemory { call, free, total } => {
+                let memory = match (free.or(gpu.free), total.or(gpu.memory)) {
+                    (Some(free), Some(total)) => format!("{} of {} are free", bytes(free), bytes(total)),
+                    (None, Some(total)) => {
+                        format!("of {} too little is free for {}", bytes(total), escape(call.as_bytes()))
+                    }
+                    _ => format!("{} says so", escape(call.as_bytes())),
+                };
+                format!("is out of memory ({memory}): see nvidia-smi for who has it")
+            }
+            Busy::Exclusive { .. } => "is in exclusive use by another process: see nvidia-smi".to_owned(),
+            Busy::Prohibited => "may be used by nobody: `nvidia-smi -c DEFAULT` allows it".to_owned(),
+        };
+        Some(format!("GPU {} ({}) {why}", gpu.gpu, name(gpu)))
+    })
+}
+
+/// `139.8 GiB`
+pub(super) fn bytes(count: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
+    if count >= MIB << 10 { format!("{} GiB", tenths(MIB << 10)) } else { format!("{} MiB", tenths(MIB)) }
+}
+
+fn table(steps: &[Taken]) -> String {
+    let row = |taken: &Taken| {
+        let came = taken.came.as_ref().map(came).unwrap_or_default();
+        vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
+    };
+    columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
+}
+
+fn came(came: &Came) -> String {
+    match came {
+        Came::Right(Measure { largest_error, allowed, length }) => {
+            let sums = match length {
+                0 | 1 => String::new(),
+                _ => format!(", {length} terms a number"),
+            };
+            if *allowed == 0.0 {
+                format!("exact{sums}")
+            } else {
+                format!("off by at most {largest_error:.1e} of {allowed:.1e} allowed{sums}")
+            }
+        }
+        Came::NotSupported { call, code, name } => {
+            let name = name.as_ref().map(|name| escape(name.as_bytes())).unwrap_or_default();
+            let call = escape(call.as_bytes());
+            match code {
+                // It was not even called.
+                0 => format!("not supported here: {call}, {name}"),
+                code => format!("not supported here: {call} answers {code} {name}"),
+            }
+        }
+        Came::NotLoaded { message } => format!("not loaded: {}", escape(message.as_bytes())),
+    }
+}
+
+/// A step in words.
+pub(super) fn place(place: &Place) -> String {
+    let of = place.of.as_ref().map(|soname| escape(soname.as_bytes()).clone()).unwrap_or_default();
+    let what = match (place.step, place.computation) {
+        (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
+        (Step::CuInit, _) => "cuInit".to_owned(),
+        (Step::Devices, _) => "find the GPUs".to_owned(),
+        (Step::Context, _) => "take into use".to_owned(),
+        (Step::VersionChecks, _) => format!("ask the parts of {of} for their versions"),
+        (Step::CudnnCreate, _) => format!("handle of {of}"),
+        (Step::Compute, Some(computation)) => self::computation(computation),
+        (Step::Compute, None) => "compute".to_owned(),
+        (Step::Mapped, _) => "read what is mapped".to_owned(),
+    };
+    place.gpu.map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
+}
+
+fn computation(computation: Computation) -> String {
+    let what = match computation.operation {
+        Operation::Convolution => "convolution",
+        Operation::ConvolutionBackwardData => "convolution, gradient of the input",
+        Operation::ConvolutionBackwardFilter => "convolution, gradient of the filters",
+        Operation::FusedGraph => "convolution, bias and ReLU as a graph",
+        Operation::Attention => "attention as a graph",
+        Operation::Gemm => "matrix product by cuBLAS",
+        Operation::GemmLt => "matrix product by cuBLASLt",
+        Operation::FourierTransform => "Fourier transform and back",
+        Operation::RandomNumbers => "random numbers",
+        Operation::LinearSystem => "linear system",
+        Operation::SparseProduct => "sparse matrix times vector",
+        Operation::CompiledKernel => "kernel compiled now",
+        Operation::AllReduce => "sum over all GPUs",
+    };
+    let precision = match computation.precision {
+        Precision::Fp32 => ", fp32",
+        Precision::Tf32 => ", TF32",
+        Precision::Fp16 => ", fp16",
+        Precision::Bf16 => ", bf16",
+        Precision::Fp64 => ", fp64",
+        Precision::None => "",
+    };
+    format!("{what}{precision}")
 }
 
 fn skip(why: Skip) -> &'static str {
     match why {
-        Skip::NoGpu => "no NVIDIA GPU can be reached from here",
+        Skip::NoGpu => "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)",
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
         Skip::NothingToTry => "there is no library to try",
         Skip::NotAsked => "--verify=never",
@@ -96,68 +266,47 @@ fn skip(why: Skip) -> &'static str {
     }
 }
 
+/// What was observed.
 fn failure(failure: &Failure) -> String {
-    let at = |at: &Option<Step>| {
-        at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", step(at)))
-    };
-    let said = |words: &Option<String>| {
-        words.as_ref().map(|words| format!("; it said: {}", escape(words.as_bytes()))).unwrap_or_default()
+    let at = |at: Option<&Place>| {
+        at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", place(at)))
     };
     match failure {
         Failure::Load { name, message, .. } => {
             format!("{} does not load: {}", escape(name.as_bytes()), escape(message.as_bytes()))
         }
-        Failure::Status { call, code, name, message, .. } => {
+        Failure::Status { call, code, name, message, at: place } => {
             let name =
                 name.as_ref().map(|name| format!(" ({})", escape(name.as_bytes()))).unwrap_or_default();
             let message =
                 message.as_ref().map(|text| format!(": {}", escape(text.as_bytes()))).unwrap_or_default();
-            format!("{call} answered {code}{name}{message}")
+            format!("{} answered {code}{name}{message}, {}", escape(call.as_bytes()), at(Some(place)))
         }
-        Failure::WrongNumbers { largest_error: Some(error), at } => {
-            format!("the convolution came out wrong: off by {error:e} at element {at}")
+        Failure::WrongNumbers { largest_error: Some(error), element, allowed, at: place } => {
+            format!("element {element} is off by {error:e} where {allowed:e} is allowed, {}", at(Some(place)))
         }
-        Failure::WrongNumbers { largest_error: None, at } => {
-            format!("the convolution came out wrong: element {at} is no number")
+        Failure::WrongNumbers { largest_error: None, element, at: place, .. } => {
+            format!("element {element} is no number, {}", at(Some(place)))
         }
         Failure::Foreign { files } => {
-            let files: Vec<String> = files.iter().map(show).collect();
-            format!("it mapped files that are not in the plan: {}", files.join(", "))
+            let files: Vec<String> = files.iter().map(|file| escape(file.as_bytes())).collect();
+            format!("mapped besides the set: {}", files.join(", "))
         }
-        Failure::Signal { step, signal, last_words } => {
+        Failure::Signal { at: place, signal } => {
             let name = nix::sys::signal::Signal::try_from(*signal)
                 .map_or("a signal", nix::sys::signal::Signal::as_str);
-            format!("it was ended by {name} ({signal}) {}{}", at(step), said(last_words))
+            format!("ended by {name} ({signal}) {}", at(place.as_ref()))
         }
-        Failure::Exited { step, code, last_words } => {
+        Failure::Exited { at: place, code } => {
             let how = code.map_or_else(
                 || "without a report".to_owned(),
                 |code| format!("with status {code} and no report"),
             );
-            format!("it ended {how} {}{}", at(step), said(last_words))
+            format!("ended {how} {}", at(place.as_ref()))
         }
-        Failure::TimedOut { step, seconds } => format!("no answer after {seconds} s {}", at(step)),
-    }
-}
-
-/// What a person can do, for the codes that say what is wrong.
-fn advice(failure: &Failure) -> Option<&'static str> {
-    let Failure::Status { code, step, .. } = failure else { return None };
-    match (step, code) {
-        (Step::CuInit, 803) => Some(
-            "the driver's user-space libraries are not those of the kernel's driver: cudarun list driver shows both",
-        ),
-        (Step::CuInit, 804) => {
-            Some("forward compatibility does not serve this GPU: take the compat directory away")
+        Failure::TimedOut { at: place, seconds } => {
+            format!("no answer after {seconds} s {}", at(place.as_ref()))
         }
-        (Step::CuInit, 100) => {
-            Some("no GPU is visible: look at CUDA_VISIBLE_DEVICES and at the devices in /dev")
-        }
-        (Step::CuInit, 999) => {
-            Some("the driver cannot be reached: try nvidia-smi, and look at the kernel's log")
-        }
-        (_, 2) => Some("the GPU is out of memory: nvidia-smi shows who uses it"),
-        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is heard of the child, and how it ended: within the time limit, whatever the child does with its
 //! outputs, its process group or its own children. Nothing here waits for what the child decides.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -13,8 +13,10 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::Taken;
-use super::protocol::{self, Line, Report, Step};
+use super::interrupt::Interrupts;
+use super::protocol::{self, Line, Place, Step};
+use super::{Failure, Finding, Progress, Taken};
+use crate::host::Host;
 
 /// How long nothing is heard before it is asked whether the child still lives.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -30,9 +32,12 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 /// What was heard of the child, and how it ended.
 pub(super) struct Heard {
     pub steps: Vec<Taken>,
-    pub current: Option<Step>,
-    pub report: Option<Report>,
-    pub last_words: Option<String>,
+    pub current: Option<Place>,
+    pub finding: Finding,
+    /// How the child says that it came to its end.
+    pub report: Option<Result<(), Failure>>,
+    /// The end of what was said on standard error.
+    pub last_words: String,
     pub end: End,
 }
 
@@ -43,12 +48,15 @@ pub(super) enum End {
     TimedOut(u64),
 }
 
-pub(super) fn listen(mut child: Child, limit: Duration) -> Heard {
-    let said = lines(child.stdout.take());
-    let errors = Overheard::new(child.stderr.take());
-    let mut heard =
-        Heard { steps: Vec::new(), current: None, report: None, last_words: None, end: End::Code(None) };
-    let timed_out = heard.until_report(&child, &said, limit);
+/// An error is one of this process: it has no room for a thread.
+pub(super) fn listen(
+    host: &Host,
+    mut child: Child,
+    limit: Duration,
+    interrupts: &Interrupts,
+    progress: Progress<'_>,
+) -> io::Result<Heard> {
+    let heard = listen_to(host, &mut child, limit, interrupts, progress);
     // Whatever it started goes with it, and it goes itself, even if it has left its group. It is not waited
     // for before: its number stays its own.
     let _ = killpg(pid_of(&child), Signal::SIGKILL);
@@ -56,32 +64,67 @@ pub(super) fn listen(mut child: Child, limit: Duration) -> Heard {
         let _ = child.kill();
     }
     let end = end_of(&mut child);
+    let (mut heard, errors, timed_out) = heard?;
     heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
     heard.last_words = errors.last_words();
-    heard
+    Ok(heard)
+}
+
+fn listen_to(
+    host: &Host,
+    child: &mut Child,
+    limit: Duration,
+    interrupts: &Interrupts,
+    progress: Progress<'_>,
+) -> io::Result<(Heard, Overheard, bool)> {
+    let said = lines(child.stdout.take())?;
+    let errors = Overheard::new(child.stderr.take())?;
+    let mut heard = Heard {
+        steps: Vec::new(),
+        current: None,
+        finding: Finding::default(),
+        report: None,
+        last_words: String::new(),
+        end: End::Code(None),
+    };
+    let timed_out = heard.until_report(host, child, &said, limit, interrupts, progress);
+    Ok((heard, errors, timed_out))
 }
 
 impl Heard {
+    /// What two children have found, as if it were one. Of two failures the first counts.
+    pub(super) fn and(self, other: Heard) -> Heard {
+        let is_well = matches!(self.report, Some(Ok(())));
+        let (mut told, more) = if is_well { (other, self) } else { (self, other) };
+        // In the order in which they would have been taken.
+        let (first, then) = if is_well { (more.steps, told.steps) } else { (told.steps, more.steps) };
+        let is_last = |taken: &Taken| taken.place.step == Step::Mapped;
+        let (last, mut steps): (Vec<Taken>, Vec<Taken>) = first.into_iter().partition(is_last);
+        steps.extend(then.into_iter().filter(|taken| !is_last(taken)));
+        steps.extend(last);
+        told.steps = steps;
+        told.finding.join(more.finding);
+        told
+    }
+
     /// Listens until there is a report, or the child has ended without one; true when it is too late for
     /// either. After a report there is nothing to hear.
-    fn until_report(&mut self, child: &Child, said: &Receiver<String>, limit: Duration) -> bool {
+    fn until_report(
+        &mut self,
+        host: &Host,
+        child: &Child,
+        said: &Receiver<String>,
+        limit: Duration,
+        interrupts: &Interrupts,
+        progress: Progress<'_>,
+    ) -> bool {
         let started = Instant::now();
         let mut entered = started;
         // What the child has started may hold its output open after it has ended: both are watched.
         let mut has_ended = false;
         while self.report.is_none() {
             match said.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
-                Ok(line) => match protocol::parse(&line) {
-                    Some(Line::Entering(step)) => {
-                        self.finish_step(&mut entered);
-                        self.current = Some(step);
-                    }
-                    Some(Line::Report(report)) => {
-                        self.finish_step(&mut entered);
-                        self.report = Some(report);
-                    }
-                    None => {}
-                },
+                Ok(line) => self.hear(host, &line, &mut entered),
                 Err(_) if has_ended => return false,
                 Err(pause) => {
                     has_ended = ended(child);
@@ -90,6 +133,12 @@ impl Heard {
                     }
                 }
             }
+            if let Some(place) = &self.current {
+                progress(place, started.elapsed());
+            }
+            if interrupts.came() {
+                return false;
+            }
             if started.elapsed() >= limit {
                 return self.report.is_none() && !has_ended;
             }
@@ -97,28 +146,57 @@ impl Heard {
         false
     }
 
+    fn hear(&mut self, host: &Host, line: &str, entered: &mut Instant) {
+        match protocol::parse(line) {
+            Some(Line::Entering(place)) => {
+                self.finish_step(entered);
+                self.current = Some(place);
+            }
+            Some(Line::Came(came)) => {
+                self.finish_step(entered);
+                self.steps.last_mut().into_iter().for_each(|taken| taken.came = Some(came.clone()));
+            }
+            Some(Line::Found(found)) => self.finding.take(host, found),
+            Some(Line::Passed) => {
+                self.finish_step(entered);
+                self.report = Some(Ok(()));
+            }
+            Some(Line::Failed(failure)) => {
+                self.finish_step(entered);
+                self.report = Some(Err(failure));
+            }
+            None => {}
+        }
+    }
+
     fn finish_step(&mut self, entered: &mut Instant) {
-        if let Some(step) = self.current.take() {
-            self.steps.push(Taken { step, milliseconds: entered.elapsed().as_secs_f64() * 1e3 });
+        if let Some(place) = self.current.take() {
+            let milliseconds = entered.elapsed().as_secs_f64() * 1e3;
+            self.steps.push(Taken { place, milliseconds, came: None });
         }
         *entered = Instant::now();
     }
 }
 
-/// The lines of the child's standard output, as they come.
-fn lines(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
+/// The lines of the child's standard output, as they come. What is more than a report can be is heard and forgotten, so
+/// that nobody is kept waiting.
+fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<String>> {
     let (lines, received) = mpsc::channel();
     if let Some(output) = output {
-        std::thread::spawn(move || {
-            for line in BufReader::new(output.take(OUTPUT_LIMIT)).lines() {
-                let Ok(line) = line else { break };
-                if lines.send(line).is_err() {
+        std::thread::Builder::new().spawn(move || {
+            let mut output = BufReader::new(output);
+            let (mut line, mut left) = (Vec::new(), OUTPUT_LIMIT);
+            while let Ok(count @ 1..) = (&mut output).take(left).read_until(b'\n', &mut line) {
+                left = left.saturating_sub(count as u64);
+                if lines.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
                     break;
                 }
+                line.clear();
             }
-        });
+            let _ = io::copy(&mut output, &mut io::sink());
+        })?;
     }
-    received
+    Ok(received)
 }
 
 /// The end of what is said on standard error. The thread that listens is never waited for: what the child
@@ -129,12 +207,12 @@ struct Overheard {
 }
 
 impl Overheard {
-    fn new(errors: Option<impl Read + Send + 'static>) -> Overheard {
+    fn new(errors: Option<impl Read + Send + 'static>) -> io::Result<Overheard> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (over, is_over) = mpsc::channel();
         if let Some(mut errors) = errors {
             let kept = Arc::clone(&kept);
-            std::thread::spawn(move || {
+            std::thread::Builder::new().spawn(move || {
                 // Dropped when this thread ends, which is what the other side hears.
                 let _over: mpsc::Sender<()> = over;
                 let mut buffer = [0; 4096];
@@ -146,17 +224,16 @@ impl Overheard {
                         kept.drain(..surplus);
                     }
                 }
-            });
+            })?;
         }
-        Overheard { kept, is_over }
+        Ok(Overheard { kept, is_over })
     }
 
-    /// The last line that is not empty, of as much as is kept.
-    fn last_words(&self) -> Option<String> {
+    /// As much as is kept of it.
+    fn last_words(&self) -> String {
         let _ = self.is_over.recv_timeout(LINGER);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+        String::from_utf8_lossy(&kept).into_owned()
     }
 }
 

@@ -1,0 +1,231 @@
+//! A product of matrices by cuBLAS. Source of the signatures: cublas_api.h of 11.11, 12.8 and 13.10.
+
+use std::ffi::{c_int, c_void};
+
+use libloading::os::unix::Library;
+
+use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
+use crate::verify::child::call::{Api, Stop, needs, settle, text};
+use crate::verify::child::driver::{Buffer, Driver};
+use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::protocol::{Came, Operation, Precision};
+
+/// No two are alike, so that none can stand for another, and multiples of 16, which tensor cores want.
+pub(super) const ROWS: usize = 96;
+pub(super) const COLUMNS: usize = 80;
+pub(super) const LENGTH: usize = 64;
+
+const DEFAULT_MATH: c_int = 0;
+const PEDANTIC_MATH: c_int = 2;
+const TF32_TENSOR_OP_MATH: c_int = 3;
+/// `CUBLAS_COMPUTE_32F`, not known before CUDA 11.
+pub(super) const COMPUTE_32F: c_int = 68;
+const GEMM_DEFAULT: c_int = -1;
+const NOT_TRANSPOSED: c_int = 0;
+
+type SetMathMode = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type Sgemm = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const f32,
+    *const c_void,
+    c_int,
+    *const c_void,
+    c_int,
+    *const f32,
+    *mut c_void,
+    c_int,
+) -> c_int;
+/// As above, with a type beside each matrix, and in the end how it is to be computed.
+type GemmEx = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const f32,
+    *const c_void,
+    c_int,
+    c_int,
+    *const c_void,
+    c_int,
+    c_int,
+    *const f32,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    settle(precision, multiply(bench, loaded, precision))
+}
+
+fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+    let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
+    let is_old = version_of(&loaded.soname) < 11;
+    if is_old && precision != Precision::Fp32 {
+        return Err(Stop::Absent("cublasGemmEx"));
+    }
+    if matches!(precision, Precision::Tf32 | Precision::Bf16) {
+        needs(bench, (8, 0), call)?;
+    }
+    let api = api(&loaded.library);
+    let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
+    let math = match precision {
+        Precision::Fp32 if !is_old => PEDANTIC_MATH,
+        Precision::Tf32 => TF32_TENSOR_OP_MATH,
+        _ => DEFAULT_MATH,
+    };
+    // SAFETY: the type that cublas_api.h declares; the handle was made above.
+    unsafe {
+        let set: SetMathMode = api.function("cublasSetMathMode")?;
+        api.check("cublasSetMathMode", set(handle.object, math))?;
+    }
+    let product = Product::new(bench.driver, precision, bench.seed_of(Operation::Gemm, precision))?;
+    let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
+    let (a, b, c) = (product.a.pointer(), product.b.pointer(), product.c.pointer());
+    let (one, zero) = (1.0_f32, 0.0_f32);
+    let kind = data_type(precision);
+    // SAFETY: the types that cublas_api.h declares; the buffers hold what the sizes say, and are distinct.
+    let status = unsafe {
+        if is_half(precision) {
+            let gemm: GemmEx = api.function(call)?;
+            gemm(
+                handle.object,
+                NOT_TRANSPOSED,
+                NOT_TRANSPOSED,
+                rows,
+                columns,
+                length,
+                &raw const one,
+                a,
+                kind,
+                rows,
+                b,
+                kind,
+                length,
+                &raw const zero,
+                c,
+                kind,
+                rows,
+                COMPUTE_32F,
+                GEMM_DEFAULT,
+            )
+        } else {
+            let gemm: Sgemm = api.function(call)?;
+            gemm(
+                handle.object,
+                NOT_TRANSPOSED,
+                NOT_TRANSPOSED,
+                rows,
+                columns,
+                length,
+                &raw const one,
+                a,
+                rows,
+                b,
+                length,
+                &raw const zero,
+                c,
+                rows,
+            )
+        }
+    };
+    api.check(call, status)?;
+    Ok(product.compare()?)
+}
+
+pub(super) fn api(library: &Library) -> Api<'_> {
+    // Not supported; not on this architecture.
+    let is_unsupported = |status: c_int| matches!(status, 8 | 15);
+    let message = |library: &Library, status: c_int| text(library, "cublasGetStatusString", status);
+    Api { library, naming: "cublasGetStatusName", message, is_unsupported, has_all: false }
+}
+
+fn is_half(precision: Precision) -> bool {
+    matches!(precision, Precision::Fp16 | Precision::Bf16)
+}
+
+/// `cudaDataType`
+pub(super) fn data_type(precision: Precision) -> c_int {
+    match precision {
+        Precision::Fp32 | Precision::Tf32 | Precision::None => 0,
+        Precision::Fp64 => 1,
+        Precision::Fp16 => 2,
+        Precision::Bf16 => 14,
+    }
+}
+
+/// 12 of `libcublas.so.12`
+pub(super) fn version_of(soname: &str) -> u32 {
+    soname.rsplit_once(".so.").and_then(|(_, version)| version.split('.').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Two matrices of whole numbers, room for their product, and what that must be. All are stored by columns.
+pub(super) struct Product<'d> {
+    precision: Precision,
+    pub a: Buffer<'d>,
+    pub b: Buffer<'d>,
+    pub c: Buffer<'d>,
+    expected: Vec<f64>,
+}
+
+impl Product<'_> {
+    pub(super) fn new(driver: &Driver, precision: Precision, seed: u32) -> Result<Product<'_>, Stop> {
+        let (large, small) = ranges(precision, LENGTH);
+        let mut random = Random::new(seed);
+        let a = random.wholes(large, ROWS * LENGTH);
+        let b = random.wholes(small, LENGTH * COLUMNS);
+        Ok(Product {
+            precision,
+            a: upload(driver, precision, &a)?,
+            b: upload(driver, precision, &b)?,
+            c: blank(driver, precision, ROWS * COLUMNS)?,
+            expected: product(&a, &b),
+        })
+    }
+
+    pub(super) fn compare(self) -> Result<Came, Wrong> {
+        let results = download(&self.c, self.precision, self.expected.len())?;
+        let pairs = results.into_iter().zip(self.expected);
+        compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)
+    }
+}
+
+fn product(a: &[f32], b: &[f32]) -> Vec<f64> {
+    let number = |at: usize| {
+        let (row, column) = (at % ROWS, at / ROWS);
+        let products = (0..LENGTH).map(|k| f64::from(a[k * ROWS + row]) * f64::from(b[column * LENGTH + k]));
+        products.sum()
+    };
+    (0..ROWS * COLUMNS).map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_one_picks_a_column() {
+        let a: Vec<f32> = (0..u16::try_from(ROWS * LENGTH).unwrap()).map(f32::from).collect();
+        let mut b = vec![0.0; LENGTH * COLUMNS];
+        b[2 * LENGTH + 5] = 1.0;
+        let c = product(&a, &b);
+        assert_eq!(c[2 * ROWS + 7], f64::from(a[5 * ROWS + 7]));
+        assert_eq!(c[3 * ROWS + 7], 0.0);
+    }
+
+    #[test]
+    fn versions_are_in_sonames() {
+        assert_eq!(version_of("libcublas.so.12"), 12);
+        assert_eq!(version_of("libcublas.so.10.2"), 10);
+        assert_eq!(version_of("libcublas.so"), 0);
+    }
+}

@@ -1,0 +1,239 @@
+//! A kernel that is compiled by NVRTC for the GPU at hand, loaded and launched. Source of the signatures: nvrtc.h of
+//! 11.8 and 12.9, cuda.h of 11.8, 12.8 and 13.0.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use libloading::os::unix::Library;
+
+use crate::verify::child::bench::{Bench, Loaded, Refused, Tried, compare};
+use crate::verify::child::call::{Api, Stop, find, no_message, settle};
+use crate::verify::child::driver::Address;
+use crate::verify::child::numbers::Random;
+use crate::verify::protocol::{Came, Operation, Precision};
+
+const COUNT: u32 = 1000;
+/// Fewer than there are numbers, and no divisor of their count.
+const BLOCK: u32 = 128;
+const SOURCE: &CStr = c"
+extern \"C\" __global__ void mix(const unsigned *from, unsigned *to, unsigned count)
+{
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count)
+        to[at] = (from[at] ^ at) * 2654435761u;
+}
+";
+
+const INVALID_OPTION: c_int = 5;
+/// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`
+const PTX_TOO_NEW: c_int = 222;
+
+type Program = *mut c_void;
+type Create = unsafe extern "C" fn(
+    *mut Program,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
+type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
+type GetSize = unsafe extern "C" fn(Program, *mut usize) -> c_int;
+type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
+type LoadModule = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
+type GetFunction = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
+type Launch = unsafe extern "C" fn(
+    *mut c_void,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    *mut c_void,
+    *mut *mut c_void,
+    *mut *mut c_void,
+) -> c_int;
+
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    settle(precision, compile_and_launch(bench, loaded))
+}
+
+fn compile_and_launch(bench: &Bench<'_>, loaded: &Loaded) -> Result<Came, Stop> {
+    let image = compile(&loaded.library, bench.capability)?;
+    let Some(cuda) = bench.of_family("driver") else { return Err(Stop::Absent("cuModuleLoadData")) };
+    launch(bench, &cuda.library, &image)
+}
+
+/// What a kernel is compiled for.
+#[derive(Debug, PartialEq)]
+enum Target {
+    /// This GPU, to what it runs.
+    Binary(i32),
+    /// An older one, to what the driver compiles for this one.
+    Ptx(i32),
+}
+
+/// Of the architectures that NVRTC knows, 90 for 9.0; before 11.2 it does not say.
+fn target(capability: i32, known: Option<&[i32]>) -> Option<Target> {
+    match known {
+        None => Some(Target::Ptx(capability)),
+        Some(known) if known.contains(&capability) => Some(Target::Binary(capability)),
+        Some(known) => known.iter().copied().filter(|known| *known < capability).max().map(Target::Ptx),
+    }
+}
+
+fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Stop> {
+    let known = known_architectures(library);
+    let is_unsupported: fn(c_int) -> bool = match known {
+        None => |status| status == INVALID_OPTION,
+        Some(_) => |_| false,
+    };
+    let api =
+        Api { library, naming: "nvrtcGetErrorString", message: no_message, is_unsupported, has_all: false };
+    let Some(target) = target(10 * major + minor, known.as_deref()) else {
+        let name = Some(format!("compute capability {major}.{minor}"));
+        return Err(Stop::NotSupported(Refused {
+            call: "nvrtcCompileProgram",
+            code: 0,
+            name,
+            message: None,
+        }));
+    };
+    let (option, size_call, call) = match target {
+        Target::Binary(number) => {
+            (format!("--gpu-architecture=sm_{number}"), "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+        }
+        Target::Ptx(number) => {
+            (format!("--gpu-architecture=compute_{number}"), "nvrtcGetPTXSize", "nvrtcGetPTX")
+        }
+    };
+    let option = CString::new(option).unwrap_or_default();
+    let mut program = Compilation { program: ptr::null_mut(), destroy: None };
+    // SAFETY: these are the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
+    unsafe {
+        let create: Create = api.function("nvrtcCreateProgram")?;
+        let compile: Compile = api.function("nvrtcCompileProgram")?;
+        let (name, none) = (c"mix.cu".as_ptr(), ptr::null());
+        let status = create(&raw mut program.program, SOURCE.as_ptr(), name, 0, none, none);
+        api.check("nvrtcCreateProgram", status)?;
+        program.destroy = find(library, "nvrtcDestroyProgram");
+        let status = compile(program.program, 1, [option.as_ptr()].as_ptr());
+        if let Err(stop) = api.check("nvrtcCompileProgram", status) {
+            return Err(with_log(stop, &api, &program));
+        }
+    }
+    program.get(&api, size_call, call)
+}
+
+fn known_architectures(library: &Library) -> Option<Vec<i32>> {
+    let mut count = 0;
+    // SAFETY: these are the types that nvrtc.h declares; the second writes as many numbers as the first has said.
+    unsafe {
+        let get_count: GetNumbers = find(library, "nvrtcGetNumSupportedArchs")?;
+        let get: GetNumbers = find(library, "nvrtcGetSupportedArchs")?;
+        if get_count(&raw mut count) != 0 {
+            return None;
+        }
+        let mut known = vec![0; usize::try_from(count).ok()?];
+        (get(known.as_mut_ptr()) == 0).then_some(known)
+    }
+}
+
+/// What the compiler has to say.
+fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
+    let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
+    let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
+    match stop {
+        Stop::Wrong(crate::verify::child::bench::Wrong::Refused(refused)) if !log.is_empty() => {
+            Refused { message: Some(log), ..refused }.into()
+        }
+        stop => stop,
+    }
+}
+
+struct Compilation {
+    program: Program,
+    destroy: Option<Destroy>,
+}
+
+impl Compilation {
+    fn get(&self, api: &Api<'_>, size_call: &'static str, call: &'static str) -> Result<Vec<u8>, Stop> {
+        let mut size = 0;
+        // SAFETY: these are the types that nvrtc.h declares; the second writes as many bytes as the first has said.
+        unsafe {
+            let (get_size, get): (GetSize, Get) = (api.function(size_call)?, api.function(call)?);
+            api.check(size_call, get_size(self.program, &raw mut size))?;
+            let mut bytes = vec![0_u8; size];
+            api.check(call, get(self.program, bytes.as_mut_ptr().cast()))?;
+            Ok(bytes)
+        }
+    }
+}
+
+impl Drop for Compilation {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: the program was made, and is given up here.
+            unsafe { destroy(&raw mut self.program) };
+        }
+    }
+}
+
+fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, Stop> {
+    let driver = bench.driver;
+    let cuda = Api { library, naming: "", message: no_message, is_unsupported: |_| false, has_all: false };
+    let mut random = Random::new(bench.seed_of(Operation::CompiledKernel, Precision::None));
+    let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();
+    let from = driver.upload(&numbers)?;
+    let to = driver.upload(&vec![u32::MAX; numbers.len()])?;
+    let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
+    let _module = unsafe {
+        let load: LoadModule = cuda.function("cuModuleLoadData")?;
+        let get_function: GetFunction = cuda.function("cuModuleGetFunction")?;
+        let status = load(&raw mut module, image.as_ptr().cast());
+        match driver.check("cuModuleLoadData", status) {
+            Err(refused) if status == PTX_TOO_NEW => return Err(Stop::NotSupported(refused)),
+            answered => answered?,
+        }
+        let module = cuda.hold(module, "cuModuleUnload");
+        let status = get_function(&raw mut function, module.object, c"mix".as_ptr());
+        driver.check("cuModuleGetFunction", status)?;
+        module
+    };
+    let (mut from_at, mut to_at, mut count): (Address, Address, u32) = (from.address, to.address, COUNT);
+    let mut arguments: [*mut c_void; 3] =
+        [(&raw mut from_at).cast(), (&raw mut to_at).cast(), (&raw mut count).cast()];
+    // SAFETY: the arguments are those of the kernel, which stays within the buffers.
+    let status = unsafe {
+        let launch: Launch = cuda.function("cuLaunchKernel")?;
+        let blocks = COUNT.div_ceil(BLOCK);
+        let (stream, none) = (ptr::null_mut(), ptr::null_mut());
+        launch(function, blocks, 1, 1, BLOCK, 1, 1, 0, stream, arguments.as_mut_ptr(), none)
+    };
+    driver.check("cuLaunchKernel", status)?;
+    let results: Vec<u32> = to.download(numbers.len())?;
+    let pairs = results.iter().zip((0..).zip(&numbers));
+    let mix = |at: u32, number: u32| (number ^ at).wrapping_mul(2_654_435_761);
+    let pairs = pairs.map(|(got, (at, number))| (f64::from(*got), f64::from(mix(at, *number)), 0.0));
+    Ok(compare(pairs, 1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpu_itself_before_an_older_one() {
+        let known = [75, 80, 86, 90];
+        assert_eq!(target(90, Some(&known)), Some(Target::Binary(90)));
+        assert_eq!(target(89, Some(&known)), Some(Target::Ptx(86)));
+        assert_eq!(target(120, Some(&known)), Some(Target::Ptx(90)));
+        assert_eq!(target(70, Some(&known)), None);
+        assert_eq!(target(70, None), Some(Target::Ptx(70)));
+    }
+}

@@ -1,0 +1,91 @@
+//! Convolutions and their gradients by cuDNN in every precision that frameworks ask for.
+
+use std::ffi::c_int;
+
+use crate::verify::child::bench::{Bench, Loaded, Tried};
+use crate::verify::child::call::{Held, Stop, needs, settle};
+use crate::verify::child::convolution::{Direction, Shape, Task, run};
+use crate::verify::child::cudnn::Cudnn;
+use crate::verify::child::numbers::ranges;
+use crate::verify::protocol::{Came, Operation, Precision};
+
+/// No two sizes are alike, so that none can stand for another; channels and filters are multiples of 8, which tensor
+/// cores want; the longest sum is of 216 products, few enough for bfloat16.
+pub(super) const SHAPE: Shape =
+    Shape { images: 2, channels: 16, height: 7, width: 9, filters: 24, kernel: 3 };
+/// For numbers of 32 bits: where it may use TF32, cuDNN 9.19 does so on an H200 in all three directions. With 16 channels
+/// it keeps to plain `float` in two of them, and with 7 times 9 places in one.
+const WIDE: Shape = Shape { channels: 64, height: 8, width: 8, filters: 64, ..SHAPE };
+
+const DEFAULT_MATH: c_int = 0;
+const TENSOR_OP_MATH: c_int = 1;
+const FMA_MATH: c_int = 3;
+
+pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    let operation = Operation::Convolution;
+    settle(precision, convolve(bench, loaded, precision, operation, Direction::Forward))
+}
+
+pub(super) fn backward_data(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    let operation = Operation::ConvolutionBackwardData;
+    settle(precision, convolve(bench, loaded, precision, operation, Direction::BackwardData))
+}
+
+pub(super) fn backward_filter(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    let operation = Operation::ConvolutionBackwardFilter;
+    settle(precision, convolve(bench, loaded, precision, operation, Direction::BackwardFilter))
+}
+
+fn convolve(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+    operation: Operation,
+    direction: Direction,
+) -> Result<Came, Stop> {
+    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+    let version = cudnn.version();
+    match precision {
+        Precision::Tf32 if version < 8000 => return Err(Stop::Absent("CUDNN_FMA_MATH")),
+        Precision::Bf16 if version < 8100 => return Err(Stop::Absent("CUDNN_DATA_BFLOAT16")),
+        Precision::Tf32 | Precision::Bf16 => needs(bench, (8, 0), "cudnnSetConvolutionMathType")?,
+        _ => {}
+    }
+    let math = match precision {
+        Precision::Fp16 | Precision::Bf16 => Some(TENSOR_OP_MATH),
+        Precision::Fp32 if version >= 8000 => Some(FMA_MATH),
+        _ => Some(DEFAULT_MATH),
+    };
+    let shape = shape(precision);
+    let ranges = ranges(precision, shape.length(direction));
+    // A product of matrices each, which is exact where others, Winograd's say, are not: with indices made before, or
+    // deterministic; then what is left.
+    let task = Task { shape, direction, precision, math, algorithms: &[1, 0], ranges };
+    let handle = handle(&cudnn)?;
+    run(&cudnn, handle.object, bench.driver, &task, bench.seed_of(operation, precision))
+}
+
+fn shape(precision: Precision) -> Shape {
+    if matches!(precision, Precision::Fp16 | Precision::Bf16) { SHAPE } else { WIDE }
+}
+
+pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Held, Stop> {
+    cudnn.api.make("cudnnCreate", "cudnnDestroy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::child::numbers::{fits, sum_bits};
+
+    #[test]
+    fn every_sum_is_exact() {
+        for precision in [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16] {
+            for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+                let length = shape(precision).length(direction);
+                let (a, b) = ranges(precision, length);
+                assert!(fits(length, a, b, sum_bits(precision)), "{precision:?} {direction:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A system of linear equations by cuSOLVER: factors with pivots, and their solution. Source of the signatures:
+//! cusolverDn.h of 11.4, 11.7 and 12.4.
+
+use std::ffi::{c_int, c_void};
+
+use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
+use crate::verify::child::call::{Api, Stop, no_message, settle};
+use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
+use crate::verify::protocol::{Came, Operation, Precision};
+
+const SIZE: usize = 64;
+/// Of the unknowns.
+const RANGE: u16 = 9;
+const NOT_TRANSPOSED: c_int = 0;
+
+/// The functions for `float` and `double` have the same shape of arguments.
+type BufferSize = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void, c_int, *mut c_int) -> c_int;
+type Factor = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    *mut c_void,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+type Solve = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    c_int,
+    *const c_void,
+    *mut c_void,
+    c_int,
+    *mut c_void,
+) -> c_int;
+
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    settle(precision, solve(bench, loaded, precision))
+}
+
+fn solve(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+    let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
+        ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
+    } else {
+        ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
+    };
+    let api = Api {
+        library: &loaded.library,
+        naming: "",
+        message: no_message,
+        is_unsupported: |_| false,
+        has_all: false,
+    };
+    // SAFETY: these are the types that cusolverDn.h declares for the names.
+    let (buffer_size, factor, solve): (BufferSize, Factor, Solve) =
+        unsafe { (api.function(size_call)?, api.function(factor_call)?, api.function(solve_call)?) };
+    let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
+    let driver = bench.driver;
+    let system = System::new(bench.seed_of(Operation::LinearSystem, precision));
+    let matrix = upload(driver, precision, &system.matrix)?;
+    let right = upload(driver, precision, &system.right)?;
+    let pivots = driver.upload(&[-1_i32; SIZE])?;
+    let info = driver.upload(&[-1_i32])?;
+    let size = int(SIZE);
+    let mut room = 0;
+    // SAFETY: the buffer holds what the sizes say; writes one number.
+    let status = unsafe { buffer_size(handle.object, size, size, matrix.pointer(), size, &raw mut room) };
+    api.check(size_call, status)?;
+    let room = blank(driver, precision, usize::try_from(room).unwrap_or(0))?;
+    // SAFETY: the buffers hold what the sizes say, are distinct, and live in the current context.
+    let status = unsafe {
+        factor(
+            handle.object,
+            size,
+            size,
+            matrix.pointer(),
+            size,
+            room.pointer(),
+            pivots.pointer(),
+            info.pointer(),
+        )
+    };
+    api.check(factor_call, status)?;
+    check_info(info.download(1)?)?;
+    // SAFETY: as above.
+    let status = unsafe {
+        solve(
+            handle.object,
+            NOT_TRANSPOSED,
+            size,
+            1,
+            matrix.pointer(),
+            size,
+            pivots.pointer(),
+            right.pointer(),
+            size,
+            info.pointer(),
+        )
+    };
+    api.check(solve_call, status)?;
+    check_info(info.download(1)?)?;
+    let solution = download(&right, precision, SIZE)?;
+    let allowed = error_bound(precision);
+    let pairs = solution.into_iter().zip(system.unknowns);
+    Ok(compare(pairs.map(|(got, expected)| (got, f64::from(expected), allowed)), SIZE)?)
+}
+
+/// 0, or the column in which there was no pivot.
+fn check_info(info: Vec<i32>) -> Result<(), Wrong> {
+    let pairs = info.into_iter().map(|info| (f64::from(info), 0.0, 0.0));
+    compare(pairs, 1).map(drop)
+}
+
+/// The norms of the matrix and of its inverse are at most 3n and 1/n, and the factors do not grow, so that the solution
+/// is off by at most 3n roundings (Higham, Accuracy and Stability of Numerical Algorithms, 9.4) times a condition of 3;
+/// that is made 16n to leave some room.
+fn error_bound(precision: Precision) -> f64 {
+    16.0 * real(SIZE) * unit_roundoff(precision) * f64::from(RANGE)
+}
+
+/// Whole numbers, so that the right side is exact.
+struct System {
+    /// By columns.
+    matrix: Vec<f32>,
+    unknowns: Vec<f32>,
+    right: Vec<f32>,
+}
+
+impl System {
+    /// Each row and each column has one number that outweighs the others, but none of them is on the diagonal: nothing
+    /// comes out right without pivots.
+    fn new(seed: u32) -> System {
+        let mut random = Random::new(seed);
+        let mut matrix = random.wholes(1, SIZE * SIZE);
+        for column in 0..SIZE {
+            matrix[column * SIZE + (column + 1) % SIZE] = f32::from(2 * u16::try_from(SIZE).unwrap_or(0));
+        }
+        let unknowns = random.wholes(RANGE, SIZE);
+        let sum = |row: usize| (0..SIZE).map(|column| matrix[column * SIZE + row] * unknowns[column]).sum();
+        let right = (0..SIZE).map(sum).collect();
+        System { matrix, unknowns, right }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_side_is_exact_and_the_unknowns_are_apart() {
+        let system = System::new(7);
+        let most = real(SIZE) * f64::from(RANGE) + 2.0 * real(SIZE) * f64::from(RANGE);
+        assert!(most < 2.0_f64.powi(24), "every sum is a whole number that `float` has");
+        for row in 0..SIZE {
+            let sum: f64 = (0..SIZE)
+                .map(|column| {
+                    f64::from(system.matrix[column * SIZE + row]) * f64::from(system.unknowns[column])
+                })
+                .sum();
+            assert_eq!(sum, f64::from(system.right[row]));
+        }
+        assert!(error_bound(Precision::Fp32) < 0.01, "unknowns differ by 1");
+    }
+}

@@ -1,0 +1,201 @@
+//! A sparse matrix, stored by rows, times a vector by cuSPARSE. Source of the signatures: cusparse.h of 11.7, 12.5 and
+//! 12.9; what takes them apart from each other is `const`.
+
+use std::ffi::{c_int, c_void};
+
+use libloading::os::unix::Library;
+
+use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
+use crate::verify::child::call::{Api, Held, Stop, settle, text};
+use crate::verify::child::driver::Buffer;
+use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::protocol::{Came, Operation, Precision};
+
+const ROWS: usize = 200;
+const COLUMNS: usize = 150;
+/// The most that a row has; some have none.
+const LENGTH: usize = 23;
+
+const FLOAT: c_int = 0;
+const INDEX_32: c_int = 2;
+const BASE_ZERO: c_int = 0;
+const NOT_TRANSPOSED: c_int = 0;
+const DEFAULT_ALGORITHM: c_int = 0;
+
+type CreateCsr = unsafe extern "C" fn(
+    *mut *mut c_void,
+    i64,
+    i64,
+    i64,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+type CreateVector = unsafe extern "C" fn(*mut *mut c_void, i64, *mut c_void, c_int) -> c_int;
+/// In the end a size that is written, or the buffer.
+type Multiply<T> = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    *const f32,
+    *mut c_void,
+    *mut c_void,
+    *const f32,
+    *mut c_void,
+    c_int,
+    c_int,
+    T,
+) -> c_int;
+
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
+    settle(precision, multiply(bench, loaded, precision))
+}
+
+fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+    let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
+    let naming = "cusparseGetErrorName";
+    let api = Api { library: &loaded.library, naming, message, is_unsupported: |_| false, has_all: false };
+    let (size_call, call) = ("cusparseSpMV_bufferSize", "cusparseSpMV");
+    // SAFETY: these are the types that cusparse.h declares for the names.
+    let (size, multiply, create): (Multiply<*mut usize>, Multiply<*mut c_void>, CreateCsr) =
+        unsafe { (api.function(size_call)?, api.function(call)?, api.function("cusparseCreateCsr")?) };
+    let handle = api.make("cusparseCreate", "cusparseDestroy")?;
+    let driver = bench.driver;
+    let product = Product::new(bench.seed_of(Operation::SparseProduct, precision));
+    let starts = driver.upload(&product.starts)?;
+    let places = driver.upload(&product.places)?;
+    let values = upload(driver, precision, &product.values)?;
+    let factor = upload(driver, precision, &product.factor)?;
+    let result = blank(driver, precision, ROWS)?;
+    let mut object = std::ptr::null_mut();
+    // SAFETY: writes one pointer; the buffers hold what the sizes and types say.
+    let status = unsafe {
+        create(
+            &raw mut object,
+            int(ROWS).into(),
+            int(COLUMNS).into(),
+            int(product.values.len()).into(),
+            starts.pointer(),
+            places.pointer(),
+            values.pointer(),
+            INDEX_32,
+            INDEX_32,
+            BASE_ZERO,
+            FLOAT,
+        )
+    };
+    api.check("cusparseCreateCsr", status)?;
+    let matrix = api.hold(object, "cusparseDestroySpMat");
+    let from = vector(&api, COLUMNS, &factor)?;
+    let to = vector(&api, ROWS, &result)?;
+    let (one, zero) = (1.0_f32, 0.0_f32);
+    let mut bytes = 0;
+    // SAFETY: all objects were made above; writes one size.
+    let status = unsafe {
+        size(
+            handle.object,
+            NOT_TRANSPOSED,
+            &raw const one,
+            matrix.object,
+            from.object,
+            &raw const zero,
+            to.object,
+            FLOAT,
+            DEFAULT_ALGORITHM,
+            &raw mut bytes,
+        )
+    };
+    api.check(size_call, status)?;
+    let room = driver.allocate(bytes)?;
+    // SAFETY: as above; there is as much room as was asked for.
+    let status = unsafe {
+        multiply(
+            handle.object,
+            NOT_TRANSPOSED,
+            &raw const one,
+            matrix.object,
+            from.object,
+            &raw const zero,
+            to.object,
+            FLOAT,
+            DEFAULT_ALGORITHM,
+            room.pointer(),
+        )
+    };
+    api.check(call, status)?;
+    let results = download(&result, precision, ROWS)?;
+    let pairs = results.into_iter().zip(product.expected);
+    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)?)
+}
+
+fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Held, Stop> {
+    let call = "cusparseCreateDnVec";
+    let mut object = std::ptr::null_mut();
+    // SAFETY: the type that cusparse.h declares; writes one pointer, and the buffer holds as many numbers.
+    unsafe {
+        let create: CreateVector = api.function(call)?;
+        api.check(call, create(&raw mut object, int(size).into(), numbers.pointer(), FLOAT))?;
+    }
+    Ok(api.hold(object, "cusparseDestroyDnVec"))
+}
+
+/// A sparse matrix of whole numbers and a vector, and what their product must be.
+struct Product {
+    /// Where each row starts in the other two, and where the last one ends.
+    starts: Vec<i32>,
+    /// In which column a value is.
+    places: Vec<i32>,
+    values: Vec<f32>,
+    factor: Vec<f32>,
+    expected: Vec<f64>,
+}
+
+impl Product {
+    fn new(seed: u32) -> Product {
+        let (large, small) = ranges(Precision::Fp32, LENGTH);
+        let mut random = Random::new(seed);
+        let factor = random.wholes(small, COLUMNS);
+        let (mut starts, mut places, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut expected = Vec::with_capacity(ROWS);
+        for _ in 0..ROWS {
+            let length = random.next() as usize % (LENGTH + 1);
+            let first = random.next() as usize % (COLUMNS / LENGTH);
+            let mut sum = 0.0;
+            for step in 0..length {
+                let place = first + step * (COLUMNS / LENGTH);
+                let value = random.whole(large);
+                sum += f64::from(value) * f64::from(factor[place]);
+                places.push(int(place));
+                values.push(value);
+            }
+            starts.push(int(values.len()));
+            expected.push(sum);
+        }
+        Product { starts, places, values, factor, expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::child::numbers::fits;
+
+    #[test]
+    fn rows_are_sorted_within_the_matrix_and_some_are_empty() {
+        let product = Product::new(7);
+        assert_eq!(product.starts.len(), ROWS + 1);
+        let mut lengths = Vec::new();
+        for ends in product.starts.windows(2) {
+            let row = &product.places[usize::try_from(ends[0]).unwrap()..usize::try_from(ends[1]).unwrap()];
+            assert!(row.is_sorted_by(|a, b| a < b));
+            assert!(row.iter().all(|place| (0..int(COLUMNS)).contains(place)));
+            lengths.push(row.len());
+        }
+        assert!(lengths.contains(&0) && lengths.contains(&LENGTH));
+        let (large, small) = ranges(Precision::Fp32, LENGTH);
+        assert!(fits(LENGTH, large, small, 24));
+    }
+}

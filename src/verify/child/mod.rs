@@ -1,0 +1,433 @@
+//! The child of a proof. It loads code that may abort, hang or lie: nothing else happens in this process, and every step
+//! is announced before it is taken.
+#![allow(unsafe_code, reason = "loads libraries and calls into them; each block says what makes it sound")]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::Failure;
+use super::protocol::{
+    Asked, Busy, CUT_OFF, Came, Computation, ComputeMode, Found, Line, MappedFile, Operation, Place,
+    Precision, Request, Step, VERSION, format,
+};
+use crate::catalog::{Means, catalog, statuses};
+use crate::cli::Level;
+use crate::host::Host;
+
+mod bench;
+mod call;
+mod convolution;
+mod cudnn;
+mod deep;
+mod driver;
+mod numbers;
+
+use bench::{Bench, Loaded, Refused, Wrong};
+use cudnn::Cudnn;
+use driver::{Context, Driver};
+
+/// With less than this, what a library answers is likely to be about memory, whatever it says.
+const LITTLE_MEMORY: u64 = 1 << 30;
+/// `CUDA_ERROR_OUT_OF_MEMORY`
+const OUT_OF_MEMORY: i64 = 2;
+/// `CUDA_ERROR_NO_DEVICE`
+const NO_DEVICE: i64 = 100;
+/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which is also said of a GPU that another process has for itself.
+const UNAVAILABLE: i64 = 46;
+/// What drivers have said of that before: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
+const UNAVAILABLE_ONCE: [i64; 2] = [101, 999];
+
+/// Reads a request from standard input, tries it, and reports; the exit code is 0 when a report was made.
+/// Ends the process on the spot: what libraries do as a process ends, threads of theirs that still run and
+/// destructors, must not make a crash of a proof that has been reported.
+pub fn main(host: &Host) -> ! {
+    let code = answer(host);
+    // SAFETY: ends this process and touches nothing in it; there is nothing of ours left to be flushed.
+    unsafe { nix::libc::_exit(code) }
+}
+
+fn answer(host: &Host) -> i32 {
+    // Should cudarun be killed, the child must not outlive it.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    let (Some(request), Ok(output)) = (read_request(), take_output()) else { return 1 };
+    // It may have been killed before that.
+    if u32::try_from(nix::unistd::getppid().as_raw()).ok() != Some(request.parent) {
+        return 1;
+    }
+    // It is never closed: a library may have closed it already, and something else may have its number.
+    let output = ManuallyDrop::new(File::from(output));
+    let mut parent = Parent { output, is_cut_off: false };
+    let last = match prove(host, &request, &mut parent) {
+        Ok(()) => Line::Passed,
+        Err(failure) => Line::Failed(failure),
+    };
+    parent.say(&last);
+    if parent.is_cut_off { CUT_OFF } else { 0 }
+}
+
+fn read_request() -> Option<Request> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok().filter(|request: &Request| request.version == VERSION)
+}
+
+/// The line to the parent; what libraries print on standard output goes to standard error instead.
+fn take_output() -> nix::Result<OwnedFd> {
+    // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
+    let output = unsafe {
+        OwnedFd::from_raw_fd(nix::fcntl::fcntl(
+            std::io::stdout().as_fd(),
+            nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(3),
+        )?)
+    };
+    nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;
+    Ok(output)
+}
+
+struct Parent {
+    output: ManuallyDrop<File>,
+    /// A library has closed the way to it. A parent that is gone needs no news either.
+    is_cut_off: bool,
+}
+
+impl Parent {
+    fn say(&mut self, line: &Line) {
+        self.is_cut_off |= self.output.write_all((format(line) + "\n").as_bytes()).is_err();
+    }
+
+    fn enter(&mut self, place: &Place) {
+        self.say(&Line::Entering(place.clone()));
+    }
+
+    fn found(&mut self, found: Found) {
+        self.say(&Line::Found(found));
+    }
+}
+
+fn prove(host: &Host, request: &Request, parent: &mut Parent) -> Result<(), Failure> {
+    let mut loaded = Vec::new();
+    if request.level == Level::Load {
+        load_all(request, &mut loaded, parent)?;
+    } else {
+        let driver = load_driver(request, &mut loaded, parent)?;
+        for asked in request.of_family("cudnn") {
+            load_cudnn(asked, &mut loaded, parent)?;
+        }
+        if request.level == Level::Deep {
+            load_rest(request, &mut loaded, parent)?;
+        }
+        use_gpus(&driver, request, &loaded, parent)?;
+        if request.level == Level::Deep {
+            load_files(request, &mut loaded, parent)?;
+        }
+    }
+    parent.enter(&Place::at(Step::Mapped));
+    let (mapped, beside) = mapped(host);
+    parent.found(Found::Mapped(mapped));
+    parent.found(Found::Beside(beside));
+    // Libraries are not closed: their destructors are nobody's proof.
+    std::mem::forget(loaded);
+    Ok(())
+}
+
+/// Every file of the plan; what cuDNN's say of each other, before the last of them is loaded by force.
+fn load_all(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+    load_rest(request, loaded, parent)?;
+    for asked in request.of_family("cudnn") {
+        let Some(library) = loaded.iter().find(|loaded| loaded.soname == asked.soname) else { continue };
+        check_versions(library, parent)?;
+    }
+    load_files(request, loaded, parent)
+}
+
+fn load_driver(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<Driver, Failure> {
+    let asked = request.of_family("driver").next();
+    let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
+    let at = Place::at(Step::LoadDriver).with(soname);
+    parent.enter(&at);
+    let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+    let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
+    loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
+    let at = Place::at(Step::CuInit).with(soname);
+    parent.enter(&at);
+    driver.init().map_err(|refused| status(&at, refused))?;
+    parent.found(Found::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
+    Ok(driver)
+}
+
+fn load_cudnn(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+    load_main(asked, loaded, parent)?;
+    let Some(library) = loaded.last() else { return Ok(()) };
+    let at = Place::at(Step::Load).with(&asked.soname);
+    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
+    parent.found(Found::Cudnn { soname: asked.soname.clone(), version: cudnn.version() });
+    Ok(())
+}
+
+/// The main libraries that are not loaded yet.
+fn load_rest(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+    for asked in &request.libraries {
+        if asked.family == "cudnn" && !is_loaded(&asked.soname, loaded) {
+            load_cudnn(asked, loaded, parent)?;
+        }
+        load_main(asked, loaded, parent)?;
+    }
+    Ok(())
+}
+
+fn load_main(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+    if is_loaded(&asked.soname, loaded) {
+        return Ok(());
+    }
+    let at = Place::at(Step::Load).with(&asked.soname);
+    parent.enter(&at);
+    let library = load(&at, &asked.soname, asked.directory.as_deref())?;
+    loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
+    Ok(())
+}
+
+fn is_loaded(soname: &str, loaded: &[Loaded]) -> bool {
+    loaded.iter().any(|loaded| loaded.soname == soname)
+}
+
+/// What comes with the main libraries. cuDNN opens all of its own; of the others' some need what is not NVIDIA's
+/// (RDMA, MPI), or a driver where there is none.
+fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+    let has_driver = request.of_family("driver").next().is_some();
+    for asked in &request.libraries {
+        for soname in &asked.files {
+            let at = Place::at(Step::LoadFile).with(soname);
+            parent.enter(&at);
+            match load(&at, soname, asked.directory.as_deref()) {
+                Ok(library) => {
+                    loaded.push(Loaded { family: asked.family.clone(), soname: soname.clone(), library });
+                }
+                Err(Failure::Load { message, .. })
+                    if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
+                {
+                    parent.say(&Line::Came(Came::NotLoaded { message }));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_versions(library: &Loaded, parent: &mut Parent) -> Result<(), Failure> {
+    let at = Place::at(Step::VersionChecks).with(&library.soname);
+    parent.enter(&at);
+    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
+    cudnn.check_versions(&library.library).map_err(|refused| status(&at, refused))
+}
+
+/// Each GPU in turn. One that is busy is no library's fault, and the others are tried all the same.
+fn use_gpus(
+    driver: &Driver,
+    request: &Request,
+    loaded: &[Loaded],
+    parent: &mut Parent,
+) -> Result<(), Failure> {
+    let at = Place::at(Step::Devices);
+    parent.enter(&at);
+    let devices = driver.devices().map_err(|refused| status(&at, refused))?;
+    if devices.is_empty() {
+        let none = Refused { call: "cuDeviceGetCount", code: NO_DEVICE, name: None, message: None };
+        return Err(status(&at, none));
+    }
+    let mut free = Vec::new();
+    for (gpu, device) in (0..).zip(devices) {
+        let found = driver.describe(gpu, device);
+        let mode = found.compute_mode;
+        parent.found(Found::Gpu(found));
+        if mode == ComputeMode::Prohibited {
+            parent.found(Found::Busy { gpu, why: Busy::Prohibited });
+        } else {
+            free.push((gpu, device, mode));
+        }
+    }
+    let mut used = Vec::new();
+    for (gpu, device, mode) in free {
+        let at = Place::at(Step::Context).on(gpu);
+        parent.enter(&at);
+        let context = driver.retain(device).and_then(|context| {
+            driver.set_current(context)?;
+            Ok(context)
+        });
+        let context = match context {
+            Ok(context) => context,
+            Err(refused) => {
+                // No context, no way to ask for the memory of this GPU.
+                let why = busy(None, &refused, mode).ok_or_else(|| status(&at, refused))?;
+                parent.found(Found::Busy { gpu, why });
+                continue;
+            }
+        };
+        if let Some((free, total)) = driver.memory() {
+            parent.found(Found::Memory { gpu, free, total });
+        }
+        let capability = driver.capability(device).unwrap_or_default();
+        let bench = Bench { driver, libraries: loaded, gpu, capability, seed: request.seed };
+        match on_gpu(&bench, request, parent) {
+            Ok(()) => used.push((gpu, context)),
+            Err((at, Wrong::Refused(refused))) => {
+                let why = busy(driver.memory(), &refused, mode).ok_or_else(|| status(&at, refused))?;
+                parent.found(Found::Busy { gpu, why });
+            }
+            Err((at, wrong)) => return Err(failure(at, wrong)),
+        }
+    }
+    if request.level >= Level::Deep && used.len() > 1 {
+        over_gpus(driver, request, loaded, &used, parent)?;
+    }
+    Ok(())
+}
+
+/// What takes all GPUs at once.
+fn over_gpus(
+    driver: &Driver,
+    request: &Request,
+    loaded: &[Loaded],
+    used: &[(u32, Context)],
+    parent: &mut Parent,
+) -> Result<(), Failure> {
+    let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
+    let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
+    let at = Place::at(Step::Compute).with(&nccl.soname).computing(computation);
+    parent.enter(&at);
+    match deep::all_reduce(driver, nccl, used, request.seed) {
+        Ok(came) => parent.say(&Line::Came(came)),
+        Err(Wrong::Refused(refused)) => {
+            // The GPU whose context is current has had its turn last.
+            let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
+            let why =
+                busy(driver.memory(), &refused, ComputeMode::Default).ok_or_else(|| status(&at, refused))?;
+            parent.found(Found::Busy { gpu, why });
+        }
+        Err(wrong) => return Err(failure(at, wrong)),
+    }
+    Ok(())
+}
+
+fn failure(at: Place, wrong: Wrong) -> Failure {
+    match wrong {
+        Wrong::Refused(refused) => status(&at, refused),
+        Wrong::NoFunction(function) => no_function(&at, function),
+        Wrong::Numbers { largest_error, element, allowed } => {
+            Failure::WrongNumbers { at, largest_error, element, allowed }
+        }
+    }
+}
+
+/// A handle of each cuDNN and a convolution; at the level `deep` all that the libraries of the plan can do.
+fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), (Place, Wrong)> {
+    for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
+        let at = Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu);
+        parent.enter(&at);
+        let cudnn =
+            Cudnn::new(&loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
+        let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
+        if request.level >= Level::Conv {
+            let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
+            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
+            parent.enter(&at);
+            let came = cudnn.convolve(handle, bench).map_err(|wrong| (at.clone(), wrong))?;
+            parent.say(&Line::Came(came));
+        }
+        cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
+    }
+    if request.level >= Level::Deep {
+        for row in deep::TABLE {
+            let Some(loaded) = bench.of_family(row.family) else { continue };
+            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(row.computation());
+            parent.enter(&at);
+            let came = (row.run)(bench, loaded, row.precision).map_err(|wrong| (at, wrong))?;
+            parent.say(&Line::Came(came));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a refusal says that the GPU is busy, and nothing of a library.
+fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
+    let (free, total) = (memory.map(|(free, _)| free), memory.map(|(_, total)| total));
+    let call = refused.call.to_owned();
+    // cuMemAlloc, and not cublasCreate.
+    let is_of_driver =
+        refused.call.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    match refused.code {
+        OUT_OF_MEMORY if is_of_driver => Some(Busy::OutOfMemory { call, free, total }),
+        UNAVAILABLE if is_of_driver => Some(Busy::Exclusive { call }),
+        code if mode == ComputeMode::ExclusiveProcess && is_of_driver && UNAVAILABLE_ONCE.contains(&code) => {
+            Some(Busy::Exclusive { call })
+        }
+        _ if free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused) => {
+            Some(Busy::OutOfMemory { call, free, total })
+        }
+        _ => None,
+    }
+}
+
+/// Of cuDNN's codes some say what is wrong whatever the memory.
+fn may_be_of_memory(refused: &Refused) -> bool {
+    let means = statuses().of_cudnn(refused.code);
+    let says_little = [Means::Memory, Means::NotInitialized, Means::Internal, Means::Execution];
+    !refused.call.starts_with("cudnn") || says_little.contains(&means)
+}
+
+/// By SONAME, so that the loader's own search decides, as it will for the program, unless that is one of its own.
+fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Failure> {
+    let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
+    // SAFETY: runs the constructors of a library that was picked; what they do to this process is a verdict.
+    unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
+        at: at.clone(),
+        name: name.to_owned(),
+        // The loader's own words are in the error's source.
+        message: std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
+    })
+}
+
+fn no_function(at: &Place, function: &str) -> Failure {
+    let name = at.of.clone().unwrap_or_default();
+    Failure::Load { at: at.clone(), name, message: format!("no function {function}") }
+}
+
+fn status(at: &Place, refused: Refused) -> Failure {
+    Failure::Status {
+        at: at.clone(),
+        call: refused.call.to_owned(),
+        code: refused.code,
+        name: refused.name,
+        message: refused.message,
+    }
+}
+
+/// The files that are mapped into this process: those of NVIDIA's families, and the paths of all other objects.
+fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
+    let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
+    let lines = maps.split(|byte| *byte == b'\n');
+    let is_library = |path: &&[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        std::str::from_utf8(name).is_ok_and(|name| catalog().family_of(name).is_some())
+    };
+    let paths = lines.filter_map(|line| Some(&line[line.iter().position(|byte| *byte == b'/')?..]));
+    let mut found: Vec<&[u8]> = paths.collect();
+    found.sort_unstable();
+    found.dedup();
+    let file = |path: &[u8]| MappedFile {
+        path: String::from_utf8_lossy(path).into_owned(),
+        id: host.stat(Path::new(OsStr::from_bytes(path))).ok().map(|stat| stat.id),
+    };
+    let (libraries, others): (Vec<&[u8]>, Vec<&[u8]>) = found.into_iter().partition(is_library);
+    // Caches and devices are mapped as well.
+    let is_object = |path: &&[u8]| path.windows(3).any(|part| part == b".so");
+    let others = others.into_iter().filter(is_object);
+    (libraries.into_iter().map(file).collect(), others.map(<[u8]>::to_vec).collect())
+}

@@ -1,0 +1,359 @@
+//! From what happened to what it means: the cause of a failure, from the evidence and not from a status alone. Pure.
+
+use super::cause::{Cause, Culprit, Evidence, Kind};
+use super::protocol::{CUT_OFF, Place, Step};
+use super::subject::{Library, Subject};
+use super::{Failure, Finding, Machine};
+use crate::catalog::{Means, statuses};
+use crate::environment::Environment;
+use crate::formats::names;
+use crate::host::Host;
+use crate::inventory::Origin;
+use crate::text::show;
+
+/// All that a cause is told from.
+pub(super) struct Scene<'a> {
+    pub host: &'a Host,
+    pub subject: &'a Subject,
+    pub env: &'a Environment,
+    pub machine: Machine,
+    pub finding: &'a Finding,
+    pub last_words: &'a str,
+}
+
+/// Says why a proof failed.
+pub(super) fn of(failure: &Failure, scene: &Scene<'_>) -> Cause {
+    match failure {
+        Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
+        Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
+        Failure::WrongNumbers { at, .. } => scene.blame(Kind::WrongNumbers, Some(at)),
+        Failure::Foreign { .. } => Cause::new(Kind::ForeignFiles),
+        Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
+        Failure::Exited { at, code: Some(CUT_OFF) } => {
+            scene.blame(Kind::NoReport, at.as_ref()).with([Evidence::CutOff])
+        }
+        Failure::Exited { at, .. } => scene.silent(Kind::NoReport, at.as_ref()),
+        // It may be the library's fault, the GPU's or the file server's: nobody knows.
+        Failure::TimedOut { .. } => Cause::new(Kind::TimedOut).with(scene.last_line()),
+    }
+}
+
+impl Scene<'_> {
+    fn not_loaded(&self, at: &Place, name: &str, message: &str) -> Cause {
+        let is_missing = message.contains("cannot open shared object file");
+        // The loader ends with the system's words for it.
+        let has_no_room = ["failed to map segment", "Cannot allocate memory"];
+        if has_no_room.iter().any(|words| message.contains(words)) {
+            return Cause::new(Kind::HostMemory);
+        }
+        let is_nowhere = is_missing && message.ends_with("No such file or directory");
+        if at.step == Step::LoadDriver {
+            let is_itself = is_nowhere && message.starts_with(name);
+            let kind = if is_itself { Kind::NoDriver } else { Kind::DriverIncomplete };
+            return Cause::new(kind).with(self.library("driver"));
+        }
+        if is_nowhere && message.starts_with("libcuda.so.1:") {
+            return Cause::new(Kind::NoDriver);
+        }
+        // `undefined symbol: …, version libnvJitLink.so.12` speaks of who should have it.
+        let asked = message.rsplit_once(", version ").map(|(_, owner)| owner.trim());
+        let owner = asked.and_then(|owner| self.subject.of_soname(owner));
+        let is_damaged = ["file too short", "invalid ELF header", "ELF load command"]
+            .iter()
+            .any(|words| message.contains(words));
+        let library = self.subject.of_soname(name);
+        // One part of a library asks another part for what that one lacks.
+        let is_mixed = asked != Some(name)
+            && library.zip(owner).is_some_and(|(library, owner)| std::ptr::eq(library, owner));
+        let kind = match () {
+            () if is_damaged => Kind::LibraryDamaged,
+            () if is_mixed => Kind::SublibraryForeign,
+            () => Kind::LibraryDoesNotLoad,
+        };
+        let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
+        let culprit = owner.or(library);
+        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(named(culprit))
+    }
+
+    fn refused(&self, at: &Place, call: &str, code: i64) -> Cause {
+        let is_of_cudnn = call.starts_with("cudnn");
+        let means = match () {
+            () if is_of_cudnn => statuses().of_cudnn(code),
+            () if is_driver_call(call) => statuses().of_cuda(code),
+            () => Means::Other,
+        };
+        // What was printed says more than a code that means anything.
+        let said = self.telling_line();
+        let means = match (means, &said) {
+            (
+                Means::NotInitialized | Means::Internal | Means::Execution | Means::NoEngine | Means::Other,
+                Some((_, said)),
+            ) => *said,
+            (means, _) => means,
+        };
+        let said = said.map(|(line, _)| Evidence::Said { line });
+        let library = at.of.as_deref().and_then(|soname| self.subject.of_soname(soname));
+        let cause = match means {
+            Means::NoDevice => self.no_device(),
+            Means::Stub => Cause::new(Kind::StubDriver).with(self.library("driver")),
+            Means::Mismatch | Means::Compat => self.mismatch(means),
+            Means::Unreachable => self.unreachable(),
+            Means::DriverTooOld | Means::OtherRuntime => self.too_old(library),
+            Means::DriverIncomplete => Cause::new(Kind::DriverIncomplete).with(self.library("driver")),
+            Means::NotReady | Means::Mps => Cause::new(Kind::NotReady),
+            Means::Busy => Cause::new(Kind::GpuBusy).with(self.memory(at)),
+            Means::Hardware => Cause::new(Kind::GpuFault),
+            // Of a GPU the child has found out whether it is short of memory.
+            Means::Memory if is_driver_call(call) && at.gpu.is_some() => {
+                Cause::new(Kind::OutOfMemory).with(self.memory(at))
+            }
+            Means::Memory if is_driver_call(call) => Cause::new(Kind::HostMemory),
+            Means::Other | Means::Execution if is_driver_call(call) && library.is_none_or(is_driver) => {
+                Cause::new(Kind::DriverUnreachable).with(self.library("driver")).with(self.kernel())
+            }
+            Means::Sublibrary => self.sublibrary(library, Some((call, code))),
+            Means::NoEngine => self.closer(library).unwrap_or_else(|| Cause::new(Kind::NoEngine)),
+            Means::NoKernel => Cause::new(Kind::NoKernelImage),
+            Means::Compilation => Cause::new(Kind::CompilationFailed),
+            Means::MissingLibrary => Cause::new(Kind::LibraryDoesNotLoad),
+            Means::Memory | Means::NotInitialized | Means::Internal | Means::Execution | Means::Other => {
+                integrity(library).unwrap_or_else(|| Cause::new(Kind::Refused))
+            }
+        };
+        let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
+        let used = named(culprit);
+        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(said).with(used)
+    }
+
+    /// A part of a library is missing, of another version, or does not load: what its files say decides, then whether
+    /// the one that is named is there, then whether it is versions that do not fit. cuDNN 9 says the same of all three.
+    fn sublibrary(&self, library: Option<&Library>, refused: Option<(&str, i64)>) -> Cause {
+        /// `CUDNN_STATUS_VERSION_MISMATCH` of 8, `CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH` of 9.
+        const MISMATCH: [i64; 2] = [14, 1002];
+        if let Some(cause) = self.closer(library) {
+            return cause;
+        }
+        let line = self.telling_line().map(|(line, _)| line);
+        let named = line.as_deref().and_then(stem_in).or_else(|| stem_in(refused?.0));
+        let is_there = |stem: &String| {
+            let file = format!("{stem}.so");
+            library.is_some_and(|library| library.files.iter().any(|known| known.soname.starts_with(&file)))
+        };
+        let is_mismatch = refused.is_some_and(|(_, code)| MISMATCH.contains(&code))
+            || line.is_some_and(|line| line.contains("undefined symbol"));
+        match named {
+            Some(stem) if !is_there(&stem) => {
+                let directory = library.map(|library| show(&library.directory));
+                let evidence =
+                    Evidence::Missing { stems: vec![stem], directory: directory.unwrap_or_default() };
+                Cause::new(Kind::SublibraryMissing).with([evidence])
+            }
+            _ if is_mismatch => Cause::new(Kind::SublibraryForeign),
+            _ => Cause::new(Kind::LibraryDoesNotLoad),
+        }
+    }
+
+    /// What is wrong with the files of a library, at a closer look: the engines of cuDNN 9 say their version nowhere but in
+    /// an assertion, for which half a gigabyte must be read. It is worth it only now.
+    fn closer(&self, library: Option<&Library>) -> Option<Cause> {
+        if let Some(cause) = integrity(library) {
+            return Some(cause);
+        }
+        let library = library?;
+        let own = library.version?;
+        library.files.iter().find_map(|file| {
+            let bytes = self.host.map(&file.path).ok()?;
+            let version = names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
+            let file = file.path.display().to_string();
+            Some(Cause::new(Kind::SublibraryForeign).with([Evidence::Foreign {
+                file,
+                version,
+                rest: Some(own),
+            }]))
+        })
+    }
+
+    fn killed(&self, at: Option<&Place>, signal: i32) -> Cause {
+        const SIGBUS: i32 = 7;
+        /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: no fault of the code that runs raises one of these.
+        const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
+        if FROM_OUTSIDE.contains(&signal) {
+            return Cause::new(Kind::Killed);
+        }
+        let cause = self.silent(Kind::Crashed, at);
+        // What lies beyond the end of a file that was mapped cannot be read.
+        if signal == SIGBUS && cause.kind == Kind::Crashed {
+            return Cause { kind: Kind::LibraryDamaged, ..cause };
+        }
+        cause
+    }
+
+    /// The child ended without a report: the last step that it entered, and what was said, are all there is.
+    fn silent(&self, kind: Kind, at: Option<&Place>) -> Cause {
+        let library = at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname));
+        let told = self.telling_line();
+        let cause = match told.as_ref().map(|(_, means)| *means) {
+            Some(Means::Sublibrary) => self.sublibrary(library, None),
+            Some(Means::MissingLibrary) => Cause::new(Kind::LibraryDoesNotLoad),
+            Some(Means::DriverTooOld) => self.too_old(library),
+            Some(Means::NoKernel) => Cause::new(Kind::NoKernelImage),
+            _ => integrity(library).unwrap_or_else(|| Cause::new(kind)),
+        };
+        let said = told.map(|(line, _)| Evidence::Said { line }).or_else(|| self.last_line());
+        let driver = library.filter(|library| is_driver(library)).and_then(|library| named(Some(library)));
+        let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
+        let used = named(culprit);
+        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(said).with(used).with(driver)
+    }
+
+    fn no_device(&self) -> Cause {
+        let name = "CUDA_VISIBLE_DEVICES";
+        let value = self.env.get(name).map(|value| value.to_string_lossy().into_owned());
+        // Of a number it can be told whether there is such a GPU; a batch system sets the variable always.
+        let first = value.as_ref().and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
+        let is_there = first.is_some_and(|first| first < self.machine.devices);
+        let kind = if value.is_some() && !is_there { Kind::GpusHidden } else { Kind::NoDevice };
+        let variable = value.map(|value| Evidence::Variable { name: name.to_owned(), value });
+        let nodes = (self.machine.devices == 0).then_some(Evidence::NoDeviceNodes);
+        Cause::new(kind).with(variable).with(nodes)
+    }
+
+    fn mismatch(&self, means: Means) -> Cause {
+        let library = self.subject.of_family("driver");
+        let is_compat = library.is_some_and(|library| library.origin == Origin::Compat);
+        let kind = if is_compat || means == Means::Compat && !self.halves_differ() {
+            Kind::CompatRefused
+        } else {
+            Kind::DriverMismatch
+        };
+        Cause::new(kind).with(self.library("driver")).with(self.kernel())
+    }
+
+    /// 999 is said where the kernel's half does not answer, for whatever reason.
+    fn unreachable(&self) -> Cause {
+        let kind = if self.halves_differ() { Kind::DriverMismatch } else { Kind::DriverUnreachable };
+        Cause::new(kind).with(self.library("driver")).with(self.kernel())
+    }
+
+    fn halves_differ(&self) -> bool {
+        let kernel = self.machine.driver.map(|driver| driver.version());
+        let user = self.subject.of_family("driver").and_then(|library| library.version);
+        kernel.zip(user).is_some_and(|(kernel, user)| kernel != user)
+    }
+
+    fn too_old(&self, library: Option<&Library>) -> Cause {
+        let cuda = self.finding.driver_cuda.map(|number| Evidence::DriverCuda { number });
+        Cause::new(Kind::DriverTooOld).with(named(library)).with(cuda).with(self.kernel())
+    }
+
+    fn blame(&self, kind: Kind, at: Option<&Place>) -> Cause {
+        let library = at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname));
+        let cause = Cause { culprit: library.map(Culprit::of), ..Cause::new(kind) };
+        cause.with(named(library))
+    }
+
+    fn library(&self, family: &str) -> Option<Evidence> {
+        named(self.subject.of_family(family))
+    }
+
+    fn kernel(&self) -> Option<Evidence> {
+        self.machine.driver.map(|driver| Evidence::KernelDriver { version: driver.to_string() })
+    }
+
+    fn memory(&self, at: &Place) -> Option<Evidence> {
+        let gpu = self.finding.gpus.iter().find(|known| Some(known.gpu) == at.gpu)?;
+        Some(Evidence::Memory { gpu: gpu.gpu, free: gpu.free?, total: gpu.memory? })
+    }
+
+    /// The first line that says something known: what follows it are its consequences.
+    fn telling_line(&self) -> Option<(String, Means)> {
+        let mut lines = self.last_words.lines().map(str::trim);
+        lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
+    }
+
+    fn last_line(&self) -> Option<Evidence> {
+        let line = self.last_words.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(Evidence::Said { line: line.to_owned() })
+    }
+}
+
+/// What is known to be wrong with the files of a library.
+fn integrity(library: Option<&Library>) -> Option<Cause> {
+    let library = library?;
+    let directory = show(&library.directory);
+    if let Some(file) = library.truncated.first() {
+        return Some(Cause::new(Kind::LibraryDamaged).with([Evidence::Truncated { file: file.clone() }]));
+    }
+    if !library.missing.is_empty() {
+        let evidence = Evidence::Missing { stems: library.missing.clone(), directory };
+        return Some(Cause::new(Kind::SublibraryMissing).with([evidence]));
+    }
+    let (file, version) = library.foreign.first()?;
+    let evidence = Evidence::Foreign { file: file.clone(), version: *version, rest: library.version };
+    Some(Cause::new(Kind::SublibraryForeign).with([evidence]))
+}
+
+/// A library as evidence.
+fn named(library: Option<&Library>) -> Option<Evidence> {
+    let library = library.filter(|library| !library.files.is_empty())?;
+    Some(Evidence::Library {
+        family: library.family.clone(),
+        soname: library.soname.clone(),
+        version: library.version,
+        origin: library.origin.word().to_owned(),
+        directory: show(&library.directory),
+    })
+}
+
+fn is_driver(library: &Library) -> bool {
+    library.family == "driver"
+}
+
+/// `cuMemAlloc` is the driver's, `cublasCreate` and `cudnnCreate` are not.
+fn is_driver_call(call: &str) -> bool {
+    call.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+        || call
+            .strip_prefix("cuda")
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+}
+
+/// The stem of the cuDNN library that a text names, itself or by its check: `libcudnn_ops`, or `cudnnOpsVersionCheck`.
+fn stem_in(text: &str) -> Option<String> {
+    if let Some(at) = text.find("libcudnn_") {
+        let stem = text[at..].split(|byte: char| !byte.is_ascii_alphanumeric() && byte != '_').next()?;
+        return Some(stem.to_owned());
+    }
+    let (before, _) = text.split_once("VersionCheck")?;
+    let part = &before[before.rfind("cudnn")? + "cudnn".len()..];
+    let mut stem = "libcudnn".to_owned();
+    if part == "SubquadraticOps" {
+        return Some(stem + "_ext");
+    }
+    for letter in part.chars() {
+        if letter.is_ascii_uppercase() {
+            stem.push('_');
+        }
+        stem.push(letter.to_ascii_lowercase());
+    }
+    Some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_cudnn_is_named_by_its_file_or_by_its_check() {
+        for (text, stem) in [
+            ("Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1}", Some("libcudnn_ops")),
+            ("Could not load library libcudnn_cnn_infer.so.8. Error: libz.so.1", Some("libcudnn_cnn_infer")),
+            ("Invalid handle. Cannot load symbol cudnnAdvVersionCheck", Some("libcudnn_adv")),
+            ("cudnnOpsInferVersionCheck", Some("libcudnn_ops_infer")),
+            ("cudnnSubquadraticOpsVersionCheck", Some("libcudnn_ext")),
+            ("Invalid handle. Cannot load symbol cudnnGetVersion", None),
+            ("cudnnCreate", None),
+        ] {
+            assert_eq!(stem_in(text).as_deref(), stem, "{text}");
+        }
+    }
+}
