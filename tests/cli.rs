@@ -69,15 +69,13 @@ fn what_is_said_before_a_verb_is_said_to_the_verb() {
     };
     for verb in ["explain", "export", "verify"] {
         let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
-        let question = match verb {
-            Some(Verb::Explain(explain)) => explain.question,
-            Some(Verb::Export(question) | Verb::Verify(question)) => question,
+        let (wishes, words) = match verb {
+            Some(Verb::Explain(explain)) => (explain.question.wishes, explain.question.words),
+            Some(Verb::Export(question)) => (question.wishes, question.words),
+            Some(Verb::Verify(verify)) => (verify.wishes, verify.words),
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            (question.wishes.uses, question.words),
-            (vec!["torch".into(), "jax".into()], vec!["python".into()])
-        );
+        assert_eq!((wishes.uses, words), (vec!["torch".into(), "jax".into()], vec!["python".into()]));
     }
     let run = |line: &str| match parse(line).unwrap().verb {
         Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.verify),
@@ -301,10 +299,12 @@ fn what_could_not_be_proved_is_no_yes() {
             let words = words.iter().map(std::ffi::OsString::from).chain([program.clone().into_os_string()]);
             Run::new(words).env("LD_LIBRARY_PATH", workshop.path("lib"))
         };
-        run(&["verify"]).status(2).stdout("not proved: no NVIDIA GPU can be reached from here\n").check();
-        run(&["--verify", "always"])
-            .stderr("cudarun: not proved: no NVIDIA GPU can be reached from here\n")
+        let why = "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)";
+        run(&["verify"]).status(2).stdout(format!("not proved: {why}\n")).check();
+        run(&["verify", "--level", "load"])
+            .stdout_contains(&["load libcudart.so.12", "proved (level load, "])
             .check();
+        run(&["--verify", "always"]).stderr(format!("cudarun: not proved: {why}\n")).check();
         run(&[]).check();
     }
     Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to try\n").check();

@@ -685,7 +685,7 @@ fn the_example_of_the_documentation_is_understood() {
     let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{:?}", read.remarks);
-    assert_eq!((read.layer.len(), read.programs.len()), (16, 2 - 1));
+    assert_eq!((read.layer.len(), read.programs.len()), (17, 1));
 }
 
 /// Numbers that look like chance and are the same every time.

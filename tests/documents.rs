@@ -130,6 +130,27 @@ fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>)
 }
 
 #[test]
+fn every_cause_is_explained() {
+    let document = read("docs/proof.md");
+    let source = read("src/verify/cause.rs");
+    let (_, kinds) = source.split_once("pub enum Kind {").unwrap();
+    let (kinds, _) = kinds.split_once("\n}").unwrap();
+    let names = kinds.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
+    let kebab = |name: &str| {
+        let letters = name.trim_end_matches(',').chars().enumerate().map(|(index, letter)| {
+            let dash = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
+            format!("{dash}{}", letter.to_ascii_lowercase())
+        });
+        letters.collect::<String>()
+    };
+    let names: Vec<String> = names.map(kebab).collect();
+    assert!(names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()), "{names:?}");
+    for name in names {
+        assert!(document.contains(&format!("`{name}`")), "docs/proof.md lacks {name}");
+    }
+}
+
+#[test]
 fn the_architecture_names_every_place() {
     let architecture = read("src/ARCHITECTURE.md");
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {

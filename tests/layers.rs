@@ -135,15 +135,35 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "target::Command",
             "target::significant",
             "target::wrapper_variables",
+            "verify",
         ],
     ),
-    ("verify/child.rs", &["catalog", "host", "verify"]),
-    ("verify/", &["catalog", "environment", "error", "host", "solve::Plan", "verify"]),
+    ("verify/child/", &["catalog", "cli::Level", "host", "verify"]),
+    (
+        "verify/subject.rs",
+        &["catalog", "formats::names", "host::FileId", "inventory", "solve::Plan", "version"],
+    ),
+    (
+        "verify/",
+        &[
+            "catalog",
+            "cli::Level",
+            "environment",
+            "error",
+            "formats",
+            "host",
+            "inventory::Origin",
+            "text",
+            "verify",
+            "version",
+        ],
+    ),
     ("error.rs", &[]),
     ("cli.rs", &[]),
     (
         "report/",
         &[
+            "cli::Level",
             "config",
             "environment",
             "error",
@@ -175,6 +195,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "host",
             "inventory",
             "launch",
+            "loader::process",
             "loader::search",
             "module",
             "observe",
@@ -240,18 +261,11 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         let text = fs::read_to_string(&file).unwrap();
         // Libraries that are loaded and called; files that are mapped; what is inherited across exec and Rust's
         // runtime changes; what the loader calls, without a libc.
-        let may = [
-            "audit/lib.rs",
-            "audit/system.rs",
-            "host.rs",
-            "launch.rs",
-            "main.rs",
-            "verify/child.rs",
-            "verify/cudnn.rs",
-        ];
+        let may = ["audit/lib.rs", "audit/system.rs", "host.rs", "launch.rs", "main.rs"];
         let is_unsafe = |line: &str| line.contains("unsafe ") || line.contains("unsafe(");
         let has_unsafe = text.lines().any(|line| !line.trim_start().starts_with("//") && is_unsafe(line));
-        assert!(!has_unsafe || may.contains(&name.as_str()), "{name} holds unsafe code");
+        let is_child = name.starts_with("verify/child/");
+        assert!(!has_unsafe || is_child || may.contains(&name.as_str()), "{name} holds unsafe code");
         if name.starts_with("commands/") && name != "commands/mod.rs" {
             for verb in ["run", "list", "explain", "export", "prove", "trace", "record", "init", "allow"] {
                 assert!(!text.contains(&format!("super::{verb}")), "{name} names {verb}");
@@ -259,7 +273,7 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         }
         for tool in ["libloading", "cudarc"] {
             assert!(
-                !text.contains(&format!("use {tool}")) || name.starts_with("verify/"),
+                !text.contains(&format!("use {tool}")) || name.starts_with("verify/child/"),
                 "{name} uses {tool}"
             );
         }

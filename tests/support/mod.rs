@@ -10,10 +10,12 @@ use std::process::{Command, Output, Stdio};
 
 pub mod audited;
 pub mod elf;
+pub mod gpu_machine;
 pub mod loading;
 pub mod machine;
 pub mod parts;
 pub mod rpm;
+pub mod stand_in;
 pub mod worlds;
 
 pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
