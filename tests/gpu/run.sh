@@ -6,7 +6,7 @@
 # control: it must break where it is known to) and then with it (it must work, with one copy of each family
 # mapped, all of it from the plan). Then what a trace finds is compared with what the model of the loader says,
 # JAX is pinned to a cuDNN that its own search paths do not lead to, demands on the machine are met or not, and what was
-# recorded is taken again. Prints a row a case and exits with 1 when any row fails.
+# recorded is taken again. Then comes the proof (proof.sh). Prints a row a case and exits with 1 when any row fails.
 set -u
 cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -130,7 +130,7 @@ together() {
         "$cudarun" -v --verify always "$@" >/dev/null 2>"$place/always.$n" &
     done
     wait
-    without="4 starts, --verify always: $(grep -l '^cudarun: proved on' "$place"/always.* | wc -l) proofs"
+    without="4 starts, --verify always: $(grep -l '^cudarun: proved now on' "$place"/always.* | wc -l) proofs"
     [[ $without == *': 4 proofs' ]] || result=FAIL
     export XDG_CACHE_HOME=$place/cache
     for n in $(seq 64); do
@@ -138,7 +138,7 @@ together() {
     done
     wait
     export XDG_CACHE_HOME=$work/cache
-    with="$(find "$place" -name 'started.*' | wc -l) starts: $(grep -l '^cudarun: proved on' "$place"/err.* | wc -l) proofs"
+    with="$(find "$place" -name 'started.*' | wc -l) starts: $(grep -l '^cudarun: proved now on' "$place"/err.* | wc -l) proofs"
     [ "$with" = "64 starts: 1 proofs" ] || result=FAIL
     row $result "$label" "64 at once" "$without" "$with"
     [ $result = ok ] || tail -n 3 "$place"/err.1 "$place"/err.64 | sed 's/^/      /'
@@ -238,7 +238,10 @@ if has_module torch; then
 fi
 
 echo
-echo "proof of torch's set:"
-python3 -c 'import torch' 2>/dev/null && "$cudarun" verify python3 "$here/torch_conv.py"
+"$here/proof.sh" "$cudarun" || failed=1
+
+echo
+echo "all that the libraries of torch's set are used for:"
+python3 -c 'import torch' 2>/dev/null && { "$cudarun" verify --level deep python3 "$here/torch_conv.py" || failed=1; }
 [ $failed -eq 0 ] && echo "all rows hold" || echo "SOME ROWS FAILED"
 exit $failed
