@@ -410,6 +410,13 @@ fn files_from_elsewhere_are_a_failure() {
     let mut subject = WORLD.subject("set");
     subject.is_planned = false;
     assert!(matches!(WORLD.trial("foreign").verdict_on(&subject), Verdict::Passed { .. }));
+    // But two versions of one library in one process are a fault, even where numbers come out right.
+    let other = WORLD.path("other/libcublas.so.13").display().to_string();
+    let cudnn = subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap();
+    cudnn.foreign.push((other, "9.14.0".parse().unwrap()));
+    assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }), "it is not mapped");
+    let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else { panic!() };
+    assert_eq!(cause.kind, Kind::SublibraryForeign);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::loader::search::Rule;
 use crate::pin::Places;
 use crate::predict::Prediction;
 use crate::report;
+use crate::text::show;
 use crate::verify::{Library, Skip, Subject, Verdict};
 
 pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
@@ -116,9 +117,9 @@ fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
         match known.find(|known| known.family == library.family && known.soname == library.soname) {
             None => subject.libraries.push(library),
             Some(known) if known.directory != library.directory => {
-                if let Some(version) = library.version.filter(|version| Some(*version) != known.version) {
-                    known.foreign.push((file.path.display().to_string(), version));
-                }
+                let real = library.files.iter().find(|member| member.id == file.id);
+                let version = library.version.filter(|version| Some(*version) != known.version);
+                known.foreign.extend(real.map(|member| show(&member.path)).zip(version));
             }
             Some(_) => {}
         }

@@ -290,7 +290,7 @@ fn failure(failure: &Failure) -> String {
         }
         Failure::Foreign { files } => {
             let files: Vec<String> = files.iter().map(|file| escape(file.as_bytes())).collect();
-            format!("mapped besides the set: {}", files.join(", "))
+            format!("mapped besides the rest: {}", files.join(", "))
         }
         Failure::Signal { at: place, signal } => {
             let name = nix::sys::signal::Signal::try_from(*signal)

@@ -27,7 +27,11 @@ pub(super) fn of(failure: &Failure, scene: &Scene<'_>) -> Cause {
         Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
         Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
         Failure::WrongNumbers { at, .. } => scene.blame(Kind::WrongNumbers, Some(at)),
-        Failure::Foreign { .. } => Cause::new(Kind::ForeignFiles),
+        Failure::Foreign { files } => {
+            let mixed = files.iter().find_map(|file| scene.subject.with_foreign(file));
+            let cause = mixed.filter(|_| !scene.subject.is_planned).and_then(|mixed| integrity(Some(mixed)));
+            cause.unwrap_or_else(|| Cause::new(Kind::ForeignFiles)).with(named(mixed))
+        }
         Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
         Failure::Exited { at, code: Some(CUT_OFF) } => {
             scene.blame(Kind::NoReport, at.as_ref()).with([Evidence::CutOff])

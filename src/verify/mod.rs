@@ -345,14 +345,15 @@ fn judge(
     Verdict::Failed { proof, failure, cause }
 }
 
-/// Of the NVIDIA files that the child had mapped, those that the plan does not hold.
+/// Of the NVIDIA files that the child had mapped, those that the plan does not hold; of an environment as it is, those
+/// that are of another version than the rest of their library.
 fn foreign_files(subject: &Subject, mapped: &[MappedFile]) -> Vec<String> {
-    let is_foreign = |file: &&MappedFile| !file.id.is_some_and(|id| subject.has_file(id));
-    if subject.is_planned {
-        mapped.iter().filter(is_foreign).map(|file| file.path.clone()).collect()
-    } else {
-        Vec::new()
-    }
+    let is_foreign = |file: &&MappedFile| match file.id {
+        Some(id) if subject.is_planned => !subject.has_file(id),
+        Some(_) => subject.with_foreign(&file.path).is_some(),
+        None => subject.is_planned,
+    };
+    mapped.iter().filter(is_foreign).map(|file| file.path.clone()).collect()
 }
 
 impl Finding {

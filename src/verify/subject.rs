@@ -65,6 +65,11 @@ impl Subject {
         self.libraries.iter().find(|library| library.family == family)
     }
 
+    /// The library that this file is mixed into.
+    pub(super) fn with_foreign(&self, path: &str) -> Option<&Library> {
+        self.libraries.iter().find(|library| library.foreign.iter().any(|(file, _)| file == path))
+    }
+
     pub(super) fn has_file(&self, id: FileId) -> bool {
         self.libraries.iter().any(|library| library.files.iter().any(|file| file.id == id))
     }
