@@ -29,7 +29,8 @@ def detail(said):
         at = failure.get("at") or {}
         what = failure.get("call") or failure.get("message") or failure["failure"]
         number = failure.get("code", failure.get("signal", ""))
-        return f"({what} {number} at {at.get('step')} {at.get('of') or ''})".replace(" )", ")")
+        where = f"at {at.get('step')} {at.get('of') or ''}" if at else ""
+        return f"({' '.join(f'{what} {number} {where}'.split())})"
     if proof:
         came = [step["came"] for step in proof["steps"] if step.get("came")]
         right = sum("right" in one for one in came)
