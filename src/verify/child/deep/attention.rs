@@ -138,7 +138,7 @@ fn softmax(query: &[f64], keys: &[Vec<f64>]) -> Vec<f64> {
     let score = |key: &Vec<f64>| f64::from(SCALE) * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
     let scores: Vec<f64> = keys.iter().map(score).collect();
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let powers: Vec<f64> = scores.iter().map(|score| libm::exp(score - largest)).collect();
     let sum: f64 = powers.iter().sum();
     powers.into_iter().map(|power| power / sum).collect()
 }

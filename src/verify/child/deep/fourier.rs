@@ -62,13 +62,13 @@ fn transform(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result
 /// of its norm in each of log2(n) steps, and here there are fewer steps; 8 leaves some room for factors that are not
 /// right to the last bit. One wrong number differs by about norm / sqrt(n), four hundred times as much.
 fn error_bound(norm: f64) -> f64 {
-    8.0 * real(POINTS).log2() * unit_roundoff(Precision::Fp32) * norm
+    8.0 * libm::log2(real(POINTS)) * unit_roundoff(Precision::Fp32) * norm
 }
 
 /// By definition, and in double precision.
 fn dft(signal: &[f32]) -> Vec<f64> {
     let count = signal.len() / 2;
-    let turn = |k: usize| (-std::f64::consts::TAU * real(k) / real(count)).sin_cos();
+    let turn = |k: usize| libm::sincos(-std::f64::consts::TAU * real(k) / real(count));
     let factors: Vec<Complex> = (0..count).map(turn).map(|(sin, cos)| (cos, sin)).collect();
     let point = |k: usize| {
         let products = signal.chunks_exact(2).enumerate().map(|(j, z)| {
