@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::{catalog, first_number};
+use crate::catalog::{catalog, soname_number};
 use crate::formats::elf::Elf;
-use crate::formats::names;
 use crate::host::{FileId, Host};
 use crate::module::{Record, Rule};
 use crate::predict::{Prediction, When};
@@ -139,7 +138,7 @@ fn number(host: &Host, file: &Path) -> Option<u32> {
     let data = host.map(file).ok();
     let elf = data.as_deref().and_then(|data| Elf::parse(data).ok());
     let name = elf.and_then(|elf| elf.soname()).or_else(|| Some(file.file_name()?.as_bytes()))?;
-    first_number(names::split(std::str::from_utf8(name).ok()?)?.1)
+    soname_number(std::str::from_utf8(name).ok()?)
 }
 
 /// What was mapped and not expected; and what the start was expected to map and did not. What may be opened need not be.

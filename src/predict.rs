@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::catalog::{Family, catalog, first_number};
+use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory};
@@ -176,7 +176,7 @@ impl Prediction {
                 is_linked: it.requester.is_some_and(|by| loaded[by].object.needed.contains(&it.name)),
                 family: family.map(|family| family.name.clone()),
                 stem: stem.unwrap_or_default().to_owned(),
-                soname: it.object.soname.as_deref().and_then(names::split).and_then(|(_, s)| first_number(s)),
+                soname: it.object.soname.as_deref().and_then(soname_number),
                 id: it.object.id,
             }
         };

@@ -24,7 +24,7 @@ pub use framework::{Check, CodeRecord, Framework, Record, Rule, Sign, Variable};
 pub use gpus::{Architecture, architectures, gpu};
 pub use knowledge::{Build, Combination, Knowledge, knowledge};
 pub use packages::packages_of;
-pub use statuses::{Means, Status, Statuses, statuses};
+pub use statuses::{Means, Status, Statuses, is_driver_call, statuses};
 pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
 
 #[derive(Debug)]
@@ -118,6 +118,11 @@ impl PythonFacts {
 /// The first number of a SONAME's suffix: what tells `libnvrtc.so.11.2` from `libnvrtc.so.12`.
 pub fn first_number(suffix: &str) -> Option<u32> {
     suffix.split('.').next()?.parse().ok()
+}
+
+/// The first number in the name of a library: 12 of `libcublas.so.12`.
+pub fn soname_number(name: &str) -> Option<u32> {
+    names::split(name).and_then(|(_, suffix)| first_number(suffix))
 }
 
 /// `*` stands for any text; there is at most one.

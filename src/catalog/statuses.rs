@@ -92,6 +92,13 @@ impl Statuses {
     }
 }
 
+/// `cuMemAlloc` is the driver's, `cublasCreate` and `cudnnCreate` are not.
+pub fn is_driver_call(call: &str) -> bool {
+    let is_followed =
+        |beginning| call.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    is_followed("cu") || is_followed("cuda")
+}
+
 fn of(table: &[Status], code: i64) -> Means {
     table.iter().find(|status| status.code == code).map_or(Means::Other, |status| status.means)
 }

@@ -71,9 +71,7 @@ fn copies_in(host: &Host, paths: &mut Paths<'_>, place: &Place, contents: Conten
     for candidate in candidates {
         let family = candidate.file.family();
         let soname = match family.group {
-            Group::Soname => {
-                names::split(&candidate.file.soname).and_then(|(_, suffix)| catalog::first_number(suffix))
-            }
+            Group::Soname => catalog::soname_number(&candidate.file.soname),
             Group::Place => None,
         };
         groups.entry((&family.name, soname, candidate.file.renamed)).or_default().push(candidate);

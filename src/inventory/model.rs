@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::catalog::first_number;
+use crate::catalog::{first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::host::FileId;
@@ -338,7 +338,7 @@ impl Member {
 
     /// The number in its SONAME.
     fn soname_number(&self) -> Option<u32> {
-        names::split(&self.soname).and_then(|(_, suffix)| first_number(suffix))
+        soname_number(&self.soname)
     }
 }
 

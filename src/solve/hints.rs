@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::world::World;
 use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, Unmet, Wanted, gpus};
-use crate::catalog::{Family, catalog, first_number, knowledge};
+use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
 use crate::range::Range;
@@ -384,7 +384,7 @@ fn cuda_major(missing: &Unmet) -> Option<u32> {
 /// The number in the SONAME that is asked for.
 fn soname(missing: &Unmet) -> Option<u32> {
     let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Name(name) => first_number(names::split(name)?.1),
+        Want::Name(name) => soname_number(name),
         _ => None,
     });
     of_name.or_else(|| missing.requirements.iter().find_map(bound).map(|version| version.major()))

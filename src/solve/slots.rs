@@ -6,8 +6,7 @@ use super::constraints::{self, Candidate};
 use super::search::Blame;
 use super::world::World;
 use super::{Absent, Policy, Rejection, Summary, Unmet};
-use crate::catalog::{Family, Group, catalog, first_number};
-use crate::formats::names;
+use crate::catalog::{Family, Group, catalog, soname_number};
 use crate::inventory::{Copy, Inventory};
 use crate::target::{Asker, First, Need, Pin, Requirement, Standing, Want};
 
@@ -150,16 +149,15 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
 
 /// The number in the SONAME that a requirement means.
 fn soname_of(family: &Family, want: &Want) -> Option<u32> {
-    let of_name = |name: &str| names::split(name).and_then(|(_, suffix)| first_number(suffix));
     match want {
-        Want::Name(name) => of_name(name),
-        Want::Symbols(symbols) => of_name(&symbols.first()?.file),
+        Want::Name(name) => soname_number(name),
+        Want::Symbols(symbols) => soname_number(&symbols.first()?.file),
         Want::AtLeast(version) | Want::Exactly(version) | Want::Recorded(version) => {
             family.soname_is_version.then(|| version.major())
         }
         Want::Pinned(Pin::Version(version)) => family.soname_is_version.then(|| version.major()),
         Want::Within(range) => range.major().filter(|_| family.soname_is_version),
-        Want::BuildIds(files) => of_name(files.keys().next()?),
+        Want::BuildIds(files) => soname_number(files.keys().next()?),
         Want::Preferred(_) | Want::Pinned(Pin::Directory(_)) => None,
     }
 }

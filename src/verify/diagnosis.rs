@@ -4,7 +4,7 @@ use super::cause::{Cause, Culprit, Evidence, Kind};
 use super::protocol::{CUT_OFF, Place, Step};
 use super::subject::{Library, Subject};
 use super::{Failure, Finding, Machine};
-use crate::catalog::{Means, statuses};
+use crate::catalog::{Means, is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
@@ -76,7 +76,7 @@ impl Scene<'_> {
         };
         let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
         let culprit = owner.or(library);
-        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(named(culprit))
+        cause.blaming(culprit)
     }
 
     fn refused(&self, at: &Place, call: &str, code: i64) -> Cause {
@@ -96,7 +96,7 @@ impl Scene<'_> {
             (means, _) => means,
         };
         let said = said.map(|(line, _)| Evidence::Said { line });
-        let library = at.of.as_deref().and_then(|soname| self.subject.of_soname(soname));
+        let library = self.used_at(Some(at));
         let cause = match means {
             Means::NoDevice => self.no_device(),
             Means::Stub => Cause::new(Kind::StubDriver).with(self.library("driver")),
@@ -125,8 +125,7 @@ impl Scene<'_> {
             }
         };
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
-        let used = named(culprit);
-        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(said).with(used)
+        cause.with(said).blaming(culprit)
     }
 
     /// A part of a library is missing, of another version, or does not load: what its files say decides, then whether
@@ -194,7 +193,7 @@ impl Scene<'_> {
 
     /// The child ended without a report: the last step that it entered, and what was said, are all there is.
     fn silent(&self, kind: Kind, at: Option<&Place>) -> Cause {
-        let library = at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname));
+        let library = self.used_at(at);
         let told = self.telling_line();
         let cause = match told.as_ref().map(|(_, means)| *means) {
             Some(Means::Sublibrary) => self.sublibrary(library, None),
@@ -206,8 +205,7 @@ impl Scene<'_> {
         let said = told.map(|(line, _)| Evidence::Said { line }).or_else(|| self.last_line());
         let driver = library.filter(|library| is_driver(library)).and_then(|library| named(Some(library)));
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
-        let used = named(culprit);
-        Cause { culprit: culprit.map(Culprit::of), ..cause }.with(said).with(used).with(driver)
+        cause.with(said).blaming(culprit).with(driver)
     }
 
     fn no_device(&self) -> Cause {
@@ -251,9 +249,12 @@ impl Scene<'_> {
     }
 
     fn blame(&self, kind: Kind, at: Option<&Place>) -> Cause {
-        let library = at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname));
-        let cause = Cause { culprit: library.map(Culprit::of), ..Cause::new(kind) };
-        cause.with(named(library))
+        Cause::new(kind).blaming(self.used_at(at))
+    }
+
+    /// The library that a step was taken with.
+    fn used_at(&self, at: Option<&Place>) -> Option<&Library> {
+        at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname))
     }
 
     fn library(&self, family: &str) -> Option<Evidence> {
@@ -278,6 +279,13 @@ impl Scene<'_> {
     fn last_line(&self) -> Option<Evidence> {
         let line = self.last_words.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
         Some(Evidence::Said { line: line.to_owned() })
+    }
+}
+
+impl Cause {
+    /// Names the library that is at fault, if one is.
+    fn blaming(self, library: Option<&Library>) -> Cause {
+        Cause { culprit: library.map(Culprit::of), ..self }.with(named(library))
     }
 }
 
@@ -311,14 +319,6 @@ fn named(library: Option<&Library>) -> Option<Evidence> {
 
 fn is_driver(library: &Library) -> bool {
     library.family == "driver"
-}
-
-/// `cuMemAlloc` is the driver's, `cublasCreate` and `cudnnCreate` are not.
-fn is_driver_call(call: &str) -> bool {
-    call.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
-        || call
-            .strip_prefix("cuda")
-            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 
 /// The stem of the cuDNN library that a text names, itself or by its check: `libcudnn_ops`, or `cudnnOpsVersionCheck`.

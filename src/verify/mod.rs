@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -37,9 +37,9 @@ use offspring::Offspring;
 use protocol::{Asked, Came, Found, GpuFound, MappedFile, Place, Request};
 
 /// Longer than a cold file server needs for a gigabyte; a proof takes a second, and a deep one ten.
-pub const TIME_LIMIT: Duration = Duration::from_mins(2);
+const TIME_LIMIT: Duration = Duration::from_mins(2);
 /// All that libraries can do takes longer the first time: they compile.
-pub const DEEP_LIMIT: Duration = Duration::from_mins(5);
+const DEEP_LIMIT: Duration = Duration::from_mins(5);
 
 /// What a proof showed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -231,19 +231,23 @@ pub fn run(
     let began = Instant::now();
     let offspring = Offspring::expect(host);
     let interrupts = Interrupts::hold();
-    let child = start(executable, env, &request, &offspring)?;
-    let rest = rest.map(|rest| start(executable, env, &rest, &offspring)).transpose()?;
-    let heard = std::thread::scope(|scope| {
+    let hear = |progress| -> io::Result<Heard> {
         let interrupts = &interrupts;
-        let listen_to_rest = |rest| move || listen(host, rest, ask.limit, interrupts, &mut |_, _| {});
-        let listen_to_rest = |rest| std::thread::Builder::new().spawn_scoped(scope, listen_to_rest(rest));
-        let rest = rest.map(listen_to_rest).transpose()?;
-        let heard = listen(host, child, ask.limit, interrupts, progress)?;
-        match rest.and_then(|rest| rest.join().ok()) {
-            Some(rest) => Ok(heard.and(rest?)),
-            None => Ok(heard),
-        }
-    });
+        let child = start(executable, env, &request, &offspring)?;
+        let Some(rest) = &rest else { return listen(host, child, ask.limit, interrupts, progress) };
+        let rest = start(executable, env, rest, &offspring)?;
+        std::thread::scope(|scope| {
+            let listen_to_rest = move || listen(host, rest, ask.limit, interrupts, &mut |_, _| {});
+            let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
+            let heard = listen(host, child, ask.limit, interrupts, progress)?;
+            match rest.join() {
+                Ok(rest) => Ok(heard.and(rest?)),
+                Err(_) => Ok(heard),
+            }
+        })
+    };
+    // Whatever comes of it, nothing of it is left.
+    let heard = hear(progress);
     offspring.end();
     interrupts.let_go();
     let heard = heard.map_err(|error| Error::Verifier { error })?;
@@ -286,7 +290,7 @@ fn start(
     env: &Environment,
     request: &Request,
     offspring: &Offspring,
-) -> Result<Child, Error> {
+) -> io::Result<Child> {
     #[allow(clippy::disallowed_methods, reason = "this is where the verifying child is started")]
     let mut command = std::process::Command::new(executable);
     command
@@ -299,7 +303,7 @@ fn start(
         .stderr(Stdio::piped())
         // A group of its own, so that what it may start goes with it.
         .process_group(0);
-    let mut child = command.spawn().map_err(|error| Error::Verifier { error })?;
+    let mut child = command.spawn()?;
     if let Some(mut input) = child.stdin.take() {
         // A child that is gone already has its verdict in how it ended.
         let _ = serde_json::to_writer(&mut input, request);

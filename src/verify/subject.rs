@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::catalog::{catalog, first_number};
+use crate::catalog::{catalog, soname_number};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Copy, Fault, Origin, Problem, Warning};
@@ -119,13 +119,12 @@ impl Library {
     /// missing, but damaged.
     #[must_use]
     pub fn with_damaged(mut self, warnings: &[Warning]) -> Library {
-        let number = |soname: &str| names::split(soname).and_then(|(_, suffix)| first_number(suffix));
-        let own = number(&self.soname);
+        let own = soname_number(&self.soname);
         let cut = warnings.iter().filter(|warning| matches!(warning.fault, Fault::Malformed { .. }));
         for path in cut.map(|warning| &warning.path) {
             let Some((family, stem)) = catalog().family_of_file(path) else { continue };
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let is_of_here = path.parent() == Some(&*self.directory) && number(&name) == own;
+            let is_of_here = path.parent() == Some(&*self.directory) && soname_number(&name) == own;
             if is_of_here && family.name == self.family {
                 self.missing.retain(|missing| missing != stem);
                 self.truncated.push(name);

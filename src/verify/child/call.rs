@@ -77,6 +77,13 @@ pub(super) struct Api<'l> {
     pub has_all: bool,
 }
 
+impl<'l> Api<'l> {
+    /// Of a library that says nothing of its statuses, and of which each is a fault.
+    pub(super) fn plain(library: &'l Library) -> Api<'l> {
+        Api { library, naming: "", message: |_, _| None, is_unsupported: |_| false, has_all: false }
+    }
+}
+
 impl Api<'_> {
     /// A function of the library.
     ///
@@ -148,9 +155,9 @@ pub(super) fn text(library: &Library, function: &str, status: c_int) -> Option<S
     }
 }
 
-/// Of a library whose names say all that it has to say.
-pub(super) fn no_message(_: &Library, _: c_int) -> Option<String> {
-    None
+/// What the loader says, which is in the source of such an error.
+pub(super) fn loaders_words(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// # Safety

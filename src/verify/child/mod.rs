@@ -17,7 +17,7 @@ use super::protocol::{
     Asked, Busy, CUT_OFF, Came, Computation, ComputeMode, Found, Line, MappedFile, Operation, Place,
     Precision, Request, Step, VERSION, format,
 };
-use crate::catalog::{Means, catalog, statuses};
+use crate::catalog::{Means, catalog, is_driver_call, statuses};
 use crate::cli::Level;
 use crate::host::Host;
 
@@ -265,8 +265,7 @@ fn use_gpus(
             Ok(context) => context,
             Err(refused) => {
                 // No context, no way to ask for the memory of this GPU.
-                let why = busy(None, &refused, mode).ok_or_else(|| status(&at, refused))?;
-                parent.found(Found::Busy { gpu, why });
+                pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
                 continue;
             }
         };
@@ -278,8 +277,7 @@ fn use_gpus(
         match on_gpu(&bench, request, parent) {
             Ok(()) => used.push((gpu, context)),
             Err((at, Wrong::Refused(refused))) => {
-                let why = busy(driver.memory(), &refused, mode).ok_or_else(|| status(&at, refused))?;
-                parent.found(Found::Busy { gpu, why });
+                pass_over(gpu, busy(driver.memory(), &refused, mode), &at, refused, parent)?;
             }
             Err((at, wrong)) => return Err(failure(at, wrong)),
         }
@@ -307,9 +305,8 @@ fn over_gpus(
         Err(Wrong::Refused(refused)) => {
             // The GPU whose context is current has had its turn last.
             let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
-            let why =
-                busy(driver.memory(), &refused, ComputeMode::Default).ok_or_else(|| status(&at, refused))?;
-            parent.found(Found::Busy { gpu, why });
+            let why = busy(driver.memory(), &refused, ComputeMode::Default);
+            pass_over(gpu, why, &at, refused, parent)?;
         }
         Err(wrong) => return Err(failure(at, wrong)),
     }
@@ -355,13 +352,24 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     Ok(())
 }
 
+/// A GPU that is busy is passed over; any other refusal is a failure.
+fn pass_over(
+    gpu: u32,
+    why: Option<Busy>,
+    at: &Place,
+    refused: Refused,
+    parent: &mut Parent,
+) -> Result<(), Failure> {
+    let why = why.ok_or_else(|| status(at, refused))?;
+    parent.found(Found::Busy { gpu, why });
+    Ok(())
+}
+
 /// Whether a refusal says that the GPU is busy, and nothing of a library.
 fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
     let (free, total) = (memory.map(|(free, _)| free), memory.map(|(_, total)| total));
     let call = refused.call.to_owned();
-    // cuMemAlloc, and not cublasCreate.
-    let is_of_driver =
-        refused.call.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    let is_of_driver = is_driver_call(refused.call);
     match refused.code {
         OUT_OF_MEMORY if is_of_driver => Some(Busy::OutOfMemory { call, free, total }),
         UNAVAILABLE if is_of_driver => Some(Busy::Exclusive { call }),
@@ -389,8 +397,7 @@ fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Fail
     unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
         at: at.clone(),
         name: name.to_owned(),
-        // The loader's own words are in the error's source.
-        message: std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
+        message: call::loaders_words(&error),
     })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libloading::os::unix::Library;
 
+use crate::catalog::soname_number;
 use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
 use crate::verify::child::call::{Api, Stop, needs, settle, text};
 use crate::verify::child::driver::{Buffer, Driver};
@@ -146,7 +147,7 @@ pub(super) fn api(library: &Library) -> Api<'_> {
     // Not supported; not on this architecture.
     let is_unsupported = |status: c_int| matches!(status, 8 | 15);
     let message = |library: &Library, status: c_int| text(library, "cublasGetStatusString", status);
-    Api { library, naming: "cublasGetStatusName", message, is_unsupported, has_all: false }
+    Api { naming: "cublasGetStatusName", message, is_unsupported, ..Api::plain(library) }
 }
 
 fn is_half(precision: Precision) -> bool {
@@ -165,7 +166,7 @@ pub(super) fn data_type(precision: Precision) -> c_int {
 
 /// 12 of `libcublas.so.12`
 pub(super) fn version_of(soname: &str) -> u32 {
-    soname.rsplit_once(".so.").and_then(|(_, version)| version.split('.').next()?.parse().ok()).unwrap_or(0)
+    soname_number(soname).unwrap_or(0)
 }
 
 /// Two matrices of whole numbers, room for their product, and what that must be. All are stored by columns.

@@ -8,7 +8,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::blas::{self, COLUMNS, COMPUTE_32F, LENGTH, Product, ROWS};
 use crate::verify::child::bench::{Bench, Loaded, Refused, Tried};
-use crate::verify::child::call::{Api, Held, Stop, needs, settle, text};
+use crate::verify::child::call::{Api, Held, Stop, loaders_words, needs, settle, text};
 use crate::verify::child::numbers::int;
 use crate::verify::protocol::{Came, Operation, Precision};
 
@@ -151,9 +151,8 @@ static WORKSPACE_BYTES: u64 = WORKSPACE as u64;
 fn open(soname: &str) -> Result<Library, Stop> {
     // SAFETY: libcublas needs this file, so that it is loaded already and no constructors run.
     unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
-        let message =
-            std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        Refused { call: "dlopen", code: 0, name: Some(soname.to_owned()), message: Some(message) }.into()
+        let message = Some(loaders_words(&error));
+        Refused { call: "dlopen", code: 0, name: Some(soname.to_owned()), message }.into()
     })
 }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use libloading::os::unix::Library;
 
 use crate::verify::child::bench::{Bench, Loaded, Refused, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, no_message, settle};
+use crate::verify::child::call::{Api, Stop, find, settle};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
 use crate::verify::protocol::{Came, Operation, Precision};
@@ -92,8 +92,7 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
         None => |status| status == INVALID_OPTION,
         Some(_) => |_| false,
     };
-    let api =
-        Api { library, naming: "nvrtcGetErrorString", message: no_message, is_unsupported, has_all: false };
+    let api = Api { naming: "nvrtcGetErrorString", is_unsupported, ..Api::plain(library) };
     let Some(target) = target(10 * major + minor, known.as_deref()) else {
         let name = Some(format!("compute capability {major}.{minor}"));
         return Err(Stop::NotSupported(Refused {
@@ -185,7 +184,7 @@ impl Drop for Compilation {
 
 fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, Stop> {
     let driver = bench.driver;
-    let cuda = Api { library, naming: "", message: no_message, is_unsupported: |_| false, has_all: false };
+    let cuda = Api::plain(library);
     let mut random = Random::new(bench.seed_of(Operation::CompiledKernel, Precision::None));
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();
     let from = driver.upload(&numbers)?;

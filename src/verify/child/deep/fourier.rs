@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, no_message, settle};
+use crate::verify::child::call::{Api, Stop, find, settle};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, int, real, unit_roundoff};
 use crate::verify::protocol::{Came, Operation, Precision};
@@ -27,13 +27,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> T
 }
 
 fn transform(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let api = Api {
-        library: &loaded.library,
-        naming: "",
-        message: no_message,
-        is_unsupported: |_| false,
-        has_all: false,
-    };
+    let api = Api::plain(&loaded.library);
     let plan = Plan::new(&api)?;
     let driver = bench.driver;
     let signal = Random::new(bench.seed_of(Operation::FourierTransform, precision)).wholes(RANGE, 2 * POINTS);

@@ -35,13 +35,7 @@ pub(in crate::verify::child) fn all_reduce(
 }
 
 fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: u32) -> Result<Came, Stop> {
-    let api = Api {
-        library,
-        naming: "ncclGetErrorString",
-        message: last_error,
-        is_unsupported: |_| false,
-        has_all: false,
-    };
+    let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
     // SAFETY: these are the types that nccl.h declares for the names.
     let (init, destroy, start, end, all_reduce): (InitAll, Destroy, Group, Group, AllReduce) = unsafe {
         (

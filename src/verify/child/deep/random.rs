@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, no_message, settle};
+use crate::verify::child::call::{Api, Stop, settle};
 use crate::verify::child::numbers::real;
 use crate::verify::protocol::{Came, Operation, Precision};
 
@@ -20,13 +20,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> T
 }
 
 fn draw(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let api = Api {
-        library: &loaded.library,
-        naming: "",
-        message: no_message,
-        is_unsupported: |_| false,
-        has_all: false,
-    };
+    let api = Api::plain(&loaded.library);
     let seed = u64::from(bench.seed_of(Operation::RandomNumbers, precision));
     let numbers = generate(bench, &api, seed)?;
     let again = generate(bench, &api, seed)?;

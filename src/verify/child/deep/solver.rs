@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, no_message, settle};
+use crate::verify::child::call::{Api, Stop, settle};
 use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
 use crate::verify::protocol::{Came, Operation, Precision};
 
@@ -48,13 +48,7 @@ fn solve(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Cam
     } else {
         ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
     };
-    let api = Api {
-        library: &loaded.library,
-        naming: "",
-        message: no_message,
-        is_unsupported: |_| false,
-        has_all: false,
-    };
+    let api = Api::plain(&loaded.library);
     // SAFETY: these are the types that cusolverDn.h declares for the names.
     let (buffer_size, factor, solve): (BufferSize, Factor, Solve) =
         unsafe { (api.function(size_call)?, api.function(factor_call)?, api.function(solve_call)?) };

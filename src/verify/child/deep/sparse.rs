@@ -22,6 +22,9 @@ const BASE_ZERO: c_int = 0;
 const NOT_TRANSPOSED: c_int = 0;
 const DEFAULT_ALGORITHM: c_int = 0;
 
+static ONE: f32 = 1.0;
+static ZERO: f32 = 0.0;
+
 type CreateCsr = unsafe extern "C" fn(
     *mut *mut c_void,
     i64,
@@ -57,7 +60,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> T
 fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
-    let api = Api { library: &loaded.library, naming, message, is_unsupported: |_| false, has_all: false };
+    let api = Api { naming, message, ..Api::plain(&loaded.library) };
     let (size_call, call) = ("cusparseSpMV_bufferSize", "cusparseSpMV");
     // SAFETY: these are the types that cusparse.h declares for the names.
     let (size, multiply, create): (Multiply<*mut usize>, Multiply<*mut c_void>, CreateCsr) =
@@ -91,44 +94,26 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     let matrix = api.hold(object, "cusparseDestroySpMat");
     let from = vector(&api, COLUMNS, &factor)?;
     let to = vector(&api, ROWS, &result)?;
-    let (one, zero) = (1.0_f32, 0.0_f32);
+    let objects = [&handle, &matrix, &from, &to].map(|held| held.object);
     let mut bytes = 0;
     // SAFETY: all objects were made above; writes one size.
-    let status = unsafe {
-        size(
-            handle.object,
-            NOT_TRANSPOSED,
-            &raw const one,
-            matrix.object,
-            from.object,
-            &raw const zero,
-            to.object,
-            FLOAT,
-            DEFAULT_ALGORITHM,
-            &raw mut bytes,
-        )
-    };
-    api.check(size_call, status)?;
+    api.check(size_call, unsafe { ask(size, objects, &raw mut bytes) })?;
     let room = driver.allocate(bytes)?;
     // SAFETY: as above; there is as much room as was asked for.
-    let status = unsafe {
-        multiply(
-            handle.object,
-            NOT_TRANSPOSED,
-            &raw const one,
-            matrix.object,
-            from.object,
-            &raw const zero,
-            to.object,
-            FLOAT,
-            DEFAULT_ALGORITHM,
-            room.pointer(),
-        )
-    };
-    api.check(call, status)?;
+    api.check(call, unsafe { ask(multiply, objects, room.pointer()) })?;
     let results = download(&result, precision, ROWS)?;
     let pairs = results.into_iter().zip(product.expected);
     Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)?)
+}
+
+/// The size of the room for a product, or the product: what is asked is the same.
+///
+/// # Safety
+/// The objects are of cuSPARSE's making, and `last` is what the call wants.
+unsafe fn ask<T>(call: Multiply<T>, [handle, matrix, from, to]: [*mut c_void; 4], last: T) -> c_int {
+    let (one, zero) = (&raw const ONE, &raw const ZERO);
+    // SAFETY: the caller vouches for it.
+    unsafe { call(handle, NOT_TRANSPOSED, one, matrix, from, zero, to, FLOAT, DEFAULT_ALGORITHM, last) }
 }
 
 fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Held, Stop> {
