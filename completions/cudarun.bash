@@ -2,10 +2,12 @@
 # shellcheck disable=SC2207  # words without blanks are meant to be split
 
 _cudarun() {
-    local cur prev verbs="run list explain export verify trace record init allow"
+    local cur prev verbs="run list explain export verify doctor trace record init allow hook completions"
     local common="-v --verbose -q --quiet --color --root --also --without --config --no-config -h --help"
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
     local wishes="--uses --pin --pin-mode --require --locked"
+    # Verbs that no program follows.
+    local alone=" list doctor allow hook completions "
     local index=1 word verb="" before=""
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -14,21 +16,21 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --level | --seed | --python | -o | --output)
+        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --level | --seed | --shell | --save | --python | -o | --output)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
         --)
             verb=${verb:-run}
             ((index += 1))
-            [[ $verb == list || $verb == allow ]] || _cudarun_program "$index"
+            [[ $alone == *" $verb "* ]] || _cudarun_program "$index"
             return
             ;;
         -*) ;;
         *)
             if [[ -z $verb && " $verbs " == *" $word "* ]]; then
                 verb=$word
-            elif [[ $verb != list && $verb != allow ]]; then
+            elif [[ $alone != *" $verb "* ]]; then
                 _cudarun_program "$index"
                 return
             fi
@@ -51,12 +53,13 @@ _cudarun() {
     --level) COMPREPLY=($(compgen -P "$before" -W "load handle conv deep" -- "$cur")) ;;
     --root | --also) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
     --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
+    --shell) COMPREPLY=($(compgen -P "$before" -W "sh fish direnv" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
     --pin-mode) COMPREPLY=($(compgen -P "$before" -W "view audit preload clean" -- "$cur")) ;;
-    -o | --output | --config) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
+    -o | --output | --config | --save) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | -o | --output) return ;;
+    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | --shell | --save | -o | --output) return ;;
     esac
 
     case $verb:$cur in
@@ -66,6 +69,11 @@ _cudarun() {
     list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
     verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;
+    doctor:-*) COMPREPLY=($(compgen -W "$common --json --save" -- "$cur")) ;;
+    export:-*) COMPREPLY=($(compgen -W "$common $wishes --json --shell" -- "$cur")) ;;
+    hook:-* | completions:-*) COMPREPLY=($(compgen -W "$common" -- "$cur")) ;;
+    hook:* | completions:*) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")) ;;
+    doctor:*) ;;
     explain:-*) COMPREPLY=($(compgen -W "$common $wishes --json --next" -- "$cur")) ;;
     record:-*) COMPREPLY=($(compgen -W "$common $wishes" -- "$cur")) ;;
     init:-*) COMPREPLY=($(compgen -W "$common $wishes --print" -- "$cur")) ;;

@@ -7,14 +7,14 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --level --seed --python -o --output
+            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --level --seed --shell --save --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
                 test -n "$verb"; or set verb run
                 break
             case '-*'
-            case run list explain export verify trace record init allow
+            case run list explain export verify doctor trace record init allow hook completions
                 test -z "$verb"; or break
                 set verb $words[1]
             case '*'
@@ -35,7 +35,7 @@ end
 
 function __cudarun_in_program
     set -l stands (__cudarun_read)
-    set -q stands[2]; and not contains -- "$stands[1]" list allow
+    set -q stands[2]; and not contains -- "$stands[1]" list doctor allow hook completions
 end
 
 function __cudarun_program
@@ -43,7 +43,7 @@ function __cudarun_program
     complete -C (string join ' ' -- (string escape -- $stands[2..-1]) (commandline -ct))
 end
 
-set -l every none run list explain export verify trace record init allow
+set -l every none run list explain export verify doctor trace record init allow hook completions
 set -l starting none run explain export verify trace record init
 
 complete -c cudarun -f
@@ -52,10 +52,13 @@ complete -c cudarun -n "__cudarun_after none" -a list -d "Show every copy that i
 complete -c cudarun -n "__cudarun_after none" -a explain -d "Show what a program needs, what was picked, and why"
 complete -c cudarun -n "__cudarun_after none" -a export -d "Print the environment that a program would get"
 complete -c cudarun -n "__cudarun_after none" -a verify -d "Prove the set that a program would get"
+complete -c cudarun -n "__cudarun_after none" -a doctor -d "Say whether GPU programs can work from here"
 complete -c cudarun -n "__cudarun_after none" -a trace -d "Start a program and report what it mapped"
 complete -c cudarun -n "__cudarun_after none" -a record -d "Start a program and write what it mapped to .cudarun.lock"
 complete -c cudarun -n "__cudarun_after none" -a init -d "Write a .cudarun.toml"
 complete -c cudarun -n "__cudarun_after none" -a allow -d "Let a .cudarun.toml set variables and name directories"
+complete -c cudarun -n "__cudarun_after none" -a hook -d "Print what makes a shell say what does not hold in a project"
+complete -c cudarun -n "__cudarun_after none" -a completions -d "Print the completions for a shell"
 complete -c cudarun -n "__cudarun_after $starting" -a "(__fish_complete_command)"
 complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"
 complete -c cudarun -n "__cudarun_after list" -a "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc"
@@ -76,7 +79,10 @@ complete -c cudarun -n "__cudarun_after $starting" -l require -x -d "What librar
 complete -c cudarun -n "__cudarun_after $starting" -l locked -d "Take the set of .cudarun.lock"
 complete -c cudarun -n "__cudarun_after $starting" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
 complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
-complete -c cudarun -n "__cudarun_after list explain export verify trace" -l json -d "Print one JSON object"
+complete -c cudarun -n "__cudarun_after hook completions" -a "bash zsh fish"
+complete -c cudarun -n "__cudarun_after export" -l shell -x -a "sh fish direnv" -d "For which reader"
+complete -c cudarun -n "__cudarun_after doctor" -l save -r -F -d "Write what was looked at to this file"
+complete -c cudarun -n "__cudarun_after list explain export verify doctor trace" -l json -d "Print one JSON object"
 complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
 complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every file"
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"

@@ -8,8 +8,20 @@ use clap::error::ErrorKind;
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
-pub const VERBS: &[&str] =
-    &["run", "list", "explain", "export", "verify", "trace", "record", "init", "allow"];
+pub const VERBS: &[&str] = &[
+    "run",
+    "list",
+    "explain",
+    "export",
+    "verify",
+    "doctor",
+    "trace",
+    "record",
+    "init",
+    "allow",
+    "hook",
+    "completions",
+];
 
 /// Under which heading the options of every verb stand.
 const EVERYWHERE: &str = "Options of every verb";
@@ -165,10 +177,13 @@ pub enum Verb {
     Explain(Explain),
     /// Print the environment that a program would get, as shell code
     #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
-    Export(Question),
+    Export(Export),
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
+    /// Say on one page whether GPU programs can work from here, and what to do where they cannot
+    #[command(override_usage = "cudarun doctor [OPTIONS]")]
+    Doctor(Doctor),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
@@ -181,6 +196,12 @@ pub enum Verb {
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
     Allow(Allow),
+    /// Print what makes a shell say, on entering a project, what does not hold there
+    #[command(override_usage = "cudarun hook [OPTIONS] <SHELL>")]
+    Hook(Hook),
+    /// Print the completions for a shell
+    #[command(override_usage = "cudarun completions [OPTIONS] <SHELL>")]
+    Completions(Completions),
 }
 
 #[derive(Args, Debug)]
@@ -220,6 +241,27 @@ pub struct Explain {
     pub next: u8,
 }
 
+#[derive(Args, Debug)]
+pub struct Export {
+    #[command(flatten)]
+    pub question: Question,
+    /// For which reader
+    #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "json")]
+    pub shell: Dialect,
+}
+
+/// In whose language a change of environment is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Dialect {
+    /// Any shell like POSIX's: bash, zsh, dash
+    #[default]
+    #[value(aliases = ["bash", "zsh", "dash", "ksh", "posix"])]
+    Sh,
+    Fish,
+    /// A `.envrc`, which is also told what to watch
+    Direnv,
+}
+
 /// A question about a program that is not started.
 #[derive(Args, Debug)]
 pub struct Question {
@@ -255,6 +297,16 @@ pub struct Verify {
     /// The program and its arguments; without one, what the loader gives to any program is proved
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Write what was looked at to FILE, to go with a bug report: no user's name, no values but of what matters
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -314,6 +366,31 @@ pub struct Allow {
     pub list: bool,
 }
 
+#[derive(Args, Debug)]
+pub struct Hook {
+    /// Whose start-up file will evaluate it
+    #[arg(value_name = "SHELL", required_unless_present = "check")]
+    pub shell: Option<Shell>,
+    /// What the hook itself asks, with what it has been told before
+    #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "shell")]
+    pub check: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// For which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// The shells that there is something for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
 impl Wishes {
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty()
@@ -342,12 +419,15 @@ impl Cli {
             Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
-            Some(Verb::Export(question)) => (Some(&mut question.wishes), None, "export"),
+            Some(Verb::Export(export)) => (Some(&mut export.question.wishes), None, "export"),
             Some(Verb::Verify(verify)) => (Some(&mut verify.wishes), None, "verify"),
             Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
             Some(Verb::Record(record)) => (Some(&mut record.wishes), None, "record"),
             Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),
             Some(Verb::Allow(_)) => (None, None, "allow"),
+            Some(Verb::Doctor(_)) => (None, None, "doctor"),
+            Some(Verb::Hook(_)) => (None, None, "hook"),
+            Some(Verb::Completions(_)) => (None, None, "completions"),
         };
         match own_wishes {
             Some(own) => {

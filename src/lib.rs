@@ -88,13 +88,20 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Explain(explain)) => {
             (Form::Answer, explain.question.json, commands::explain::explain(host, common, explain))
         }
-        Some(Verb::Export(question)) => {
-            (Form::Answer, question.json, commands::export::export(host, common, question))
+        Some(Verb::Export(export)) => {
+            (Form::Answer, export.question.json, commands::export::export(host, common, export))
         }
         Some(Verb::Verify(verify)) => {
             (Form::Answer, verify.json, commands::prove::prove(&host, common, verify))
         }
         Some(Verb::Allow(allow)) => (Form::Answer, false, commands::allow::allow(&host, common, allow)),
+        Some(Verb::Completions(completions)) => {
+            (Form::Answer, false, commands::completions::completions(completions))
+        }
+        Some(Verb::Doctor(doctor)) => {
+            (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))
+        }
+        Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => return traced(commands::record::record(&host, common, record)),
         Some(Verb::Trace(trace)) if trace.predict => {

@@ -1,12 +1,13 @@
 //! `cudarun export PROGRAM …`: the environment that the program would get, for a shell to take.
 
 use super::{Exit, Purpose, command_of, consider, machine, print, say_notes, style, wanted};
-use crate::cli::{Common, Question};
+use crate::cli::{Common, Export};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
 
-pub fn export(host: Host, common: &Common, question: &Question) -> Result<Exit, Error> {
+pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Error> {
+    let question = &export.question;
     let host = machine(host, common)?;
     let command = command_of(&question.words);
     let wanted = wanted(&host, common, &question.wishes, Some(&command), Purpose::Start)?;

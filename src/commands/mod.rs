@@ -24,8 +24,11 @@ use crate::target::{Command, How, Target};
 use crate::view;
 
 pub mod allow;
+pub mod completions;
+pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod hook;
 pub mod init;
 pub mod list;
 pub mod prove;
