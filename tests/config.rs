@@ -415,6 +415,63 @@ fn what_a_project_proposes_must_be_allowed() {
     assert_eq!(Project::picks(project.plain(&[])), "old", "versions need no trust");
 }
 
+/// Whoever can write to a profile, and whenever: what nobody has allowed is refused by its name, with what to type.
+#[test]
+fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
+    let project = Project::with("[env]\nFOO = \"good\"\n");
+    let file = project.path(".cudarun.toml");
+    let echo = || project.run(&["sh", "-c", "echo \"${FOO-none}\""]);
+    let refusal = format!("{0}: `env.FOO` counts only after `cudarun allow {0}`\n", file.display());
+    let is_refused = || {
+        echo().status(125).stderr(format!("cudarun: {refusal}")).check();
+        project
+            .run(&["--no-config", "sh", "-c", "echo \"${FOO-none}\""])
+            .stdout("none\n")
+            .any_stderr()
+            .check();
+    };
+    is_refused();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    // Another user's, where we may make it so.
+    let _ = std::os::unix::fs::chown(&file, Some(12345), Some(12345));
+    is_refused();
+    project.run(&["-q", "allow"]).check();
+    echo().stdout("good\n").any_stderr().check();
+    project.says("[env]\nFOO = \"evil\"\n");
+    is_refused();
+
+    // Replaced again and again between two looks at it: what is allowed is what was read, and that is what counts.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let started = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let texts = ["[env]\nFOO = \"good\"\n", "[env]\nFOO = \"evil\"\n"];
+            for text in texts.iter().cycle() {
+                fs::write(project.path("next"), text).unwrap();
+                fs::rename(project.path("next"), &file).unwrap();
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut started = 0;
+        for _ in 0..100 {
+            let mut command = std::process::Command::new(crate::support::CUDARUN);
+            command.args(["sh", "-c", "echo \"${FOO-none}\""]).env("HOME", project.home());
+            let output = command.current_dir(project.path("")).output().unwrap();
+            let (said, told) =
+                (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+            match output.status.code() {
+                Some(0) => assert_eq!(said, "good\n"),
+                _ => assert!(said.is_empty() && told.contains(&refusal), "{said} {told}"),
+            }
+            started += usize::from(output.status.success());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        started
+    });
+    assert!((1..100).contains(&started), "the control: both were met, {started} of 100 started");
+}
+
 #[test]
 fn what_is_allowed_is_kept_where_only_its_owner_can_write() {
     let project = Project::with("[env]\nFOO = \"bar\"\n");

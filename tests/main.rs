@@ -17,6 +17,7 @@ mod frameworks;
 mod gpus;
 mod helpless;
 mod hints;
+mod hook;
 mod host;
 mod inventory;
 mod launch;

@@ -19,6 +19,7 @@ use crate::pin::Places;
 use crate::private;
 use crate::target::Command;
 
+pub mod answers;
 mod key;
 pub mod proofs;
 
@@ -92,18 +93,20 @@ pub fn find(
     let bytes =
         directories.iter().find_map(|directory| private::read(host, &directory.join("starts"), &name))?;
     let entry: Entry = postcard::from_bytes(&bytes).ok()?;
-    let holds = entry.format == FORMAT
-        && entry.key == key.0
-        && entry
-            .watched
-            .iter()
-            .all(|(path, seen)| look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen);
-    holds.then(|| Exec {
+    let is_it = entry.format == FORMAT && entry.key == key.0;
+    (is_it && holds(host, &entry.watched)).then(|| Exec {
         program: program.to_owned(),
         argv0: command.program.clone(),
         arguments: command.arguments.clone(),
         diff: Diff(entry.changes.into_iter().map(|(name, value)| change(name, value)).collect()),
     })
+}
+
+/// Whether all of it looks as it did.
+fn holds(host: &Host, watched: &[(Vec<u8>, Seen)]) -> bool {
+    let is_same =
+        |(path, seen): &(Vec<u8>, Seen)| look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen;
+    watched.iter().all(is_same)
 }
 
 /// Keeps a start that was read from what is `watched`, and for which it matters which files are `located`, but

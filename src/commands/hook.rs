@@ -1,10 +1,151 @@
-//! `cudarun hook SHELL`: what a shell evaluates, and what that asks on entering a project.
+//! `cudarun hook SHELL`: what a shell evaluates, and what that asks on entering a project: whether what is asked for there
+//! holds for programs that are started without cudarun. Starts and loads nothing.
 
-use super::Exit;
-use crate::cli::{Common, Hook};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::wishes::Wanted;
+use super::{Exit, Purpose, Stages, print, wanted};
+use crate::cache::{Key, answers};
+use crate::catalog::catalog;
+use crate::cli::{Common, Hook, Wishes};
+use crate::config::{Key as Setting, files};
 use crate::error::Error;
+use crate::formats::elf;
 use crate::host::Host;
+use crate::inventory;
+use crate::loader::search::Searcher;
+use crate::private;
+use crate::project;
+use crate::report;
+use crate::shell;
+use crate::solve::{self, Outcome, Plan};
+use crate::target::{self, Command, Load, Target};
+use crate::view;
 
-pub fn hook(_host: &Host, _common: &Common, _options: &Hook) -> Result<Exit, Error> {
-    Ok(Exit::Unknown)
+/// How many projects a shell remembers.
+const REMEMBERED: usize = 32;
+
+pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
+    if common.root.is_some() {
+        return Err(Error::NothingRunsUnderRoot { verb: "hook" });
+    }
+    match (hook.shell, &hook.check) {
+        (Some(shell), _) => print(&shell::hook(shell, common.quiet))?,
+        (None, told) => print(&check(host, common, told.as_deref().unwrap_or_default()))?,
+    }
+    Ok(Exit::Yes)
+}
+
+/// Says what does not hold, unless this shell has been told the same of this project; what it has been told by now.
+fn check(host: &Host, common: &Common, told: &str) -> String {
+    let Some(project) = in_sight(host) else { return told.to_owned() };
+    let answer = answer(host, &project, common);
+    let place = private::digest([project.as_os_str().as_encoded_bytes()]);
+    let state = private::digest([answer.as_bytes()]);
+    let of_place = |entry: &&str| entry.split('-').next() == Some(&place);
+    let known = told.split(',').find(of_place);
+    let now = format!("{place}-{state}");
+    if !answer.is_empty() && known != Some(&now) {
+        report::say(&format!("cudarun: {answer}\n"));
+    }
+    let others = told.split(',').filter(|entry| !entry.is_empty() && !of_place(entry));
+    let mut told: Vec<&str> = others.collect();
+    if !answer.is_empty() {
+        told.push(&now);
+    }
+    told[told.len().saturating_sub(REMEMBERED)..].join(",")
+}
+
+/// The file by which a project is known: its own, or else a lock in the current directory.
+fn in_sight(host: &Host) -> Option<PathBuf> {
+    files::nearest(host).or_else(|| Some(files::lock(host, None)).filter(|path| host.lstat(path).is_ok()))
+}
+
+/// One line, or nothing where all is well: what was kept, or a new look.
+fn answer(host: &Host, project: &Path, common: &Common) -> String {
+    let name = if common.quiet { "hook --quiet" } else { "hook" };
+    let command = Command { program: name.into(), arguments: Vec::new() };
+    let directories = view::cache_directories(host);
+    let is_plain = common.also.is_empty() && common.without.is_empty();
+    let is_plain = is_plain && common.config.is_none() && !common.no_config;
+    // A project is asked the same in each of its directories.
+    let key = Key::of(host, project, &command).filter(|_| is_plain);
+    if let Some(known) = key.as_ref().and_then(|key| answers::find(host, &directories, key)) {
+        return known;
+    }
+    let mut read = Read::default();
+    let answer = look(host, common, &mut read).unwrap_or_else(|error| {
+        let hint = report::error_hint(&error, &[], false);
+        let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
+        Some(format!("{}{hint}", report::error(&error)))
+    });
+    let answer = answer.unwrap_or_default();
+    read.watched.insert(project.to_owned());
+    let key = key.filter(|_| !read.is_of_directory);
+    if let (Some(key), Ok(directory)) = (key, view::cache_directory(host)) {
+        answers::keep(host, &directory, &key, &answer, &read.watched, &read.located);
+    }
+    answer
+}
+
+/// What an answer was read from.
+#[derive(Default)]
+struct Read {
+    watched: BTreeSet<PathBuf>,
+    located: BTreeSet<PathBuf>,
+    /// Another directory of the project could have another answer.
+    is_of_directory: bool,
+}
+
+fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
+    let wanted = wanted(host, common, &Wishes::default(), None, Purpose::Project)?;
+    read.watched.extend(wanted.watched.iter().cloned());
+    if wanted.not_allowed.is_some() {
+        return Ok(wanted.not_allowed);
+    }
+    let (mut target, searcher) = programs(&wanted)?;
+    wanted.join(&mut target)?;
+    let mut stages = Stages::of(&wanted, common, target, searcher)?;
+    let outcome = solve::solve(&stages.inventory, &stages.target, &stages.policy(0, &[]));
+    if let Outcome::Plan(plan) = &outcome {
+        stages.target.loads.extend(loads(plan));
+    }
+    let before = stages.before(host);
+    read.watched.extend(stages.watched(&outcome, Some(&before)));
+    read.located.extend(stages.target.located.iter().cloned());
+    read.is_of_directory = stages.target.is_of_directory;
+    let trouble = project::judge(&outcome, &before, &stages.inventory);
+    let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
+    let remark = wanted.remarks.first().filter(|_| !common.quiet);
+    Ok(trouble.map(|trouble| report::trouble(&trouble)).or_else(|| remark.cloned()))
+}
+
+/// What stands for the programs of a project: Python with the packages that it names, where this shell finds them, or else
+/// any program that has no search path of its own.
+fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>), Error> {
+    let host = &wanted.host;
+    let uses = wanted.settings.words(&Setting::Uses);
+    let python = || {
+        let command = |name: &str| Command { program: name.into(), arguments: Vec::new() };
+        ["python3", "python"].iter().find_map(|name| target::read(host, &command(name), &uses).ok())
+    };
+    if let Some(found) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
+        return Ok(found);
+    }
+    let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
+    let mut target = Target::new(own.clone());
+    target.machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    target.executable = host.canonical(&own).ok();
+    let searcher = Searcher::new(host, target.machine);
+    Ok((target, searcher))
+}
+
+/// What stands for the programs opens what was picked for them, by the name that every program uses.
+fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
+    plan.picks.iter().filter_map(|pick| {
+        let main = &catalog().family(&pick.copy.family)?.main;
+        let name = pick.copy.member(main)?.soname.clone();
+        Some(Load { by: None, name })
+    })
 }

@@ -1,5 +1,6 @@
 //! One verb a file: the stages in order, then a report.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -95,23 +96,93 @@ impl<'h> std::ops::Deref for Considered<'h> {
     }
 }
 
-impl Stages<'_> {
-    fn decide(&self, passed: usize, disproved: &[Disproved]) -> Result<Decision, Error> {
-        let policy = Policy {
+impl<'h> Stages<'h> {
+    /// Looks at the machine for this target.
+    fn of(
+        wanted: &'h Wanted,
+        common: &Common,
+        target: Target,
+        searcher: Searcher<'h>,
+    ) -> Result<Stages<'h>, Error> {
+        let host = &wanted.host;
+        let searcher = match &target.executable {
+            Some(executable) => searcher.of_program(executable),
+            None => searcher,
+        };
+        let views = own_views(host);
+        let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
+        let executable = target.steps.iter().rfind(|step| !is_source(step.how));
+        let scope = Scope {
+            site_packages: target.site_packages.clone(),
+            own_directories: target.own_directories.iter().cloned().collect(),
+            machine: target.machine,
+            executable: executable.map(|step| step.to.clone()),
+            views: views.clone(),
+            symbols: !target.requirements.is_empty(),
+            code: !target.requirements.is_empty() && inventory::sees_gpu(host),
+            ..asked(host, common, wanted)?
+        };
+        // What keeps the environment from a program is said by a note, and what is here counts for that.
+        let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
+        let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
+        let searcher = match &target.inside {
+            Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
+            None => searcher,
+        };
+        let inventory = look(seen.as_ref().unwrap_or(host), &scope);
+        Ok(Stages { wanted, target, inventory, searcher, views })
+    }
+
+    fn policy(&self, passed: usize, disproved: &[Disproved]) -> Policy {
+        Policy {
             views: self.views.clone(),
             origins: self.wanted.settings.origins(),
             passed,
             disproved: disproved.to_vec(),
             ..Policy::default()
-        };
+        }
+    }
+
+    fn decide(&self, passed: usize, disproved: &[Disproved]) -> Result<Decision, Error> {
         pin::decide(pin::Question {
             host: &self.wanted.host,
             searcher: &self.searcher,
             inventory: &self.inventory,
             target: &self.target,
-            policy,
+            policy: self.policy(passed, disproved),
             mode: self.wanted.settings.mode().map(mode),
         })
+    }
+
+    /// What the program maps in the environment as it is.
+    fn before(&self, host: &Host) -> Prediction {
+        let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
+        let pinned = pin::inherited::pins(host, env, &self.views);
+        predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
+    }
+
+    /// What a decision was read from, with every copy of what was asked for or picked.
+    fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
+        let inventory = &self.inventory;
+        let mut watched = self.target.watched.clone();
+        watched.extend(inventory.watched.iter().cloned());
+        watched.extend(self.wanted.watched.iter().cloned());
+        watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
+        watched.extend(predicted.iter().flat_map(|it| &it.watched).cloned());
+        let mut families: BTreeSet<&str> =
+            self.target.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
+        if let Outcome::Plan(plan) = outcome {
+            families.extend(plan.picks.iter().map(|pick| pick.copy.family.as_str()));
+        }
+        // A copy that was passed over may be the better one once it is whole.
+        for copy in inventory.copies.iter().filter(|copy| families.contains(copy.family.as_str())) {
+            watched.extend(copy.directories().map(Path::to_owned));
+            // Who can write to where a file really stands may have changed as well.
+            let places = copy.files.iter().filter_map(|member| member.path.parent());
+            watched.extend(places.map(Path::to_owned));
+            watched.extend(copy.files.iter().map(|member| member.path.clone()));
+        }
+        watched
     }
 }
 
@@ -126,35 +197,9 @@ fn consider_next<'h>(
     command: &Command,
     passed: usize,
 ) -> Result<Considered<'h>, Error> {
-    let host = &wanted.host;
-    let (mut target, searcher) = wanted.read(host, command)?;
+    let (mut target, searcher) = wanted.read(&wanted.host, command)?;
     wanted.join(&mut target)?;
-    let searcher = match &target.executable {
-        Some(executable) => searcher.of_program(executable),
-        None => searcher,
-    };
-    let views = own_views(host);
-    let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
-    let executable = target.steps.iter().rfind(|step| !is_source(step.how));
-    let scope = Scope {
-        site_packages: target.site_packages.clone(),
-        own_directories: target.own_directories.iter().cloned().collect(),
-        machine: target.machine,
-        executable: executable.map(|step| step.to.clone()),
-        views: views.clone(),
-        symbols: !target.requirements.is_empty(),
-        code: !target.requirements.is_empty() && inventory::sees_gpu(host),
-        ..asked(host, common, wanted)?
-    };
-    // What keeps the environment from a program is said by a note, and what is here counts for that.
-    let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
-    let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
-    let searcher = match &target.inside {
-        Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
-        None => searcher,
-    };
-    let inventory = look(seen.as_ref().unwrap_or(host), &scope);
-    let stages = Stages { wanted, target, inventory, searcher, views };
+    let stages = Stages::of(wanted, common, target, searcher)?;
     let decision = stages.decide(passed, &[])?;
     if matches!(&decision.outcome, Outcome::Conflict(conflict) if conflict.is_exhausted) {
         return Err(Error::NoOtherSet { passed });
@@ -244,13 +289,6 @@ impl Considered<'_> {
         let module = if pinned.mode == Mode::Audit { Some(audit_module(host, publish)?) } else { None };
         let places = Places { view, module };
         Ok((own.then(&pinned.environment(plan, &places, &self.views, &host.env)), places))
-    }
-
-    /// What the program maps in the environment as it is.
-    fn before(&self, host: &Host) -> Prediction {
-        let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
-        let pinned = pin::inherited::pins(host, env, &self.views);
-        predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
     }
 }
 

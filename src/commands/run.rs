@@ -1,6 +1,6 @@
 //! `cudarun PROGRAM …`: find, read, decide, publish, prove, become the program.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::proving::{BOOT, How, Proven};
 use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
@@ -8,9 +8,8 @@ use crate::cache::{self, Key};
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::Copy;
 use crate::launch::{self, Exec};
-use crate::pin::Places;
+use crate::pin::{Decision, Places};
 use crate::report;
 use crate::solve::Outcome;
 use crate::target::{self, Command};
@@ -88,28 +87,11 @@ fn keep(
     else {
         return;
     };
-    let inventory = &considered.inventory;
-    let mut watched = considered.target.watched.clone();
-    watched.extend(inventory.watched.iter().cloned());
-    watched.extend(considered.wanted.watched.iter().cloned());
-    watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
+    let Decision { outcome, pinned, .. } = &considered.decision;
+    let mut watched = considered.watched(outcome, pinned.as_ref().map(|pinned| &pinned.after));
     if let Verdict::Passed { proof } = verdict {
         watched.insert(BOOT.into());
         watched.extend(proof.finding.beside.iter().map(Beside::path));
-    }
-    if let Some(pinned) = &considered.decision.pinned {
-        watched.extend(pinned.after.watched.iter().cloned());
-    }
-    if let Outcome::Plan(plan) = &considered.decision.outcome {
-        // A copy that was passed over may be the better one once it is whole.
-        let is_picked = |copy: &&Copy| plan.picks.iter().any(|pick| pick.copy.family == copy.family);
-        for copy in inventory.copies.iter().filter(is_picked) {
-            watched.extend(copy.directories().map(Path::to_owned));
-            // Who can write to where a file really stands may have changed as well.
-            let places = copy.files.iter().filter_map(|member| member.path.parent());
-            watched.extend(places.map(Path::to_owned));
-            watched.extend(copy.files.iter().map(|member| member.path.clone()));
-        }
     }
     cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, places);
 }

@@ -36,6 +36,9 @@ pub(super) struct Wanted {
     pub is_of_directory: bool,
     /// What must be said of the settings themselves.
     pub remarks: Vec<String>,
+    /// What of the project's file nobody has allowed, among them.
+    pub not_allowed: Option<String>,
+    purpose: Purpose,
 }
 
 #[derive(Default)]
@@ -44,12 +47,16 @@ struct Asked {
     conditions: Vec<Condition>,
 }
 
-/// What for: what only answers leaves out what nobody has allowed, and what makes a lock does not obey one.
+/// What for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Start,
+    /// What only answers leaves out what nobody has allowed.
     Answer,
+    /// What makes a lock does not obey one.
     Record,
+    /// What a project asks for, whatever will be started there; a lock counts where there is one. Says nothing.
+    Project,
 }
 
 pub(super) fn vocabulary() -> Vocabulary {
@@ -82,19 +89,21 @@ pub(super) fn wanted(
     let layers = |keep: &dyn Fn(&Setting) -> bool| in_order(&said, &files, &names, keep);
     let mut settings = layers(&|_| true);
     let mut watched = found.watched.clone();
+    let mut not_allowed = None;
     if let Some((source, keys)) = distrusted(host, &found, &settings, &mut watched) {
         let why = report::not_allowed(&source.path, &keys);
-        if purpose != Purpose::Answer {
+        if matches!(purpose, Purpose::Start | Purpose::Record) {
             return Err(Error::Setting { why, hint: None });
         }
-        remarks.push(why);
+        remarks.push(why.clone());
+        not_allowed = Some(why);
         settings = layers(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
     }
     let variables = variables(&settings);
     let inner = host.inside(host.env.with(&variables), host.cwd.clone());
     let (conditions, malformed) = container::conditions(&host.env);
     remarks.extend(malformed.iter().map(report::malformed));
-    if !common.quiet {
+    if !common.quiet && purpose != Purpose::Project {
         for remark in &remarks {
             report::say(&format!("cudarun: {remark}\n"));
         }
@@ -110,9 +119,16 @@ pub(super) fn wanted(
         watched,
         is_of_directory: false,
         remarks,
+        not_allowed,
+        purpose,
     };
     wanted.ask()?;
-    if wanted.settings.is_locked() && purpose != Purpose::Record && command.is_some() {
+    let obeys = match purpose {
+        Purpose::Record => false,
+        Purpose::Project => wanted.watch_lock(),
+        Purpose::Start | Purpose::Answer => wanted.settings.is_locked() && command.is_some(),
+    };
+    if obeys {
         wanted.obey_lock(&words)?;
     }
     Ok(wanted)
@@ -219,6 +235,14 @@ impl Wanted {
         Ok(())
     }
 
+    /// Whether there is a lock that belongs to the project.
+    fn watch_lock(&mut self) -> bool {
+        let path = files::lock(&self.host, self.project.as_deref());
+        let is_there = self.host.lstat(&path).is_ok();
+        self.watched.insert(path);
+        is_there || self.settings.is_locked()
+    }
+
     /// The lock beside the project's file, or in the current directory: it must be there, and be understood.
     fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
@@ -295,8 +319,8 @@ impl Wanted {
             };
         }
         // What files say for all programs, and images for all that could be run in them, is nothing to `ls`.
-        let is_concerned =
-            target.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
+        let is_concerned = self.purpose == Purpose::Project
+            || target.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
         let is_clean = self.settings.mode() == Some(PinMode::Clean);
         for asked in [Some(&self.asked), Some(&self.asked_of_concerned).filter(|_| is_concerned)] {
             let Some(Asked { requirements, conditions }) = asked else { continue };

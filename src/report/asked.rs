@@ -44,7 +44,13 @@ pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<Stri
     conditions.iter().map(row).collect()
 }
 
-/// A condition that does not hold.
+/// A condition that does not hold, in a line.
+pub(super) fn broken_in_short(broken: &Broken) -> String {
+    let Condition { demand, by, .. } = &broken.condition;
+    format!("{} asks for {}, and here is {}", title(&by.name), self::demand(demand), has(&broken.has, demand))
+}
+
+/// The same in full.
 pub(super) fn broken(broken: &Broken, style: Style) -> String {
     let Condition { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);

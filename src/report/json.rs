@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::asked;
 use super::explained::Explanation;
 use super::loader;
-use super::pinned::{self, given};
+use super::pinned::{self, given_fault};
 use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
+use crate::given::given;
 use crate::inventory::{Copy, Inventory, Warning};
 use crate::observe::Observation;
 use crate::pin::Decision;
@@ -148,7 +149,7 @@ pub fn observation(observation: &Observation, all: bool) -> String {
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()
-        .filter_map(|(family, given)| Some((family.to_owned(), Value::from(given.fault(inventory)?))));
+        .filter_map(|(family, given)| Some((family.to_owned(), given_fault(given.fault(inventory)?).into())));
     Value::Object(faults.collect())
 }
 

@@ -13,6 +13,7 @@ mod listed;
 mod loader;
 mod notes;
 mod pinned;
+mod project;
 mod reasons;
 mod settings;
 mod style;
@@ -27,6 +28,7 @@ pub use explained::{Explanation, explained, summary};
 pub use hints::hint;
 pub use listed::listed;
 pub use pinned::{refusal, too_old_for_auditors};
+pub use project::trouble;
 pub use settings::{
     NotRecorded, allowed, fault, fault_hint, malformed, never_allowed, not_allowed, not_recorded,
     now_allowed, place, recorded, remark, revoked, written,

@@ -1,13 +1,12 @@
 //! How the loader is made to take a plan: what the program would get without it, what it gets with it, by which mode,
 //! and why no weaker one is enough.
 
-use std::collections::BTreeMap;
-
 use super::Style;
 use super::loader::rule;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Copy, Inventory, Origin};
+use crate::given::{Fault, Given, given};
+use crate::inventory::{Copy, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Why};
 use crate::predict::{Predicted, Prediction};
 use crate::solve::Outcome;
@@ -17,68 +16,6 @@ use crate::version::Version;
 
 /// More files of one kind say no more.
 const SHOWN: usize = 3;
-
-/// What one environment gives of one family.
-pub(super) struct Given<'a> {
-    /// The copies, each with its files; a file of no copy stands alone.
-    pub copies: Vec<(Option<&'a Copy>, Vec<&'a Predicted>)>,
-}
-
-impl Given<'_> {
-    /// What is wrong with what is given, in a word; none where nothing is.
-    pub(super) fn fault(&self, inventory: &Inventory) -> Option<&'static str> {
-        let of_origin =
-            |origin| self.copies.iter().any(|(copy, _)| copy.is_some_and(|copy| copy.origin == origin));
-        let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
-        let is_older = |(copy, _): &(Option<&Copy>, _)| {
-            copy.is_some_and(|copy| copy.origin == Origin::Compat && copy.version < kernel)
-        };
-        if of_origin(Origin::Stub) {
-            Some("a stub")
-        } else if self.copies.iter().any(is_older) {
-            Some("older than the kernel's driver")
-        } else if self.copies.len() < 2 {
-            None
-        } else if self.is_one_file_twice() {
-            Some("two copies")
-        } else {
-            Some("mixed")
-        }
-    }
-
-    /// Whether two copies each give a file of one name.
-    fn is_one_file_twice(&self) -> bool {
-        let mut stems: Vec<&str> =
-            self.copies.iter().flat_map(|(_, files)| files).map(|file| file.stem.as_str()).collect();
-        let count = stems.len();
-        stems.sort_unstable();
-        stems.dedup();
-        stems.len() < count
-    }
-}
-
-/// By family, what is given.
-pub(super) fn given<'a>(
-    prediction: &'a Prediction,
-    inventory: &'a Inventory,
-) -> BTreeMap<&'a str, Given<'a>> {
-    let mut families: BTreeMap<&str, Given<'a>> = BTreeMap::new();
-    for file in &prediction.files {
-        let Some(family) = &file.family else { continue };
-        let copy = inventory.copies.iter().find(|copy| copy.family == *family && copy.has_file(file.id));
-        let given = families.entry(family).or_insert(Given { copies: Vec::new() });
-        let is_it = |known: &&mut (Option<&Copy>, Vec<&Predicted>)| match (known.0, copy) {
-            (Some(a), Some(b)) => std::ptr::eq(a, b),
-            (None, None) => known.1[0].path.parent() == file.path.parent(),
-            _ => false,
-        };
-        match given.copies.iter_mut().find(is_it) {
-            Some(known) => known.1.push(file),
-            None => given.copies.push((copy, vec![file])),
-        }
-    }
-    families
-}
 
 /// The table of before and after, and the mode.
 pub(super) fn loads(
@@ -101,7 +38,7 @@ pub(super) fn loads(
             Some(then) => {
                 let fault = then
                     .fault(inventory)
-                    .map(|fault| style.warning(&format!("{fault}: ")))
+                    .map(|fault| style.warning(&format!("{}: ", given_fault(fault))))
                     .unwrap_or_default();
                 rows.push(vec![name, with, format!("without: {fault}{}", places(then, target))]);
             }
@@ -124,6 +61,16 @@ pub(super) fn loads(
         text.push_str(&format!("  {}\n", not_enough(passed, target)));
     }
     text
+}
+
+/// What is wrong with what is given, in a word.
+pub(super) fn given_fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Stub => "a stub",
+        Fault::OlderThanKernel => "older than the kernel's driver",
+        Fault::Twice => "two copies",
+        Fault::Mixed => "mixed",
+    }
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`

@@ -1,0 +1,83 @@
+//! Whether what a project asks for holds for programs that are started without cudarun: pure, from what was decided and
+//! what the environment as it is gives.
+
+use crate::given::{Fault, Given, given};
+use crate::inventory::{Copy, Inventory};
+use crate::loader::search::Rule;
+use crate::predict::{Predicted, Prediction};
+use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
+
+/// What does not hold.
+#[derive(Debug)]
+pub enum Trouble<'a> {
+    /// Nothing that is here is a set.
+    NoSet { conflict: &'a Conflict },
+    /// What programs get of a family fails, or is of more than one copy.
+    Faulty { family: &'a str, fault: Fault, copies: Vec<&'a Copy>, by_library_path: bool, instead: &'a Copy },
+    /// What programs get of a family is not what was asked for.
+    Unfit { copy: &'a Copy, reason: &'a Reason, instead: &'a Copy },
+}
+
+impl Trouble<'_> {
+    /// Whether cudarun itself could start nothing.
+    pub fn ends_every_start(&self) -> bool {
+        matches!(self, Trouble::NoSet { .. })
+    }
+}
+
+/// The first thing that does not hold.
+pub fn judge<'a>(
+    outcome: &'a Outcome,
+    before: &'a Prediction,
+    inventory: &'a Inventory,
+) -> Option<Trouble<'a>> {
+    let plan = match outcome {
+        Outcome::Conflict(conflict) => return Some(Trouble::NoSet { conflict }),
+        Outcome::Nothing { .. } => return None,
+        Outcome::Plan(plan) => plan,
+    };
+    let given = given(before, inventory);
+    plan.picks.iter().find_map(|pick| match given.get(pick.copy.family.as_str()) {
+        Some(given) => of_given(given, pick, plan, inventory),
+        None => of_another_name(pick, plan, inventory),
+    })
+}
+
+fn of_given<'a>(
+    given: &Given<'a>,
+    pick: &'a Pick,
+    plan: &'a Plan,
+    inventory: &'a Inventory,
+) -> Option<Trouble<'a>> {
+    let copies: Vec<&Copy> = given.copies.iter().filter_map(|(copy, _)| *copy).collect();
+    if let Some(fault) = given.fault(inventory) {
+        let of_library_path = |file: &&Predicted| matches!(file.rule, Rule::LibraryPath { .. });
+        let mut files = given.copies.iter().flat_map(|(_, files)| files);
+        let by_library_path = files.any(of_library_path);
+        let (family, instead) = (pick.copy.family.as_str(), &pick.copy);
+        return Some(Trouble::Faulty { family, fault, copies, by_library_path, instead });
+    }
+    copies.into_iter().find_map(|copy| unfit(copy, pick, plan))
+}
+
+/// There is nothing of the name of what was picked: then what programs get under another name is what they would find.
+fn of_another_name<'a>(pick: &'a Pick, plan: &'a Plan, inventory: &'a Inventory) -> Option<Trouble<'a>> {
+    let is_given = |copy: &&Copy| copy.family == pick.copy.family && copy.loader_gives;
+    let mut given = inventory.copies.iter().filter(is_given).map(|copy| unfit(copy, pick, plan));
+    let first = given.next()?;
+    if given.all(|it| it.is_some()) { first } else { None }
+}
+
+fn unfit<'a>(copy: &'a Copy, pick: &'a Pick, plan: &'a Plan) -> Option<Trouble<'a>> {
+    let is_it = |it: &&Rejection| it.copy.family == copy.family && it.copy.directory == copy.directory;
+    let rejection = plan.rejected.iter().find(is_it)?;
+    let is_its_own = !matches!(
+        rejection.reason,
+        Reason::Clash { .. }
+            | Reason::DeadEnd
+            | Reason::LessPreferred { .. }
+            | Reason::NeedsAbsent { .. }
+            | Reason::PassedOver
+    );
+    is_its_own.then_some(Trouble::Unfit { copy, reason: &rejection.reason, instead: &pick.copy })
+}

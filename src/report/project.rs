@@ -1,0 +1,62 @@
+//! What does not hold in a project, in one line: what is wrong, and what to type.
+
+use super::asked;
+use super::words::{self, family, list};
+use crate::given::Fault;
+use crate::inventory::Copy;
+use crate::project::Trouble;
+use crate::solve::Conflict;
+use crate::text::show;
+
+pub fn trouble(trouble: &Trouble<'_>) -> String {
+    match trouble {
+        Trouble::NoSet { conflict } => no_set(conflict),
+        Trouble::Faulty { family: name, fault, copies, by_library_path, instead } => {
+            let name = family(name);
+            let who = if *by_library_path { "LD_LIBRARY_PATH" } else { "this shell" };
+            let copies = list(&copies.iter().map(|copy| place(copy)).collect::<Vec<_>>());
+            let what = match fault {
+                Fault::Mixed => format!("{who} would mix two {name}: {copies}"),
+                Fault::Twice => format!("{who} would give programs two {name}: {copies}"),
+                Fault::Stub => format!("{who} would give programs a stub of {name}, which fails: {copies}"),
+                Fault::OlderThanKernel => {
+                    format!("{who} would give programs a {name} that is older than the kernel's: {copies}")
+                }
+            };
+            format!("{what}: {}", start_with(instead))
+        }
+        Trouble::Unfit { copy, reason, instead } => {
+            let (name, place, why) = (family(&copy.family), place(copy), words::reason(reason));
+            format!("this shell would get {name} {place} ({why}): {}", start_with(instead))
+        }
+    }
+}
+
+/// Of a conflict the first thing, and the hint that is for all of it.
+fn no_set(conflict: &Conflict) -> String {
+    let broken = conflict.broken.first().map(asked::broken_in_short);
+    let unmet = conflict.unmet.first().map(|unmet| {
+        let mut by: Vec<String> = unmet.requirements.iter().map(|it| words::title(&it.by.name)).collect();
+        by.sort();
+        by.dedup();
+        let (name, needs) = (family(&unmet.family), words::needs(&unmet.requirements));
+        let versions = unmet.candidates.iter().map(|it| words::version(it.copy.version.as_ref()));
+        let mut versions: Vec<String> = versions.collect();
+        versions.sort();
+        versions.dedup();
+        let here = if versions.is_empty() { "none".to_owned() } else { list(&versions) };
+        format!("no {name} here fits {}: wanted is {needs}, found {here}", list(&by))
+    });
+    let what = broken.or(unmet).unwrap_or_else(|| "what is asked for cannot hold together".to_owned());
+    let hint = conflict.hint.as_ref().map(super::hint);
+    format!("{what}; {}", hint.unwrap_or_else(|| "`cudarun explain PROGRAM` says why".to_owned()))
+}
+
+/// `9.14.0 from /usr/lib/x86_64-linux-gnu`
+fn place(copy: &Copy) -> String {
+    format!("{} from {}", words::version(copy.version.as_ref()), show(&copy.directory))
+}
+
+fn start_with(instead: &Copy) -> String {
+    format!("start programs with `cudarun`, which takes {}", place(instead))
+}

@@ -1,0 +1,48 @@
+# cudarun's hook for zsh: says, once, what does not hold in the project that was entered.
+
+# Whether a project is in sight: a file of its own, here or above.
+__cudarun_in_sight() {
+    emulate -L zsh
+    local directory=$PWD
+    while [[ -n $directory ]]; do
+        [[ -e $directory/.cudarun.toml || -e $directory/.cudarun.lock ]] && return 0
+        [[ $directory != "${HOME-}" ]] || return 1
+        directory=${directory%/*}
+    done
+    [[ -e /.cudarun.toml || -e /.cudarun.lock ]]
+}
+
+# Before each prompt; zsh keeps the status for the others.
+__cudarun_hook() {
+    emulate -L zsh
+    local told
+    # It lives: nobody need be told otherwise.
+    if [[ -n ${__CUDARUN_WAITS-} ]]; then
+        unset __CUDARUN_WAITS
+        unfunction cudarun 2>/dev/null
+    fi
+    if [[ $PWD != "${__CUDARUN_AT-}" && ${CUDARUN_HOOK-} != off ]]; then
+        typeset -g __CUDARUN_AT=$PWD
+        if __cudarun_in_sight && whence -p cudarun >/dev/null; then
+            told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && typeset -g __CUDARUN_TOLD=$told
+        fi
+    fi
+    return 0
+}
+
+if [[ -o interactive && ${CUDARUN_HOOK-} != off ]]; then
+    typeset -ga precmd_functions
+    if (( ! ${precmd_functions[(Ie)__cudarun_hook]} )); then
+        # Last, so that it sees what others have set before.
+        precmd_functions+=(__cudarun_hook)
+        # Until the first prompt: should a later line have thrown the hook out, the first use of cudarun says so.
+        (( $+functions[cudarun] )) || __CUDARUN_WAITS=1
+        [[ -z ${__CUDARUN_WAITS-} ]] || function cudarun {
+            unfunction cudarun
+            if (( ! ${precmd_functions[(Ie)__cudarun_hook]} )); then
+                print -r -u2 -- 'cudarun: the hook is set up and never asked, since a later line of the start-up file has set precmd_functions: move the line with `cudarun hook` to its end'
+            fi
+            command cudarun "$@"
+        }
+    fi
+fi
