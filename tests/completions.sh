@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Completes lines in the real bash, fish and zsh and compares what is offered: tests/completions.sh
+# Completes lines in the real bash, fish and zsh and compares what is offered: tests/completions.sh [cudarun]
 #
 # Needs fish, zsh, bash-completion and git (as a program with a completion of its own).
 # shellcheck disable=SC2016,SC2317  # code for other shells; called by name
 set -eu
 completions=$(dirname "$(realpath "$0")")/../completions
+cudarun=$(realpath "${1:-$completions/../target/release/cudarun}")
 failed=0
 
 # What bash offers for the last of these words, one a line.
@@ -56,6 +57,13 @@ offers yes --uses cudarun --us
 offers yes --json cudarun explain --
 offers no --json cudarun --
 offers yes always cudarun --color a
+offers yes bash cudarun hook ba
+offers yes zsh cudarun completions z
+offers yes direnv cudarun export --shell dir
+offers yes --save cudarun doctor --sa
+offers no cherry-pick cudarun doctor git cherry-
+offers no cherry-pick cudarun hook git cherry-
+offers yes cherry-pick cudarun export --shell direnv git cherry-
 offers yes cudnn cudarun list cu
 for before in "" "run" "explain" "explain --" "-v --color always" "run --uses torch" "--"; do
     # shellcheck disable=SC2086  # a list of words
@@ -81,6 +89,12 @@ while IFS='|' read -r line word; do
         failed=1
     fi
 done <<<"$COMP_LINES"
+# Whoever has the binary alone gets the same.
+for shell in bash zsh fish; do
+    case $shell in zsh) file=_cudarun ;; *) file=cudarun.$shell ;; esac
+    "$cudarun" completions $shell | diff - "$completions/$file" || { echo "cudarun completions $shell"; failed=1; }
+done
+
 in_fish cudarun --color=al | grep -qxe --color=always || { echo "fish: --color=al"; failed=1; }
 for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" \
     "--color=always git cherry-|git cherry-pick"; do

@@ -98,6 +98,20 @@ fn what_a_project_requires_is_taken_and_nothing_else() {
 }
 
 #[test]
+fn of_names_that_a_program_only_tries_one_must_be_what_is_required() {
+    let project = Project::with("[requires]\ncudnn = \">=9.1\"\n");
+    fs::write(project.path("tries.py"), "for name in ['libcudnn.so.8', 'libcudnn.so.9']: print(name)\n")
+        .unwrap();
+    let explain = || {
+        let run = project.run(&["explain", "--json", "python3", "tries.py"]);
+        run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+    };
+    assert_eq!(explain().json()["families"][0]["picked"]["version"], "9.10.2.7");
+    project.says("[requires]\ncudnn = \">=9.20\"\n");
+    assert_eq!(explain().status(1).json()["decision"], "conflict", "the control");
+}
+
+#[test]
 fn the_first_layer_that_names_a_key_counts() {
     let project = Project::new();
     let seen = |run: Run| Project::setting(run, "requires.cudnn");

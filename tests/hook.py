@@ -17,10 +17,16 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 CUDARUN = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "../target/release/cudarun"))
 SHELLS = {
-    "bash": dict(start=["bash", "-i"], rc=".bashrc", marker="echo __$((40 + 2))__", status="$?", hook='eval "$(cudarun hook {options}bash)"\n'),
-    "zsh": dict(start=["zsh", "-i"], rc=".zshrc", marker="echo __$((40 + 2))__", status="$?", hook='eval "$(cudarun hook {options}zsh)"\n'),
-    "fish": dict(start=["fish", "-i"], rc=".config/fish/config.fish", marker="echo __(math 40 + 2)__", status="$status", hook="cudarun hook {options}fish | source\n"),
+    "bash": dict(start=["bash", "-i"], rc=".bashrc", marker="echo __$((40 + 2))__", status="$?"),
+    "zsh": dict(start=["zsh", "-i"], rc=".zshrc", marker="echo __$((40 + 2))__", status="$?"),
+    "fish": dict(start=["fish", "-i"], rc=".config/fish/config.fish", marker="echo __(math 40 + 2)__", status="$status"),
 }
+# What the documentation says to write into the start-up file is what is tried.
+with open(os.path.join(HERE, "../docs/hook.md")) as page:
+    for shell, line in re.findall(r"```(bash|zsh|fish)\n(.*?\n)```", page.read(), re.DOTALL):
+        with open(os.path.join(HERE, "../README.md")) as readme:
+            assert shell != "bash" or line in readme.read()
+        SHELLS[shell]["hook"] = line.replace("{", "{{").replace("}", "}}").replace("cudarun hook ", "cudarun hook {options}")
 # For zsh: no line editor, whose redrawing is not what is looked at. For fish: no greeting, and a prompt that asks nobody.
 QUIET = {"bash": "", "zsh": "unsetopt zle prompt_cr prompt_sp\n", "fish": "set -g fish_greeting\nfunction fish_prompt; echo -n \"> \"; end\n"}
 HOSTILE = ["two words", "it's", 'a "quote"', "$(touch pwned)", "`touch pwned`", "line\nbreak", "bold\x1b[1mname", "-dash", "*", "back\\slash", "é 日本", ";touch pwned;"]

@@ -9,6 +9,7 @@
 )]
 
 mod audit;
+mod blocks;
 mod cli;
 mod config;
 mod damage;

@@ -124,8 +124,13 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
         if goes_with.is_empty() && requirement.is_wish() {
             by_key.entry((position, None)).or_default().push(requirement);
         } else {
+            // Of several names that a program only tries, what a person wants need hold for one.
+            let is_any = goes_with.len() > 1 && requirement.is_by_person();
             for key in goes_with {
-                by_key.entry(key).or_default().push(requirement.clone());
+                let slot = by_key.entry(key).or_default();
+                let is_tried = is_any && slot.iter().all(|it| !it.is_wish() || it.need == Need::Named);
+                let need = if is_tried { Need::Named } else { requirement.need };
+                slot.push(Requirement { need, ..requirement.clone() });
             }
         }
     }

@@ -1,0 +1,73 @@
+//! What stands before a verb is the verb's: options may stand on either side.
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::{Cli, Start, Verb, Wishes};
+
+impl Wishes {
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+            && self.pin.is_empty()
+            && self.require.is_empty()
+            && !self.locked
+            && self.pin_mode.is_none()
+    }
+
+    /// Takes up what was said before.
+    fn follow(&mut self, before: Wishes) {
+        self.uses.splice(..0, before.uses);
+        self.pin.splice(..0, before.pin);
+        self.require.splice(..0, before.require);
+        self.locked |= before.locked;
+        self.pin_mode = self.pin_mode.or(before.pin_mode);
+    }
+}
+
+impl Cli {
+    /// Gives what was said before a verb to the verb, as if it had been said after it.
+    pub fn settle(mut self) -> Result<Cli, clap::Error> {
+        let Start { wishes, verify } = std::mem::take(&mut self.start);
+        let (own_wishes, own_verify, verb) = match &mut self.verb {
+            None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
+            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
+            Some(Verb::List(_)) => (None, None, "list"),
+            Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
+            Some(Verb::Export(export)) => (Some(&mut export.question.wishes), None, "export"),
+            Some(Verb::Verify(verify)) => (Some(&mut verify.wishes), None, "verify"),
+            Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
+            Some(Verb::Record(record)) => (Some(&mut record.wishes), None, "record"),
+            Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),
+            Some(Verb::Allow(_)) => (None, None, "allow"),
+            Some(Verb::Doctor(_)) => (None, None, "doctor"),
+            Some(Verb::Hook(_)) => (None, None, "hook"),
+            Some(Verb::Completions(_)) => (None, None, "completions"),
+        };
+        match own_wishes {
+            Some(own) => {
+                own.follow(wishes);
+                // They are how a lock, and the file that it stands beside, come to be.
+                if own.locked && ["record", "init"].contains(&verb) {
+                    return Err(not_with("--locked", verb));
+                }
+            }
+            None if wishes.is_empty() => {}
+            None if !wishes.uses.is_empty() => return Err(not_with("--uses <PACKAGE>", verb)),
+            None if !wishes.pin.is_empty() => return Err(not_with("--pin <FAMILY=WHICH>", verb)),
+            None if !wishes.require.is_empty() => return Err(not_with("--require <WHAT>", verb)),
+            None if wishes.locked => return Err(not_with("--locked", verb)),
+            None => return Err(not_with("--pin-mode <MODE>", verb)),
+        }
+        match (own_verify, verify) {
+            (Some(own), before) => *own = own.or(before),
+            (None, None) => {}
+            (None, Some(_)) => return Err(not_with("--verify <WHEN>", verb)),
+        }
+        Ok(self)
+    }
+}
+
+fn not_with(option: &str, verb: &str) -> clap::Error {
+    let message = format!("the argument '{option}' cannot be used with '{verb}'");
+    Cli::command().error(ErrorKind::ArgumentConflict, message)
+}
