@@ -160,6 +160,34 @@ other_gpus() {
     [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
 }
 
+# told PACKAGE ENVIRONMENT SAYS: entering a project that uses the package, the shell's hook says that; as it is, nothing; with a
+# lock of another driver, that.
+told() {
+    local result=ok without with place=$work/told-$1
+    mkdir -p "$place"
+    echo "uses = [\"$1\"]" >"$place/.cudarun.toml"
+    # What has changed a moment ago is not kept.
+    sleep 0.1
+    without=$(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)
+    with=$(cd "$place" && env "$2" "$cudarun" hook --check= 2>&1 >/dev/null)
+    if [ -n "$without" ] || [[ $with != *"$3"* ]]; then result=FAIL; fi
+    printf 'format = 1\ndriver = ">=999.1"\n' >"$place/.cudarun.lock"
+    with="$with; with a lock of driver 999: $(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)"
+    [[ $with == *'.cudarun.lock:1 asks for driver >=999.1, and here is driver '* ]] || result=FAIL
+    row $result "hook, uses $1" "$2" "as it is: ${without:-nothing}" "$with"
+}
+
+# examined ENVIRONMENT STATUS SAYS: what doctor makes of this machine in that environment.
+examined() {
+    local result=ok status said
+    env $1 "$cudarun" doctor >"$work/out" 2>"$work/err"
+    status=$?
+    said=$(head -n 1 "$work/out")
+    if [ $status -ne "$2" ] || ! grep -q "$3" "$work/out"; then result=FAIL; fi
+    row $result doctor "${1:-as it is}" "" "status $status; $said"
+    [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err"
+}
+
 echo "date $(date -u +%F), driver $(cat /sys/module/nvidia/version), $("$cudarun" --version)"
 python3 - <<'PY'
 import importlib.metadata as m
@@ -235,7 +263,13 @@ if has_module torch; then
     demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
     locked torch $torch
     other_gpus "a torch for Maxwell"
+    told torch "LD_LIBRARY_PATH=$debian" "LD_LIBRARY_PATH would mix two cuDNN"
 fi
+if has_module jax; then
+    told jax "LD_LIBRARY_PATH=$debian" "LD_LIBRARY_PATH would mix two cuDNN"
+fi
+examined "" 0 .
+examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1
