@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, SFlag, fstatat};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -146,14 +146,24 @@ impl Mapped {
     }
 }
 
+/// What this process was started with.
+pub fn arguments() -> Vec<OsString> {
+    std::env::args_os().collect()
+}
+
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {
+        Host { started: SystemTime::now(), ..Host::for_a_glance() }
+    }
+
+    /// The same, where nothing will be kept: it has begun at no time, so that all has changed since.
+    pub fn for_a_glance() -> Host {
         Host {
             root: None,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
-            started: SystemTime::now(),
+            started: SystemTime::UNIX_EPOCH,
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
             operations: AtomicU64::new(0),
@@ -220,7 +230,11 @@ impl Host {
     /// Follows links.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        fs::metadata(self.real(path, true)?).map(Stat::from)
+        // Most of what a warm start does is this: without a copy of the path, and without asking for a file's birth.
+        match &self.root {
+            None => Ok(Stat::from(nix::sys::stat::stat(path)?)),
+            Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
+        }
     }
 
     /// The same for several names of one directory, which is looked up once.
@@ -254,7 +268,7 @@ impl Host {
         if self.root.is_some() {
             return self.stat(path).is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
         }
-        nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok() && self.is_file(path)
+        self.is_file(path) && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
     }
 
     /// Whether a program gets capabilities from its file.
@@ -292,6 +306,21 @@ impl Host {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         file.take(READ_LIMIT).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// A small file and how it looks, where nobody else can have put anything: it is opened without a look before.
+    pub fn read_own(&self, path: &Path) -> io::Result<(Vec<u8>, Stat)> {
+        self.count();
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).custom_flags(flags.bits()).open(self.real(path, false)?)?;
+        let stat = Stat::from(fstat(&file)?);
+        if !stat.is_file() || stat.size > READ_LIMIT {
+            return Err(io::Error::from(ErrorKind::InvalidInput));
+        }
+        let mut bytes = vec![0; usize::try_from(stat.size).unwrap_or(0)];
+        file.read_exact(&mut bytes)?;
+        Ok((bytes, stat))
     }
 
     /// A small text file; what is not UTF-8 in it is replaced.

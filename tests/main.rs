@@ -30,6 +30,7 @@ mod pinning;
 mod places;
 mod predicted;
 mod problems;
+mod progress;
 mod proof;
 mod proving;
 mod reports;

@@ -2,10 +2,11 @@
 //! has changed, and proofs that were made. An entry names all that could falsify it; what cannot be named
 //! is not kept. Reading costs a few dozen stat calls; a broken entry is no entry.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -45,17 +46,20 @@ const FACTS_LIMIT: usize = 32 << 20;
 /// Device, inode and time of a binary.
 type Identity = (u64, u64, (i64, i64));
 
+/// Read where it stands: to copy a few thousand bytes, one at a time, is much of what a warm start would do.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Entry<'b> {
     format: u32,
-    key: Vec<u8>,
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    watched: Vec<(Vec<u8>, Seen)>,
+    key: &'b [u8],
+    #[serde(borrow)]
+    changes: Vec<(&'b [u8], Option<&'b [u8]>)>,
+    #[serde(borrow)]
+    watched: Vec<(&'b [u8], Seen<'b>)>,
 }
 
 /// How something that a plan was read from looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Seen {
+enum Seen<'b> {
     Missing,
     Present,
     Stamp {
@@ -65,7 +69,7 @@ enum Seen {
         modified: (i64, i64),
         changed: (i64, i64),
     },
-    Content(Vec<u8>),
+    Content(#[serde(borrow)] Cow<'b, [u8]>),
     /// Which file it is, whatever is in it.
     Identity {
         device: u64,
@@ -91,9 +95,9 @@ pub fn find(
     let name = key.file_name();
     let bytes =
         directories.iter().find_map(|directory| private::read(host, &directory.join("starts"), &name))?;
-    let entry: Entry = postcard::from_bytes(&bytes).ok()?;
+    let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
     let holds = entry.format == FORMAT
-        && entry.key == key.0
+        && entry.key == key.0.as_slice()
         && entry
             .watched
             .iter()
@@ -109,18 +113,18 @@ pub fn find(
 /// Keeps a start that was read from what is `watched`, and for which it matters which files are `located`, but
 /// not what is in them; what stands in `places` is our own. What changed while it was worked out is not kept, and neither is
 /// what cannot be written: the next start works it out again.
-pub fn keep(
+pub fn keep<'p>(
     host: &Host,
     directory: &Path,
     key: &Key,
     exec: &Exec,
-    watched: &BTreeSet<PathBuf>,
-    located: &BTreeSet<PathBuf>,
-    places: &Places,
+    watched: &'p BTreeSet<PathBuf>,
+    located: &'p BTreeSet<PathBuf>,
+    places: &'p Places,
 ) {
     let mut seen = Vec::with_capacity(watched.len() + located.len() + 2);
     let own = || places.view.iter().chain(&places.module);
-    let mut see = |path: &Path, now: Seen| seen.push((path.as_os_str().as_bytes().to_vec(), now));
+    let mut see = |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
     for path in watched {
         let now = look(host, path, Way::Whole);
         if !own().any(|own| own == path) && changed_since(host, &now) {
@@ -135,10 +139,12 @@ pub fn keep(
     for own in own() {
         see(own, look(host, own, Way::Whole));
     }
-    let changes = exec.diff.0.iter().map(|change| {
-        (change.name.as_bytes().to_vec(), change.value.as_ref().map(|value| value.as_bytes().to_vec()))
-    });
-    let entry = Entry { format: FORMAT, key: key.0.clone(), changes: changes.collect(), watched: seen };
+    let changes = exec
+        .diff
+        .0
+        .iter()
+        .map(|change| (change.name.as_bytes(), change.value.as_ref().map(|value| value.as_bytes())));
+    let entry = Entry { format: FORMAT, key: &key.0, changes: changes.collect(), watched: seen };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
         private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
     }
@@ -179,21 +185,22 @@ fn own_identity(host: &Host) -> Option<Identity> {
     Some((own.id.device, own.id.inode, own.modified))
 }
 
-fn change(name: Vec<u8>, value: Option<Vec<u8>>) -> Change {
-    Change { name: OsString::from_vec(name), value: value.map(OsString::from_vec) }
+fn change(name: &[u8], value: Option<&[u8]>) -> Change {
+    let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Change { name: owned(name), value: value.map(owned) }
 }
 
-impl Seen {
+impl Seen<'_> {
     /// In which way it was looked at. What was missing is there now if anything is, in any way.
     fn way(&self) -> Way {
         if matches!(self, Seen::Identity { .. }) { Way::Identity } else { Way::Whole }
     }
 }
 
-fn look(host: &Host, path: &Path, way: Way) -> Seen {
+fn look(host: &Host, path: &Path, way: Way) -> Seen<'static> {
     let by_kernel = || KERNEL.iter().any(|kernel| path.starts_with(kernel));
     if matches!(way, Way::Whole) && by_kernel() {
-        return content(host, path).map_or(Seen::Missing, Seen::Content);
+        return content(host, path).map_or(Seen::Missing, |content| Seen::Content(content.into()));
     }
     match (host.stat(path), way) {
         (Err(_), _) => Seen::Missing,
@@ -222,7 +229,7 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
     Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())
 }
 
-fn changed_since(host: &Host, seen: &Seen) -> bool {
+fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
     let Seen::Stamp { modified, changed, .. } = seen else { return false };
     *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
 }

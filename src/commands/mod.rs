@@ -31,6 +31,7 @@ pub mod export;
 pub mod hook;
 pub mod init;
 pub mod list;
+mod progress;
 pub mod prove;
 mod proving;
 pub mod record;
@@ -39,6 +40,7 @@ pub mod trace;
 mod watched;
 mod wishes;
 
+use progress::Looking;
 use wishes::{Purpose, Wanted, wanted};
 
 /// How a verb ended, other than by an error.
@@ -127,6 +129,7 @@ fn consider_next<'h>(
     passed: usize,
 ) -> Result<Considered<'h>, Error> {
     let host = &wanted.host;
+    let _shown = Looking::begin(host, common);
     let (mut target, searcher) = wanted.read(host, command)?;
     wanted.join(&mut target)?;
     let searcher = match &target.executable {
