@@ -198,18 +198,24 @@ impl Seen<'_> {
 }
 
 fn look(host: &Host, path: &Path, way: Way) -> Seen<'static> {
-    let by_kernel = || KERNEL.iter().any(|kernel| path.starts_with(kernel));
+    let by_kernel = || KERNEL.iter().any(|kernel| is_below(path, kernel));
     if matches!(way, Way::Whole) && by_kernel() {
         return content(host, path).map_or(Seen::Missing, |content| Seen::Content(content.into()));
     }
     match (host.stat(path), way) {
         (Err(_), _) => Seen::Missing,
         (Ok(Stat { id, .. }), Way::Identity) => Seen::Identity { device: id.device, inode: id.inode },
-        (Ok(Stat { kind: Kind::Other, .. }), _) if path.starts_with(DEVICES) => Seen::Present,
+        (Ok(Stat { kind: Kind::Other, .. }), _) if is_below(path, DEVICES) => Seen::Present,
         (Ok(Stat { id, size, modified, changed, .. }), _) => {
             Seen::Stamp { device: id.device, inode: id.inode, size, modified, changed }
         }
     }
+}
+
+/// As `starts_with`, but without a look at each component: every watched path is asked this.
+fn is_below(path: &Path, directory: &str) -> bool {
+    let below = path.as_os_str().as_bytes().strip_prefix(directory.as_bytes());
+    below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
 }
 
 /// What a file of the kernel says, or which entries a directory of it has.
