@@ -135,15 +135,15 @@ fi
 uv=$(uv)
 if [ -n "$uv" ]; then peer 'uv run true' "$uv" run true; else missing+=('uv run true'); fi
 printf '#%%Module\nsetenv MODULE_BENCH 1\n' >"$work/modulefiles/bench"
-peer 'bash -c true' bash --norc -c 'true; true'
+peer 'bash, then true' bash --norc -c 'exec true'
 for package in environment-modules lmod; do
     modules "$package" >"$work/$package.sh" || true
     # It must be seen to work before it is timed.
-    load="source $work/$package.sh; module use $work/modulefiles; module load bench; test \"\$MODULE_BENCH\" = 1 && true"
+    load="source $work/$package.sh; module use $work/modulefiles; module load bench; test \"\$MODULE_BENCH\" = 1 && exec true"
     if [ -s "$work/$package.sh" ] && at bash --norc -c "$load" >/dev/null 2>&1; then
-        peer "bash with module load by $package" bash --norc -c "$load"
+        peer "bash with module load by $package, then true" bash --norc -c "$load"
     else
-        missing+=("bash with module load by $package")
+        missing+=("bash with module load by $package, then true")
     fi
 done
 measure "${PEERS:-60}" >"$work/4"

@@ -31,6 +31,8 @@ fn main() {
     // Position independence costs 8,000 relocations and 40 page faults at every start, a tenth of it.
     println!("cargo:rustc-link-arg-bins=-no-pie");
     println!("cargo:rustc-link-arg-bins=-Wl,-z,noseparate-code");
+    println!("cargo:rerun-if-changed=src/warm.ld");
+    println!("cargo:rustc-link-arg-bins=-T{}/src/warm.ld", required("CARGO_MANIFEST_DIR"));
     // Nothing unwinds here (panic = "abort"); without this, libgcc_s is loaded all the same.
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");

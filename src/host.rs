@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat, lstat, stat};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -232,7 +232,7 @@ impl Host {
         self.count();
         // Most of what a warm start does is this: without a copy of the path, and without asking for a file's birth.
         match &self.root {
-            None => Ok(Stat::from(nix::sys::stat::stat(path)?)),
+            None => Ok(Stat::from(stat(path)?)),
             Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
         }
     }
@@ -245,14 +245,16 @@ impl Host {
         // Under another root, links are followed by us.
         let Some(opened) = self.root.is_none().then(open).and_then(Result::ok) else { return each() };
         self.operations.fetch_add(names.len() as u64, Ordering::Relaxed);
-        let stat = |name: &&str| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?));
-        names.iter().map(stat).collect()
+        names.iter().map(|name| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?))).collect()
     }
 
     /// Does not follow a link that stands last.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        fs::symlink_metadata(self.real(path, false)?).map(Stat::from)
+        match &self.root {
+            None => Ok(Stat::from(lstat(path)?)),
+            Some(_) => fs::symlink_metadata(self.real(path, false)?).map(Stat::from),
+        }
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -314,13 +316,13 @@ impl Host {
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let mut options = OpenOptions::new();
         let mut file = options.read(true).custom_flags(flags.bits()).open(self.real(path, false)?)?;
-        let stat = Stat::from(fstat(&file)?);
-        if !stat.is_file() || stat.size > READ_LIMIT {
+        let seen = Stat::from(fstat(&file)?);
+        if !seen.is_file() || seen.size > READ_LIMIT {
             return Err(io::Error::from(ErrorKind::InvalidInput));
         }
-        let mut bytes = vec![0; usize::try_from(stat.size).unwrap_or(0)];
+        let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or(0)];
         file.read_exact(&mut bytes)?;
-        Ok((bytes, stat))
+        Ok((bytes, seen))
     }
 
     /// A small text file; what is not UTF-8 in it is replaced.
@@ -381,13 +383,12 @@ impl Host {
     }
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
-        self.count();
-        let real = self.real(path, true)?;
-        let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        let refused = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
         // Even to open a fifo or a device does something to it.
-        if !fs::metadata(&real)?.is_file() {
+        if !self.stat(path)?.is_file() {
             return Err(refused());
         }
+        let real = self.real(path, true)?;
         // Should it become a fifo just now, we do not wait until somebody writes to it.
         let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real)?;
         let metadata = file.metadata()?;

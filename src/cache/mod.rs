@@ -125,8 +125,15 @@ pub fn keep<'p>(
     let mut seen = Vec::with_capacity(watched.len() + located.len() + 2);
     let own = || places.view.iter().chain(&places.module);
     let mut see = |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
+    let mut absent: BTreeSet<&Path> = BTreeSet::new();
     for path in watched {
         let now = look(host, path, Way::Whole);
+        if now == Seen::Missing {
+            // Below a directory that is missing there is nothing, however much was looked for.
+            let above = path.ancestors().take_while(|it| *it != Path::new("") && is_missing(host, it));
+            absent.insert(above.last().unwrap_or(path));
+            continue;
+        }
         if !own().any(|own| own == path) && changed_since(host, &now) {
             return;
         }
@@ -134,6 +141,9 @@ pub fn keep<'p>(
     }
     for path in located {
         see(path, look(host, path, Way::Identity));
+    }
+    for path in absent {
+        see(path, Seen::Missing);
     }
     // It may have been published a moment ago: that was us.
     for own in own() {
@@ -228,11 +238,15 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
         }
         Ok(bytes) => return Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        // A directory.
+        // A directory, or what says nothing to us.
         Err(_) => {}
     }
-    let entries = host.list(path).ok()?;
+    let entries = host.list(path).unwrap_or_default();
     Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())
+}
+
+fn is_missing(host: &Host, path: &Path) -> bool {
+    look(host, path, Way::Whole) == Seen::Missing
 }
 
 fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
