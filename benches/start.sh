@@ -3,8 +3,9 @@
 # programs today: benches/start.sh [--table] [cudarun]
 #
 # In one run, medians of commands that take turns: ROUNDS (2000) of `true`, `env true` and `cudarun true`; of
-# `cudarun true` below a project's file beside `env true`; of a program that is linked against twelve of NVIDIA's
-# libraries, at which every start looks, beside `env` with it; then PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. Fails when
+# `cudarun true` below a project's file, and with hardly a variable, where `env` reads no locale, beside `env true`; of a
+# program that is linked against twelve of NVIDIA's libraries, at which every start looks, beside `env` with it; then
+# PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. Fails when
 # `cudarun true` takes more than 1.15 times as long as `env true`. With --table prints the table of the README and
 # fails in the same case. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
 set -euo pipefail
@@ -23,9 +24,10 @@ needed=$(readelf -d "$cudarun" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n
 case $needed in "libc.so.6 " | "") ;; *) echo "linked against $needed" && exit 1 ;; esac
 cc -O1 -o "$work/spawn" "$here/spawn.c"
 
-# Nothing of the person who runs this counts.
+# Nothing of the person who runs this counts: what a login has, and what `cron` gives.
+login=(USER=user LOGNAME=user SHELL=/bin/bash TERM=xterm LANG=C.UTF-8)
 at() {
-    env -i HOME="$work/home" PATH=/usr/local/bin:/usr/bin:/bin "$@"
+    env -i HOME="$work/home" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${login[@]}" "$@"
 }
 # debian PACKAGE: its files without installing it, since two that are called `module` exclude each other.
 debian() {
@@ -88,13 +90,13 @@ names=() commands=()
 # peer NAME WORD...: one more command, under the name that it has in the table.
 peer() {
     names+=("$1")
-    [ ${#commands[@]} = 0 ] || commands+=(,)
+    [ ${#commands[@]} = 0 ] || commands+=(+)
     commands+=("${@:2}")
 }
 # measure ROUNDS: a line for each, with its median and quartiles.
 measure() {
     # The first of all these rounds, which do not count, keeps each start.
-    at SEPARATOR=, "$work/spawn" "$1" "${commands[@]}" >"$work/times"
+    at SEPARATOR=+ "$work/spawn" "$1" "${commands[@]}" >"$work/times"
     paste <(printf '%s\n' "${names[@]}") "$work/times"
     names=() commands=()
 }
@@ -110,17 +112,23 @@ peer 'cudarun true below a .cudarun.toml' "$cudarun" true
 measure "${ROUNDS:-2000}" >"$work/2"
 
 cd "$work/empty"
+(
+    login=()
+    peer 'env true' env true
+    peer 'cudarun true without LANG' "$cudarun" true
+    measure "${ROUNDS:-2000}" >"$work/3"
+)
 with_libraries=(LD_LIBRARY_PATH="$work/libraries")
 peer 'env PROGRAM' "${with_libraries[@]}" env "$work/program"
 peer 'cudarun PROGRAM, linked against 12 libraries' "${with_libraries[@]}" "$cudarun" "$work/program"
-measure "${ROUNDS:-2000}" >"$work/3"
+measure "${ROUNDS:-2000}" >"$work/4"
 
 missing=()
 peer 'env true' env true
 if command -v direnv >/dev/null; then
     echo 'export DIRENV_BENCH=1' >"$work/direnv/.envrc"
     at direnv allow "$work/direnv"
-    peer 'direnv exec . true' direnv exec "$work/direnv" true
+    peer 'direnv exec . true' DIRENV_LOG_FORMAT= direnv exec "$work/direnv" true
 else
     missing+=('direnv exec . true')
 fi
@@ -146,7 +154,7 @@ for package in environment-modules lmod; do
         missing+=("bash with module load by $package, then true")
     fi
 done
-measure "${PEERS:-60}" >"$work/4"
+measure "${PEERS:-60}" >"$work/5"
 
 awk -F '\t' -v budget=$budget -v is_table="$is_table" -v missing="$(printf '%s\n' ${missing[@]+"${missing[@]}"})" '
     function row(name, median, ratio, low, high) {
@@ -169,4 +177,4 @@ awk -F '\t' -v budget=$budget -v is_table="$is_table" -v missing="$(printf '%s\n
         for (n = 1; n <= count; n++) if (names[n] != "") row(names[n], "not measured here", "", "-", "-")
         if (!is_table) printf "warm start: %.3f x env true (budget %s)\n", ratio, budget
         exit ratio > budget
-    }' "$work"/[1-4]
+    }' "$work"/[1-5]

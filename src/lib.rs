@@ -66,8 +66,8 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     }
 }
 
-/// What comes before Rust's runtime, which changes what a program is to inherit and takes longer than all of a warm
-/// start: becomes the program if its start is kept, and else remembers what the runtime is about to change.
+/// What comes before Rust's runtime, which changes what a program is to inherit and is dear for one that is left at once:
+/// becomes the program if its start is kept, and else remembers what the runtime is about to change.
 pub extern "C" fn before_the_runtime() {
     warm_start();
     launch::record_inherited();
