@@ -1,8 +1,8 @@
 /* Times how long a command takes from posix_spawn to its end: spawn ROUNDS COMMAND [-- COMMAND]...
-   Each word list between `--` is one command, and may begin with NAME=VALUE for its environment. The commands take
-   turns, so that all of them meet the same noise, and every round starts with another one; before each round, the
-   shell runs what BEFORE says. What the commands print goes nowhere. Prints a line each: median and quartiles in
-   microseconds, and the most memory that a run had, in kilobytes. */
+   Each word list between `--`, or what SEPARATOR says, is one command, and may begin with NAME=VALUE for its
+   environment. The commands take turns, so that all of them meet the same noise, and every round starts with another
+   one; before each round, the shell runs what BEFORE says. What the commands print goes nowhere. Prints a line each:
+   median and quartiles in microseconds, and the most memory that a run had, in kilobytes. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -54,9 +54,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: spawn ROUNDS COMMAND [-- COMMAND]...\n");
         return 2;
     }
+    const char *separator = getenv("SEPARATOR") ? getenv("SEPARATOR") : "--";
     for (int i = 2; i < argc && count < COMMANDS; i++) {
         commands[count++] = &argv[i];
-        while (i < argc && strcmp(argv[i], "--"))
+        while (i < argc && strcmp(argv[i], separator))
             i++;
         if (i < argc)
             argv[i] = NULL;

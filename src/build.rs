@@ -2,6 +2,7 @@
 //! is compiled here, since it is for another kind of process: one that may have no Rust and no libc.
 #![allow(clippy::disallowed_methods, reason = "a build script has no Host")]
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/audit");
     println!("cargo:rerun-if-changed=profiles/wrappers.toml");
     println!("cargo:rerun-if-changed=profiles/frameworks");
-    let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names");
+    let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names.rs");
     std::fs::write(names, wrapper_names()).expect("OUT_DIR can be written to");
     let frameworks = PathBuf::from(required("OUT_DIR")).join("frameworks.rs");
     std::fs::write(frameworks, framework_files()).expect("OUT_DIR can be written to");
@@ -30,27 +31,27 @@ fn main() {
     // Position independence costs 8,000 relocations and 40 page faults at every start, a tenth of it.
     println!("cargo:rustc-link-arg-bins=-no-pie");
     println!("cargo:rustc-link-arg-bins=-Wl,-z,noseparate-code");
+    println!("cargo:rerun-if-changed=src/warm.ld");
+    println!("cargo:rustc-link-arg-bins=-T{}/src/warm.ld", required("CARGO_MANIFEST_DIR"));
     // Nothing unwinds here (panic = "abort"); without this, libgcc_s is loaded all the same.
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     }
 }
 
-/// The names in the table of wrappers, one a line: every start asks whether its program is one of them, and to look
-/// through all of the table costs more than all else that such a start computes. Whether none is lacking is a test.
+/// The names in the table of wrappers in order, as an expression: every start asks whether its program is one of them,
+/// and to look through all of the table costs more than all else that such a start computes. Whether none is lacking is
+/// a test.
 fn wrapper_names() -> String {
     let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
-    let mut names = String::from("\n");
+    let mut names = BTreeSet::new();
     for key in ["\nnames = [", "\nmodules = ["] {
         for list in table.split(key).skip(1).filter_map(|rest| rest.split(']').next()) {
             // What stands between quotes is every other part.
-            for name in list.split('"').skip(1).step_by(2) {
-                names.push_str(name);
-                names.push('\n');
-            }
+            names.extend(list.split('"').skip(1).step_by(2));
         }
     }
-    names
+    format!("&{names:?}").replace('{', "[").replace('}', "]")
 }
 
 /// The text of every file in `profiles/frameworks/`, as an expression, so that a new framework is a file and no more.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, SFlag, fstatat};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat, lstat, stat};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -146,14 +146,24 @@ impl Mapped {
     }
 }
 
+/// What this process was started with.
+pub fn arguments() -> Vec<OsString> {
+    std::env::args_os().collect()
+}
+
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {
+        Host { started: SystemTime::now(), ..Host::for_a_glance() }
+    }
+
+    /// The same, where nothing will be kept: it has begun at no time, so that all has changed since.
+    pub fn for_a_glance() -> Host {
         Host {
             root: None,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
-            started: SystemTime::now(),
+            started: SystemTime::UNIX_EPOCH,
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
             operations: AtomicU64::new(0),
@@ -220,7 +230,11 @@ impl Host {
     /// Follows links.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        fs::metadata(self.real(path, true)?).map(Stat::from)
+        // Most of what a warm start does is this: without a copy of the path, and without asking for a file's birth.
+        match &self.root {
+            None => Ok(Stat::from(stat(path)?)),
+            Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
+        }
     }
 
     /// The same for several names of one directory, which is looked up once.
@@ -231,14 +245,16 @@ impl Host {
         // Under another root, links are followed by us.
         let Some(opened) = self.root.is_none().then(open).and_then(Result::ok) else { return each() };
         self.operations.fetch_add(names.len() as u64, Ordering::Relaxed);
-        let stat = |name: &&str| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?));
-        names.iter().map(stat).collect()
+        names.iter().map(|name| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?))).collect()
     }
 
     /// Does not follow a link that stands last.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        fs::symlink_metadata(self.real(path, false)?).map(Stat::from)
+        match &self.root {
+            None => Ok(Stat::from(lstat(path)?)),
+            Some(_) => fs::symlink_metadata(self.real(path, false)?).map(Stat::from),
+        }
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -254,7 +270,7 @@ impl Host {
         if self.root.is_some() {
             return self.stat(path).is_ok_and(|stat| stat.is_file() && stat.mode & 0o111 != 0);
         }
-        nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok() && self.is_file(path)
+        self.is_file(path) && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
     }
 
     /// Whether a program gets capabilities from its file.
@@ -292,6 +308,21 @@ impl Host {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         file.take(READ_LIMIT).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// A small file and how it looks, where nobody else can have put anything: it is opened without a look before.
+    pub fn read_own(&self, path: &Path) -> io::Result<(Vec<u8>, Stat)> {
+        self.count();
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).custom_flags(flags.bits()).open(self.real(path, false)?)?;
+        let seen = Stat::from(fstat(&file)?);
+        if !seen.is_file() || seen.size > READ_LIMIT {
+            return Err(io::Error::from(ErrorKind::InvalidInput));
+        }
+        let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or(0)];
+        file.read_exact(&mut bytes)?;
+        Ok((bytes, seen))
     }
 
     /// A small text file; what is not UTF-8 in it is replaced.
@@ -352,13 +383,12 @@ impl Host {
     }
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
-        self.count();
-        let real = self.real(path, true)?;
-        let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        let refused = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
         // Even to open a fifo or a device does something to it.
-        if !fs::metadata(&real)?.is_file() {
+        if !self.stat(path)?.is_file() {
             return Err(refused());
         }
+        let real = self.real(path, true)?;
         // Should it become a fifo just now, we do not wait until somebody writes to it.
         let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real)?;
         let metadata = file.metadata()?;

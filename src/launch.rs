@@ -5,7 +5,9 @@
 )]
 
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::iter;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use nix::libc;
 
-use crate::environment::Diff;
+use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::target::Command;
 
@@ -70,6 +72,29 @@ pub fn unchanged(program: &Path, command: &Command) -> Exec {
 pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
     let error = command(exec).exec();
     Err(Error::Exec { path: exec.program.clone(), error })
+}
+
+/// The same before Rust's runtime has started, when nothing has been changed that the program is to inherit; returns
+/// where the kernel does not take it as it is.
+pub fn exec_early(exec: &Exec, env: &Environment) {
+    let text = |bytes: OsString| CString::new(bytes.into_vec()).ok();
+    let words = iter::once(&exec.argv0).chain(&exec.arguments).map(|word| text(word.clone()));
+    let (Some(program), Some(words)) =
+        (text(exec.program.clone().into_os_string()), words.collect::<Option<Vec<CString>>>())
+    else {
+        return;
+    };
+    if exec.diff.is_empty() {
+        let _ = nix::unistd::execv(&program, &words);
+        return;
+    }
+    let variables = env.with(&exec.diff);
+    let variables = variables
+        .iter()
+        .map(|(name, value)| text(OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())));
+    if let Some(variables) = variables.collect::<Option<Vec<CString>>>() {
+        let _ = nix::unistd::execve(&program, &words, &variables);
+    }
 }
 
 /// Runs the program to its end. What a terminal sends to all is for the program; what is sent to us is handed on.
@@ -171,7 +196,7 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
 
 /// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
 /// standard library can be relied on.
-pub extern "C" fn record_inherited() {
+pub fn record_inherited() {
     // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets others, with no
     // handler.
     unsafe {

@@ -63,18 +63,30 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
         verify::child::main(&host);
     }
-    if let Some(exec) = plain_start(arguments).and_then(|command| commands::run::cached(&host, &command)) {
-        let Err(error) = launch::exec(&exec);
-        return complain(&error, Form::Run, false, false);
-    }
     match Cli::try_parse_from(arguments).and_then(Cli::settle) {
         Ok(cli) => dispatch(host, &cli, arguments),
         Err(error) => usage(&error, arguments),
     }
 }
 
-/// The commonest command line of all, `cudarun PROGRAM …`, needs no parser: a start that is cached should
-/// cost next to nothing.
+/// What comes before Rust's runtime, which changes what a program is to inherit and is dear for one that is left at once:
+/// becomes the program if its start is kept, and else remembers what the runtime is about to change.
+pub extern "C" fn before_the_runtime() {
+    warm_start();
+    launch::record_inherited();
+}
+
+/// The commonest command line of all, `cudarun PROGRAM …`, needs no parser: a start that is kept should cost next to
+/// nothing. Whatever stands in its way is for the long way to find, and to speak of.
+fn warm_start() {
+    let arguments: Vec<OsString> = host::arguments();
+    let Some(command) = plain_start(&arguments) else { return };
+    let host = Host::for_a_glance();
+    if let Some(exec) = commands::run::cached(&host, &command) {
+        launch::exec_early(&exec, &host.env);
+    }
+}
+
 fn plain_start(arguments: &[OsString]) -> Option<Command> {
     let program = arguments.get(1).filter(|word| !word.is_empty() && !word.as_bytes().starts_with(b"-"))?;
     let is_verb = cli::VERBS.iter().any(|verb| program == verb);

@@ -68,10 +68,11 @@ pub fn identity<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
 
 /// A file that only we can have written, in a directory that only we can write to.
 pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
-    let ours = |stat: Stat| is_ours(host, &stat);
-    let file = directory.join(name);
-    let bytes = host.read(&file).ok()?;
-    (host.lstat(&file).is_ok_and(ours) && host.lstat(directory).is_ok_and(ours)).then_some(bytes)
+    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
+        return None;
+    }
+    let (bytes, stat) = host.read_own(&directory.join(name)).ok()?;
+    is_ours(host, &stat).then_some(bytes)
 }
 
 /// Writes a file for us alone, whole or not at all, and takes away what is old. What cannot be written is not: the

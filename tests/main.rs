@@ -32,6 +32,7 @@ mod pinning;
 mod places;
 mod predicted;
 mod problems;
+mod progress;
 mod proof;
 mod proving;
 mod reports;

@@ -503,3 +503,41 @@ fn a_program_that_starts_another_is_spoken_of() {
     run(&["-q", "env", "A=1", "sh", "-c", "exit 3"]).status(3).check();
     run(&["env"]).any_stdout().check();
 }
+
+/// Where a directory is missing, that is all that need be asked of what was looked for in it.
+#[test]
+fn of_what_is_missing_the_highest_is_watched() {
+    let two = Two::new();
+    let include = two.workshop.path("include");
+    two.run().check();
+    assert!(two.is_warm(two.run()), "the control");
+    fs::create_dir(&include).unwrap();
+    assert!(!two.is_warm(two.run()), "what was looked for may be there now");
+    assert!(two.is_warm(two.run()), "it is not");
+    fs::write(include.join("nccl.h"), "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n")
+        .unwrap();
+    settle();
+    assert!(!two.is_warm(two.run()));
+}
+
+/// A warm start comes before Rust's runtime, which would change what is inherited.
+#[test]
+fn what_is_inherited_is_handed_on_by_a_cold_and_by_a_warm_start() {
+    let two = Two::new();
+    let home = two.home.path().display();
+    let status = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status; ls /proc/self/fd | head -n 3 | tr '\\n' ' '";
+    // With SIGPIPE and SIGCHLD ignored, and without a standard input; bash itself cannot ignore SIGCHLD.
+    let shell = |start: &str| {
+        let code = format!(
+            "import os, signal\nfor it in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ): signal.signal(it, signal.SIG_IGN)\n\
+             os.close(0)\nos.environ['HOME'] = '{home}'\nwords = {start} + ['bash', '-c', {status:?}]\nos.execvp(words[0], words)\n"
+        );
+        let output = std::process::Command::new("python3").args(["-c", &code]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = shell("[]");
+    for kind in ["cold", "warm"] {
+        assert_eq!(shell(&format!("['{CUDARUN}']")), plain, "{kind}");
+    }
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Key, Seen, Way, changed_since, holds, look};
+use super::{Key, Seen, holds, see};
 use crate::host::Host;
 use crate::private;
 
@@ -15,20 +15,21 @@ const FORMAT: u32 = 1;
 const PLACE: &str = "answers";
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Entry<'b> {
     format: u32,
-    key: Vec<u8>,
-    text: String,
-    watched: Vec<(Vec<u8>, Seen)>,
+    key: &'b [u8],
+    text: &'b str,
+    #[serde(borrow)]
+    watched: Vec<(&'b [u8], Seen<'b>)>,
 }
 
 /// The answer that was kept for this key, if it still holds.
 pub fn find(host: &Host, directories: &[PathBuf], key: &Key) -> Option<String> {
     let name = key.file_name();
     let bytes = directories.iter().find_map(|it| private::read(host, &it.join(PLACE), &name))?;
-    let entry: Entry = postcard::from_bytes(&bytes).ok()?;
-    let is_it = entry.format == FORMAT && entry.key == key.0;
-    (is_it && holds(host, &entry.watched)).then_some(entry.text)
+    let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
+    let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
+    (is_it && holds(host, &entry.watched)).then(|| entry.text.to_owned())
 }
 
 /// Keeps an answer that was read from what is `watched`, and for which it matters which files are `located`. What changed
@@ -41,14 +42,8 @@ pub fn keep(
     watched: &BTreeSet<PathBuf>,
     located: &BTreeSet<PathBuf>,
 ) {
-    let seen = |path: &PathBuf, way| (path.as_os_str().as_encoded_bytes().to_vec(), look(host, path, way));
-    let whole: Vec<(Vec<u8>, Seen)> = watched.iter().map(|path| seen(path, Way::Whole)).collect();
-    if whole.iter().any(|(_, seen)| changed_since(host, seen)) {
-        return;
-    }
-    let identities = located.iter().map(|path| seen(path, Way::Identity));
-    let watched = whole.into_iter().chain(identities).collect();
-    let entry = Entry { format: FORMAT, key: key.0.clone(), text: text.to_owned(), watched };
+    let Some(watched) = see(host, watched, located, &[]) else { return };
+    let entry = Entry { format: FORMAT, key: &key.0, text, watched };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
         private::write(host, &directory.join(PLACE), &key.file_name(), &bytes);
     }

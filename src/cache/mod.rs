@@ -2,10 +2,11 @@
 //! has changed, and proofs that were made. An entry names all that could falsify it; what cannot be named
 //! is not kept. Reading costs a few dozen stat calls; a broken entry is no entry.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,17 +47,20 @@ const FACTS_LIMIT: usize = 32 << 20;
 /// Device, inode and time of a binary.
 type Identity = (u64, u64, (i64, i64));
 
+/// Read where it stands: to copy a few thousand bytes, one at a time, is much of what a warm start would do.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Entry<'b> {
     format: u32,
-    key: Vec<u8>,
-    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    watched: Vec<(Vec<u8>, Seen)>,
+    key: &'b [u8],
+    #[serde(borrow)]
+    changes: Vec<(&'b [u8], Option<&'b [u8]>)>,
+    #[serde(borrow)]
+    watched: Vec<(&'b [u8], Seen<'b>)>,
 }
 
 /// How something that a plan was read from looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Seen {
+enum Seen<'b> {
     Missing,
     Present,
     Stamp {
@@ -66,7 +70,7 @@ enum Seen {
         modified: (i64, i64),
         changed: (i64, i64),
     },
-    Content(Vec<u8>),
+    Content(#[serde(borrow)] Cow<'b, [u8]>),
     /// Which file it is, whatever is in it.
     Identity {
         device: u64,
@@ -92,8 +96,8 @@ pub fn find(
     let name = key.file_name();
     let bytes =
         directories.iter().find_map(|directory| private::read(host, &directory.join("starts"), &name))?;
-    let entry: Entry = postcard::from_bytes(&bytes).ok()?;
-    let is_it = entry.format == FORMAT && entry.key == key.0;
+    let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
+    let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
     (is_it && holds(host, &entry.watched)).then(|| Exec {
         program: program.to_owned(),
         argv0: command.program.clone(),
@@ -103,9 +107,10 @@ pub fn find(
 }
 
 /// Whether all of it looks as it did.
-fn holds(host: &Host, watched: &[(Vec<u8>, Seen)]) -> bool {
-    let is_same =
-        |(path, seen): &(Vec<u8>, Seen)| look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen;
+fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
+    let is_same = |(path, seen): &(&[u8], Seen<'_>)| {
+        look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen
+    };
     watched.iter().all(is_same)
 }
 
@@ -121,30 +126,53 @@ pub fn keep(
     located: &BTreeSet<PathBuf>,
     places: &Places,
 ) {
-    let mut seen = Vec::with_capacity(watched.len() + located.len() + 2);
-    let own = || places.view.iter().chain(&places.module);
-    let mut see = |path: &Path, now: Seen| seen.push((path.as_os_str().as_bytes().to_vec(), now));
+    let own: Vec<&Path> = places.view.iter().chain(&places.module).map(PathBuf::as_path).collect();
+    let Some(watched) = see(host, watched, located, &own) else { return };
+    let changes = exec
+        .diff
+        .0
+        .iter()
+        .map(|change| (change.name.as_bytes(), change.value.as_ref().map(|value| value.as_bytes())));
+    let entry = Entry { format: FORMAT, key: &key.0, changes: changes.collect(), watched };
+    if let Ok(bytes) = postcard::to_stdvec(&entry) {
+        private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
+    }
+}
+
+/// How all of it looks; nothing where some of it has changed since we began to look, other than what is our own.
+fn see<'p>(
+    host: &Host,
+    watched: &'p BTreeSet<PathBuf>,
+    located: &'p BTreeSet<PathBuf>,
+    own: &[&'p Path],
+) -> Option<Vec<(&'p [u8], Seen<'static>)>> {
+    let mut seen = Vec::with_capacity(watched.len() + located.len() + own.len());
+    let mut see = |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
+    let mut absent: BTreeSet<&Path> = BTreeSet::new();
     for path in watched {
         let now = look(host, path, Way::Whole);
-        if !own().any(|own| own == path) && changed_since(host, &now) {
-            return;
+        if now == Seen::Missing {
+            // Below a directory that is missing there is nothing, however much was looked for.
+            let above = path.ancestors().take_while(|it| *it != Path::new("") && is_missing(host, it));
+            absent.insert(above.last().unwrap_or(path));
+            continue;
+        }
+        if !own.contains(&path.as_path()) && changed_since(host, &now) {
+            return None;
         }
         see(path, now);
     }
     for path in located {
         see(path, look(host, path, Way::Identity));
     }
+    for path in absent {
+        see(path, Seen::Missing);
+    }
     // It may have been published a moment ago: that was us.
-    for own in own() {
-        see(own, look(host, own, Way::Whole));
+    for path in own {
+        see(path, look(host, path, Way::Whole));
     }
-    let changes = exec.diff.0.iter().map(|change| {
-        (change.name.as_bytes().to_vec(), change.value.as_ref().map(|value| value.as_bytes().to_vec()))
-    });
-    let entry = Entry { format: FORMAT, key: key.0.clone(), changes: changes.collect(), watched: seen };
-    if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
-    }
+    Some(seen)
 }
 
 /// What was learnt of the files on this machine, by this very binary.
@@ -182,30 +210,37 @@ fn own_identity(host: &Host) -> Option<Identity> {
     Some((own.id.device, own.id.inode, own.modified))
 }
 
-fn change(name: Vec<u8>, value: Option<Vec<u8>>) -> Change {
-    Change { name: OsString::from_vec(name), value: value.map(OsString::from_vec) }
+fn change(name: &[u8], value: Option<&[u8]>) -> Change {
+    let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Change { name: owned(name), value: value.map(owned) }
 }
 
-impl Seen {
+impl Seen<'_> {
     /// In which way it was looked at. What was missing is there now if anything is, in any way.
     fn way(&self) -> Way {
         if matches!(self, Seen::Identity { .. }) { Way::Identity } else { Way::Whole }
     }
 }
 
-fn look(host: &Host, path: &Path, way: Way) -> Seen {
-    let by_kernel = || KERNEL.iter().any(|kernel| path.starts_with(kernel));
+fn look(host: &Host, path: &Path, way: Way) -> Seen<'static> {
+    let by_kernel = || KERNEL.iter().any(|kernel| is_below(path, kernel));
     if matches!(way, Way::Whole) && by_kernel() {
-        return content(host, path).map_or(Seen::Missing, Seen::Content);
+        return content(host, path).map_or(Seen::Missing, |content| Seen::Content(content.into()));
     }
     match (host.stat(path), way) {
         (Err(_), _) => Seen::Missing,
         (Ok(Stat { id, .. }), Way::Identity) => Seen::Identity { device: id.device, inode: id.inode },
-        (Ok(Stat { kind: Kind::Other, .. }), _) if path.starts_with(DEVICES) => Seen::Present,
+        (Ok(Stat { kind: Kind::Other, .. }), _) if is_below(path, DEVICES) => Seen::Present,
         (Ok(Stat { id, size, modified, changed, .. }), _) => {
             Seen::Stamp { device: id.device, inode: id.inode, size, modified, changed }
         }
     }
+}
+
+/// As `starts_with`, but without a look at each component: every watched path is asked this.
+fn is_below(path: &Path, directory: &str) -> bool {
+    let below = path.as_os_str().as_bytes().strip_prefix(directory.as_bytes());
+    below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
 }
 
 /// What a file of the kernel says, or which entries a directory of it has.
@@ -218,14 +253,18 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
         }
         Ok(bytes) => return Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        // A directory.
+        // A directory, or what says nothing to us.
         Err(_) => {}
     }
-    let entries = host.list(path).ok()?;
+    let entries = host.list(path).unwrap_or_default();
     Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())
 }
 
-fn changed_since(host: &Host, seen: &Seen) -> bool {
+fn is_missing(host: &Host, path: &Path) -> bool {
+    look(host, path, Way::Whole) == Seen::Missing
+}
+
+fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
     let Seen::Stamp { modified, changed, .. } = seen else { return false };
     *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
 }

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// Its names alone, which the build script has taken out of it.
-const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/wrapper-names"));
+/// Its names alone and in order, which the build script has taken out of it.
+const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-names.rs"));
 const WRAPPERS: &str = include_str!("../../profiles/wrappers.toml");
 
 /// A program that starts another one. The fields are explained in `profiles/wrappers.toml`.
@@ -144,7 +144,7 @@ pub fn wrappers() -> &'static [Wrapper] {
 /// Whether a name, of a program or of a Python module, may stand in the table; asked at every start, and so
 /// answered without reading the table.
 pub fn may_be_wrapper(name: &str) -> bool {
-    NAMES.lines().any(|known| known == name && !name.is_empty())
+    NAMES.binary_search(&name).is_ok()
 }
 
 fn parse() -> Result<Vec<Wrapper>, toml::de::Error> {

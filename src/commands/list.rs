@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::progress::Looking;
 use super::{Exit, Purpose, asked, family, look, machine, own_views, print, style, wanted};
 use crate::cli::{Common, List, Wishes};
 use crate::error::Error;
@@ -16,6 +17,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
     let wanted = wanted(&host, common, &Wishes::default(), None, Purpose::Answer)?;
     let asked = asked(&host, common, &wanted)?;
+    let shown = Looking::begin(&host, common);
     let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked };
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families: Result<Vec<String>, Error> =
@@ -36,6 +38,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     scope.code = options.json || common.verbose > 0;
     scope.symbol_names = options.symbols;
     let inventory = look(&host, &scope);
+    drop(shown);
     let style = style(&host, common.color, host.stdout_is_terminal());
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.copies.iter().any(|copy| is_wanted(&copy.family));

@@ -32,6 +32,7 @@ pub mod export;
 pub mod hook;
 pub mod init;
 pub mod list;
+mod progress;
 pub mod prove;
 mod proving;
 pub mod record;
@@ -40,6 +41,7 @@ pub mod trace;
 mod watched;
 mod wishes;
 
+use progress::Looking;
 use wishes::{Purpose, Wanted, wanted};
 
 /// How a verb ended, other than by an error.
@@ -197,6 +199,7 @@ fn consider_next<'h>(
     command: &Command,
     passed: usize,
 ) -> Result<Considered<'h>, Error> {
+    let _shown = Looking::begin(&wanted.host, common);
     let (mut target, searcher) = wanted.read(&wanted.host, command)?;
     wanted.join(&mut target)?;
     let stages = Stages::of(wanted, common, target, searcher)?;

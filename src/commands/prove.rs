@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::progress::Looking;
 use super::proving::{How, Proven};
 use super::{Exit, Purpose, asked, command_of, consider, look, own_views, print, say_notes, style, wanted};
 use crate::catalog::catalog;
@@ -40,7 +41,9 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
         None => {
             let machine = inventory::machine(host).unwrap_or(elf::X86_64);
             let scope = Scope { machine, views: own_views(host), ..asked(host, common, &wanted)? };
+            let shown = Looking::begin(host, common);
             let inventory = look(host, &scope);
+            drop(shown);
             as_it_is(host, &inventory, &given(&inventory), how)?
         }
         Some(command) => {

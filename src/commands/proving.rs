@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::Considered;
+use super::progress::PATIENCE;
 use crate::cache::proofs::{self, Known, Turn};
 use crate::cache::reaches_libraries;
 use crate::cli::{Level, When};
@@ -36,9 +37,6 @@ pub(super) struct How {
     /// Nothing is said while it lasts.
     pub is_quiet: bool,
 }
-
-/// After so long a person at a terminal is shown what is being done.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 impl How {
     /// A new proof, as far as there is a GPU: without one, files can be loaded.

@@ -36,7 +36,7 @@ pub use settings::{
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
-pub use verdict::{NO_MORE_PROGRESS, fallback, proof_line, proving, verdict};
+pub use verdict::{NO_MORE_PROGRESS, fallback, looking, proof_line, proving, verdict};
 pub use words::{family, note, shell_change, warnings};
 
 /// Text for standard output. A reader that has gone away wants no more, and that is no error.

@@ -14,6 +14,11 @@ use crate::version::{CudaVersion, Version};
 /// Takes a line of progress away.
 pub const NO_MORE_PROGRESS: &str = "\r\x1b[K";
 
+/// A line of progress while the machine is looked at.
+pub fn looking() -> String {
+    format!("{NO_MORE_PROGRESS}cudarun: looking for NVIDIA libraries …")
+}
+
 /// A line of progress, which the next one is written over.
 pub fn proving(place: &Place) -> String {
     format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))

@@ -1,18 +1,15 @@
 //! From what was typed to what the kernel will run: PATH, links, `#!` lines, shims.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use which::sys::{Sys, SysMetadata, SysReadDirEntry};
-
 use super::arguments::{CommandLine, Run};
 use super::shim::{self, Shim};
 use super::{Command, How, Note, Target, python, wrapper};
 use crate::error::Error;
-use crate::host::{Host, Kind};
+use crate::host::Host;
 use crate::text;
 
 /// What POSIX `execvp` uses when PATH is not set.
@@ -49,12 +46,8 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
         };
     }
     let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
-    let found = which::WhichConfig::new_with_sys(Door(host))
-        .binary_name(name.to_owned())
-        .custom_path_list(path.to_owned())
-        .custom_cwd(host.cwd.clone())
-        .first_result();
-    found.map_err(|_| not_on_path(host, name, path))
+    let found = candidates(host, name, path).find(|file| host.is_executable(file));
+    found.ok_or_else(|| not_on_path(host, name, path))
 }
 
 /// What decides what will run, besides what does so for every program.
@@ -233,12 +226,15 @@ fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     Some((PathBuf::from(OsString::from_vec(interpreter.to_vec())), argument))
 }
 
+/// Where PATH sends a name, in order; an element that is empty is the current directory.
+fn candidates(host: &Host, name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let directories = path.as_bytes().split(|byte| *byte == b':');
+    directories.map(move |directory| host.absolute(Path::new(OsStr::from_bytes(directory))).join(name))
+}
+
 /// Like a shell, tells what is not there from what is there and cannot be run.
 fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
-    let candidates =
-        path.as_bytes().split(|byte| *byte == b':').map(|d| host.absolute(Path::new(OsStr::from_bytes(d))));
-    let present = candidates.map(|directory| directory.join(name)).find(|file| host.is_file(file));
-    match present {
+    match candidates(host, name, path).find(|file| host.is_file(file)) {
         Some(file) => refused(&file, "permission denied"),
         None => Error::NotFound { name: PathBuf::from(name) },
     }
@@ -246,89 +242,6 @@ fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
 
 fn refused(path: &Path, why: &str) -> Error {
     Error::NotExecutable { path: path.to_owned(), why: why.to_owned() }
-}
-
-/// The file system as `which` is to see it.
-struct Door<'h>(&'h Host);
-
-struct DoorMetadata(Kind);
-
-impl SysMetadata for DoorMetadata {
-    fn is_symlink(&self) -> bool {
-        self.0 == Kind::Link
-    }
-
-    fn is_file(&self) -> bool {
-        self.0 == Kind::File
-    }
-}
-
-struct DoorEntry(PathBuf);
-
-impl SysReadDirEntry for DoorEntry {
-    fn file_name(&self) -> OsString {
-        self.0.file_name().unwrap_or_default().to_owned()
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.clone()
-    }
-}
-
-impl Sys for Door<'_> {
-    type ReadDirEntry = DoorEntry;
-    type Metadata = DoorMetadata;
-
-    fn is_windows(&self) -> bool {
-        false
-    }
-
-    fn current_dir(&self) -> io::Result<PathBuf> {
-        Ok(self.0.cwd.clone())
-    }
-
-    fn home_dir(&self) -> Option<PathBuf> {
-        // No shell has been here: `~` in a PATH is a directory of that name.
-        None
-    }
-
-    fn env_split_paths(&self, paths: &OsStr) -> Vec<PathBuf> {
-        paths
-            .as_bytes()
-            .split(|byte| *byte == b':')
-            .map(|p| self.0.absolute(Path::new(OsStr::from_bytes(p))))
-            .collect()
-    }
-
-    fn env_path(&self) -> Option<OsString> {
-        self.0.env.get("PATH").map(OsStr::to_owned)
-    }
-
-    fn env_path_ext(&self) -> Option<OsString> {
-        None
-    }
-
-    fn env_windows_path_ext(&self) -> Cow<'static, [String]> {
-        Cow::Borrowed(&[])
-    }
-
-    fn metadata(&self, path: &Path) -> io::Result<DoorMetadata> {
-        self.0.stat(path).map(|stat| DoorMetadata(stat.kind))
-    }
-
-    fn symlink_metadata(&self, path: &Path) -> io::Result<DoorMetadata> {
-        self.0.lstat(path).map(|stat| DoorMetadata(stat.kind))
-    }
-
-    fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<DoorEntry>>>> {
-        let entries: Vec<_> =
-            self.0.list(path)?.into_iter().map(|entry| Ok(DoorEntry(path.join(entry.name)))).collect();
-        Ok(Box::new(entries.into_iter()))
-    }
-
-    fn is_valid_executable(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.0.is_executable(path))
-    }
 }
 
 #[cfg(test)]
