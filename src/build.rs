@@ -87,8 +87,8 @@ fn compile_module(module: &Path) {
         ])
         .args(["-Cstrip=symbols", "--remap-path-prefix", &format!("{}=", required("CARGO_MANIFEST_DIR"))])
         // Each segment is a system call more in every process, and so is making one read-only that holds nothing.
-        .args(["-Crelro-level=off", "-Clink-arg=-znoseparate-code"])
-        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-zdefs", &format!("-Clinker={}", linker())])
+        .args(["-Crelro-level=off", "-Clink-arg=-Wl,-z,noseparate-code"])
+        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-Wl,-z,defs", &format!("-Clinker={}", linker())])
         .arg("-o")
         .arg(module);
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
