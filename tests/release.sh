@@ -33,14 +33,17 @@ follow() {
 tree() { (cd "$1" && find . -printf '%p %M %l\n' | sort); }
 # works PREFIX: the program, completions and manual page are there and are what they should be.
 works() {
-    local page
+    local page zsh
     [ "$("$1/bin/cudarun" sh -c 'echo works')" = works ] || fail "$1/bin/cudarun does not start programs"
     [ "$("$1/bin/cudarun" --version)" = "cudarun $version" ] || fail "$1/bin/cudarun is another version"
     page=$(env -u MANPATH PATH="$1/bin:/usr/bin:/bin" man -w cudarun) || fail "no manual page with $1"
     zcat -f "$page" | cmp - docs/cudarun.1 || fail "$page is another page"
     cmp completions/cudarun.bash "$1/share/bash-completion/completions/cudarun"
     cmp completions/cudarun.fish "$1/share/fish/vendor_completions.d/cudarun.fish"
-    cat "$1"/share/zsh/{site-functions,vendor-completions}/_cudarun 2>/dev/null | cmp completions/_cudarun -
+    # Debian's place of it is another.
+    zsh=$1/share/zsh/site-functions/_cudarun
+    [ -f "$zsh" ] || zsh=$1/share/zsh/vendor-completions/_cudarun
+    cmp completions/_cudarun "$zsh"
 }
 
 home=$work/home
