@@ -41,7 +41,8 @@ main() {
         elif [ -f "$here/Cargo.toml" ]; then
             build
         else
-            of_archive "$here" || fail "there is nothing to install beside $0" "name a release archive with --archive FILE"
+            of_archive "$here" ||
+                fail "there is nothing to install beside $0" "name a release archive with --archive FILE"
         fi
         install
         tell
@@ -66,7 +67,8 @@ look_first() {
         path=$to/$place
         if [ -e "$path" ] || [ -L "$path" ]; then
             grep -qxF "f $path" "$manifest" 2>/dev/null ||
-                fail "$path is there, and it is not of an earlier ./install.sh" "move it away, or choose another place with --to DIR"
+                fail "$path is there, and it is not of an earlier ./install.sh" \
+                    "move it away, or choose another place with --to DIR"
         fi
         above=$(dirname "$path")
         while [ ! -e "$above" ] && [ ! -L "$above" ]; do above=$(dirname "$above"); done
@@ -92,7 +94,8 @@ of_archive() {
     fish=$1/share/fish/vendor_completions.d/cudarun.fish
     [ -f "$program" ] && [ -f "$manual" ] && [ -f "$bash" ] && [ -f "$zsh" ] && [ -f "$fish" ] || return 1
     "$program" --version >/dev/null 2>&1 ||
-        fail "the cudarun of this archive does not run here" "it is for x86-64 Linux with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
+        fail "the cudarun of this archive does not run here" \
+            "it is for x86-64 Linux with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
 }
 
 unpack() {
@@ -103,26 +106,30 @@ unpack() {
     case $archive in
     http://* | https://*)
         file=$work/archive
-        fetch "$archive" "$file" || fail "$archive cannot be had" "look at the address, or fetch it yourself: $0 --archive FILE"
+        fetch "$archive" "$file" ||
+            fail "$archive cannot be had" "look at the address, or fetch it yourself: $0 --archive FILE"
         [ -n "$sum" ] || fetch "$archive.sha256" "$file.sha256" || true
         ;;
     esac
-    [ -f "$file" ] || fail "there is no file $archive" "name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
+    named="name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
+    [ -f "$file" ] || fail "there is no file $archive" "$named"
     if [ -z "$sum" ]; then
         [ -f "$file.sha256" ] ||
-            fail "there is no $archive.sha256" "put it there, or say with --sha256 SUM what the archive's checksum must be"
-        read -r sum _ <"$file.sha256" || [ -n "$sum" ] || fail "$archive.sha256 is empty" "fetch it again, or say --sha256 SUM"
+            fail "there is no $archive.sha256" \
+                "put it there, or say with --sha256 SUM what the archive's checksum must be"
+        read -r sum _ <"$file.sha256" || [ -n "$sum" ] ||
+            fail "$archive.sha256 is empty" "fetch it again, or say --sha256 SUM"
     fi
     is=$(checksum "$file")
     [ -n "$is" ] || fail "neither sha256sum nor shasum was found" "install coreutils"
     [ "$is" = "$(printf %s "$sum" | tr A-F a-f)" ] ||
         fail "$archive is not what its checksum says: $is and not $sum" "fetch it again; do not use this one"
     mkdir "$work/unpacked"
-    tar -xzf "$file" -C "$work/unpacked" || fail "$archive cannot be unpacked" "name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
+    tar -xzf "$file" -C "$work/unpacked" || fail "$archive cannot be unpacked" "$named"
     for inside in "$work/unpacked"/*; do
         if of_archive "$inside"; then return; fi
     done
-    fail "$archive is no release archive of cudarun" "name one: cudarun-VERSION-x86_64-linux.tar.gz"
+    fail "$archive is no release archive of cudarun" "$named"
 }
 
 # fetch ADDRESS FILE
@@ -199,7 +206,10 @@ tell() {
     *) file="your shell's start-up file" hook='' ;;
     esac
     case :$PATH: in
-    *:"$to/bin":*) ;;
+    *:"$to/bin":*)
+        first=$(command -v cudarun || true)
+        [ "$first" = "$to/bin/cudarun" ] || echo "note: \`cudarun\` is still $first, which comes before it on PATH"
+        ;;
     *)
         case $shell in
         fish) line "so that cudarun is found" "fish_add_path $(quoted "$to/bin")" ;;
@@ -214,18 +224,21 @@ tell() {
         ;;
     zsh)
         if ! zsh -f -c 'print -l $fpath' 2>/dev/null | grep -qxF "$to/share/zsh/site-functions"; then
-            line "for completions, above the line with compinit" "fpath=($(quoted "$to/share/zsh/site-functions") \$fpath)"
+            line "for completions, above the line with compinit" \
+                "fpath=($(quoted "$to/share/zsh/site-functions") \$fpath)"
             line "for completions, where there is no such line yet" "autoload -Uz compinit && compinit"
         fi
         ;;
-    fish) is_data_directory || line "for completions" "source $(quoted "$to/share/fish/vendor_completions.d/cudarun.fish")" ;;
+    fish)
+        is_data_directory ||
+            line "for completions" "source $(quoted "$to/share/fish/vendor_completions.d/cudarun.fish")"
+        ;;
     esac
     [ -z "$hook" ] || line "if you like: it says, on entering a project, what does not hold there" "$hook"
 }
 
 line() {
-    echo "add to $file ($1):
-    $2"
+    printf 'add to %s (%s):\n    %s\n' "$file" "$1" "$2"
 }
 
 # Whether the completions of bash and fish are looked for in this share/.
@@ -266,8 +279,7 @@ each() {
 }
 
 fail() {
-    echo "install.sh: $1" >&2
-    echo "hint: $2" >&2
+    printf 'install.sh: %s\nhint: %s\n' "$1" "$2" >&2
     exit 1
 }
 

@@ -126,6 +126,13 @@ mv "$work/aside" "$archive.sha256"
 tar -C "$work" -xzf "$archive"
 (cd / && env PATH=/usr/bin:/bin "$work/$name/install.sh" --to "$to" >/dev/null) || fail "not from an unpacked archive"
 "$work/$name/install.sh" --to "$to" --uninstall >/dev/null
+mkdir "$work/first"
+cp "$(type -P true)" "$work/first/cudarun"
+said=$(PATH=$work/first:$to/bin:$PATH "$install" --to "$to" --archive "$archive")
+[[ $said == *"still $work/first/cudarun, which comes before it"* ]] || fail "another cudarun comes first, and it says: $said"
+said=$(PATH=$to/bin:$work/first:$PATH "$install" --to "$to" --archive "$archive")
+[[ $said != *still* ]] || fail "the control: it comes first, and it says: $said"
+"$install" --to "$to" --uninstall >/dev/null
 cp "$archive" "$work/other.tar.gz"
 refuses "there is no $work/other.tar.gz.sha256" "--sha256 SUM" "$install" --to "$to" --archive "$work/other.tar.gz"
 sha256sum "$install" >"$work/other.tar.gz.sha256"
