@@ -195,7 +195,7 @@ $made"
 # What was done, and the lines that a person may want to add.
 tell() {
     echo "installed $("$to/bin/cudarun" --version):"
-    for place in $places; do echo "    $to/$place"; done
+    for place in $places; do printf '    %s\n' "$to/$place"; done
     shell=${SHELL-}
     shell=${shell##*/}
     # shellcheck disable=SC2088  # it is only printed
