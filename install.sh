@@ -1,58 +1,170 @@
 #!/bin/sh
-# Builds cudarun and installs it with its completions; needs no root.
+# Installs cudarun with its completions and its manual page; needs no root, and edits no file of yours.
 #
-#   ./install.sh               into ~/.local
-#   ./install.sh --to DIR      into DIR
-#   ./install.sh --uninstall   takes it away again (with the same --to)
+#   ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
+#   ./install.sh --to DIR          into DIR
+#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
+#   ./install.sh --uninstall       takes it away again (with the same --to)
 set -eu
 
 main() {
-    to=${HOME:+$HOME/.local}
-    uninstall=
+    to=${HOME:+$HOME/.local} uninstall='' archive='' sum=''
     while [ $# -gt 0 ]; do
         case $1 in
-        --to)
-            [ $# -ge 2 ] || fail "--to needs a directory"
-            to=$2
+        --to | --archive | --sha256)
+            [ -n "${2-}" ] || fail "$1 needs a value" "see $0 --help"
+            value "$1" "$2"
             shift
             ;;
-        --to=*) to=${1#--to=} ;;
+        --to=?* | --archive=?* | --sha256=?*) value "${1%%=*}" "${1#*=}" ;;
         --uninstall) uninstall=yes ;;
         -h | --help)
-            sed -n '2,6s/^# \{0,1\}//p' "$0"
+            sed -n '2,7s/^# \{0,1\}//p' "$0"
             exit 0
             ;;
-        *) fail "unknown option $1 (see --help)" ;;
+        *) fail "unknown option $1" "see $0 --help" ;;
         esac
         shift
     done
-    [ -n "$to" ] || fail "HOME is not set: say where with --to DIR"
+    [ -n "$to" ] || fail "HOME is not set" "say where with --to DIR"
     case $to in /*) ;; *) to=$PWD/$to ;; esac
+    case $to in *"
+"*) fail "a line end in the name of a directory" "choose another one with --to DIR" ;; esac
     manifest=$to/share/cudarun/installed
-    if [ -n "$uninstall" ]; then take_away; else build_and_install; fi
+    if [ -n "$uninstall" ]; then
+        take_away
+    else
+        here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+        look_first
+        if [ -n "$archive" ]; then
+            unpack
+        elif [ -f "$here/Cargo.toml" ]; then
+            build
+        else
+            of_archive "$here" ||
+                fail "there is nothing to install beside $0" "name a release archive with --archive FILE"
+        fi
+        install
+        tell
+    fi
 }
 
-build_and_install() {
-    command -v cargo >/dev/null || fail "cargo was not found: install Rust (https://rustup.rs), then run this again"
-    here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+value() {
+    case $1 in
+    --to) to=$2 ;;
+    --archive) archive=$2 ;;
+    --sha256) sum=$2 ;;
+    esac
+}
+
+# What is installed, and the variable that holds where each is now.
+places="bin/cudarun share/man/man1/cudarun.1 share/bash-completion/completions/cudarun
+    share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish"
+
+# What would stop it half-way is said before anything is done.
+look_first() {
+    for place in $places; do
+        path=$to/$place
+        if [ -e "$path" ] || [ -L "$path" ]; then
+            grep -qxF "f $path" "$manifest" 2>/dev/null ||
+                fail "$path is there, and it is not of an earlier ./install.sh" \
+                    "move it away, or choose another place with --to DIR"
+        fi
+        above=$(dirname "$path")
+        while [ ! -e "$above" ] && [ ! -L "$above" ]; do above=$(dirname "$above"); done
+        [ -d "$above" ] || fail "$above is in the way: it is no directory" "choose another place with --to DIR"
+        [ -w "$above" ] || fail "you may not write in $above" "choose another place with --to DIR"
+    done
+}
+
+build() {
+    command -v cargo >/dev/null ||
+        fail "cargo was not found" "install Rust (https://rustup.rs), or take a release archive: $0 --archive FILE"
     target=${CARGO_TARGET_DIR:-$here/target}
     case $target in /*) ;; *) target=$PWD/$target ;; esac
     (cd "$here" && CARGO_TARGET_DIR=$target cargo build --release --locked)
-    # What an earlier install has left, another version perhaps, goes first.
-    [ ! -f "$manifest" ] || take_away >/dev/null
-    made=
-    directory "$(dirname "$manifest")"
-    put "$target/release/cudarun" bin/cudarun 755
-    put "$here/completions/cudarun.bash" share/bash-completion/completions/cudarun 644
-    put "$here/completions/_cudarun" share/zsh/site-functions/_cudarun 644
-    put "$here/completions/cudarun.fish" share/fish/vendor_completions.d/cudarun.fish 644
+    program=$target/release/cudarun manual=$here/docs/cudarun.1
+    bash=$here/completions/cudarun.bash zsh=$here/completions/_cudarun fish=$here/completions/cudarun.fish
+}
 
-    echo "installed $("$to/bin/cudarun" --version) in $to/bin, with completions for bash, zsh and fish"
-    case :$PATH: in
-    *:"$to/bin":*) ;;
-    *) echo "$to/bin is not on PATH: add this line to your shell's start-up file
-    export PATH=\"$to/bin:\$PATH\"" ;;
+# of_archive DIRECTORY: whether it is an unpacked release archive, whose files lie as they will.
+of_archive() {
+    program=$1/bin/cudarun manual=$1/share/man/man1/cudarun.1
+    bash=$1/share/bash-completion/completions/cudarun zsh=$1/share/zsh/site-functions/_cudarun
+    fish=$1/share/fish/vendor_completions.d/cudarun.fish
+    [ -f "$program" ] && [ -f "$manual" ] && [ -f "$bash" ] && [ -f "$zsh" ] && [ -f "$fish" ] || return 1
+    "$program" --version >/dev/null 2>&1 ||
+        fail "the cudarun of this archive does not run here" \
+            "it is for x86-64 Linux with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
+}
+
+unpack() {
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
+    file=$archive
+    case $archive in
+    http://* | https://*)
+        file=$work/archive
+        fetch "$archive" "$file" ||
+            fail "$archive cannot be had" "look at the address, or fetch it yourself: $0 --archive FILE"
+        [ -n "$sum" ] || fetch "$archive.sha256" "$file.sha256" || true
+        ;;
     esac
+    named="name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
+    [ -f "$file" ] || fail "there is no file $archive" "$named"
+    if [ -z "$sum" ]; then
+        [ -f "$file.sha256" ] ||
+            fail "there is no $archive.sha256" \
+                "put it there, or say with --sha256 SUM what the archive's checksum must be"
+        read -r sum _ <"$file.sha256" || [ -n "$sum" ] ||
+            fail "$archive.sha256 is empty" "fetch it again, or say --sha256 SUM"
+    fi
+    is=$(checksum "$file")
+    [ -n "$is" ] || fail "neither sha256sum nor shasum was found" "install coreutils"
+    [ "$is" = "$(printf %s "$sum" | tr A-F a-f)" ] ||
+        fail "$archive is not what its checksum says: $is and not $sum" "fetch it again; do not use this one"
+    mkdir "$work/unpacked"
+    tar -xzf "$file" -C "$work/unpacked" || fail "$archive cannot be unpacked" "$named"
+    for inside in "$work/unpacked"/*; do
+        if of_archive "$inside"; then return; fi
+    done
+    fail "$archive is no release archive of cudarun" "$named"
+}
+
+# fetch ADDRESS FILE
+fetch() {
+    if command -v curl >/dev/null; then
+        curl -fsSL -o "$2" "$1"
+    elif command -v wget >/dev/null; then
+        wget -q -O "$2" "$1"
+    else
+        fail "neither curl nor wget was found" "fetch the archive yourself: $0 --archive FILE"
+    fi
+}
+
+checksum() {
+    if command -v sha256sum >/dev/null; then sha256sum <"$1"; else shasum -a 256 <"$1"; fi | sed 's/ .*//'
+}
+
+install() {
+    before=
+    [ ! -f "$manifest" ] || before=$(cat "$manifest")
+    made=$before
+    directory "$(dirname "$manifest")"
+    put "$program" bin/cudarun 755
+    put "$manual" share/man/man1/cudarun.1 644
+    put "$bash" share/bash-completion/completions/cudarun 644
+    put "$zsh" share/zsh/site-functions/_cudarun 644
+    put "$fish" share/fish/vendor_completions.d/cudarun.fish 644
+    # What another version had and this one has not.
+    each f "$before" | while read -r path; do
+        is_ours=
+        for place in $places; do [ "$path" != "$to/$place" ] || is_ours=yes; done
+        [ -n "$is_ours" ] || rm -f "$path"
+    done
+    made=$(each d "$made" | sed 's/^/d /')
+    for place in $places; do remember f "$to/$place"; done
 }
 
 # put FILE PLACE MODE: by rename, so that a cudarun that is running keeps its file.
@@ -77,17 +189,88 @@ directory() {
 remember() {
     made="$1 $2
 $made"
-    [ ! -d "$(dirname "$manifest")" ] || printf '%s' "$made" >"$manifest"
+    [ ! -d "$(dirname "$manifest")" ] || printf '%s\n' "$made" >"$manifest"
+}
+
+# What was done, and the lines that a person may want to add.
+tell() {
+    echo "installed $("$to/bin/cudarun" --version):"
+    for place in $places; do printf '    %s\n' "$to/$place"; done
+    shell=${SHELL-}
+    shell=${shell##*/}
+    # shellcheck disable=SC2088  # it is only printed
+    case $shell in
+    bash) file='~/.bashrc' hook="eval \"\$(cudarun hook bash)\"" ;;
+    zsh) file='~/.zshrc' hook="eval \"\$(cudarun hook zsh)\"" ;;
+    fish) file='~/.config/fish/config.fish' hook='cudarun hook fish | source' ;;
+    *) file="your shell's start-up file" hook='' ;;
+    esac
+    case :$PATH: in
+    *:"$to/bin":*)
+        first=$(command -v cudarun || true)
+        [ "$first" = "$to/bin/cudarun" ] || echo "note: \`cudarun\` is still $first, which comes before it on PATH"
+        ;;
+    *)
+        case $shell in
+        fish) line "so that cudarun is found" "fish_add_path $(quoted "$to/bin")" ;;
+        *) line "so that cudarun is found" "export PATH=$(quoted "$to/bin"):\"\$PATH\"" ;;
+        esac
+        ;;
+    esac
+    case $shell in
+    bash)
+        is_data_directory && only=", where bash-completion is not in use" || only=
+        line "for completions$only" ". $(quoted "$to/share/bash-completion/completions/cudarun")"
+        ;;
+    zsh)
+        if ! zsh -f -c 'print -l $fpath' 2>/dev/null | grep -qxF "$to/share/zsh/site-functions"; then
+            line "for completions, above the line with compinit" \
+                "fpath=($(quoted "$to/share/zsh/site-functions") \$fpath)"
+            line "for completions, where there is no such line yet" "autoload -Uz compinit && compinit"
+        fi
+        ;;
+    fish)
+        is_data_directory ||
+            line "for completions" "source $(quoted "$to/share/fish/vendor_completions.d/cudarun.fish")"
+        ;;
+    esac
+    [ -z "$hook" ] || line "if you like: it says, on entering a project, what does not hold there" "$hook"
+}
+
+line() {
+    printf 'add to %s (%s):\n    %s\n' "$file" "$1" "$2"
+}
+
+# Whether the completions of bash and fish are looked for in this share/.
+is_data_directory() {
+    case :${XDG_DATA_HOME:-${HOME-}/.local/share}:${XDG_DATA_DIRS:-/usr/local/share:/usr/share}: in
+    *:"$to/share":* | *:"$to/share/":*) return 0 ;;
+    esac
+    return 1
+}
+
+# A path as a word of any of these shells.
+quoted() {
+    case $1 in
+    *[!A-Za-z0-9_./+-]*)
+        case $shell in
+        fish) printf "'%s'" "$(printf %s "$1" | sed "s/[\\\\']/\\\\&/g")" ;;
+        *) printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")" ;;
+        esac
+        ;;
+    *) printf %s "$1" ;;
+    esac
 }
 
 take_away() {
-    [ -f "$manifest" ] || fail "nothing is installed in $to"
+    [ -f "$manifest" ] || fail "nothing is installed in $to" "say where it is with --to DIR"
     list=$(cat "$manifest")
     each f "$list" | while read -r path; do rm -f "$path"; done
     rm "$manifest"
     # What others have put there since stays.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
-    echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-~/.cache}/cudarun"
+    echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
+    echo "and lines that you added to a start-up file are still there"
 }
 
 # each KIND LIST: the paths of a kind, the last made first.
@@ -96,7 +279,7 @@ each() {
 }
 
 fail() {
-    echo "install.sh: $1" >&2
+    printf 'install.sh: %s\nhint: %s\n' "$1" "$2" >&2
     exit 1
 }
 

@@ -30,9 +30,9 @@ fn main() {
     }
     // Position independence costs 8,000 relocations and 40 page faults at every start, a tenth of it.
     println!("cargo:rustc-link-arg-bins=-no-pie");
-    println!("cargo:rustc-link-arg-bins=-Wl,-z,noseparate-code");
-    println!("cargo:rerun-if-changed=src/warm.ld");
-    println!("cargo:rustc-link-arg-bins=-T{}/src/warm.ld", required("CARGO_MANIFEST_DIR"));
+    if let Some(argument) = few_segments() {
+        println!("cargo:rustc-link-arg-bins={argument}");
+    }
     // Nothing unwinds here (panic = "abort"); without this, libgcc_s is loaded all the same.
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
@@ -73,6 +73,15 @@ fn has_static_unwinder() -> bool {
     answer.is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
 }
 
+/// Code and what is only read in one segment. Zig's linker knows no such argument, and does so unasked.
+fn few_segments() -> Option<&'static str> {
+    let argument = "-Wl,-z,noseparate-code";
+    let probe = PathBuf::from(required("OUT_DIR")).join("probe.so");
+    let mut command = Command::new(linker());
+    command.args(["-shared", "-nostdlib", argument, "-o"]).arg(probe).args(["-x", "c", "/dev/null"]);
+    command.output().is_ok_and(|output| output.status.success()).then_some(argument)
+}
+
 /// The module for the loader: no standard library, no libc, nothing that it needs. Whether that came true is a test.
 fn compile_module(module: &Path) {
     let mut command = Command::new(required("RUSTC"));
@@ -88,8 +97,9 @@ fn compile_module(module: &Path) {
         ])
         .args(["-Cstrip=symbols", "--remap-path-prefix", &format!("{}=", required("CARGO_MANIFEST_DIR"))])
         // Each segment is a system call more in every process, and so is making one read-only that holds nothing.
-        .args(["-Crelro-level=off", "-Clink-arg=-znoseparate-code"])
-        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-zdefs", &format!("-Clinker={}", linker())])
+        .arg("-Crelro-level=off")
+        .args(few_segments().map(|argument| format!("-Clink-arg={argument}")))
+        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-Wl,-z,defs", &format!("-Clinker={}", linker())])
         .arg("-o")
         .arg(module);
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Installs into a directory with files of its own, uses it, takes it away, and compares: tests/install.sh
+# Installs into a directory with files of its own, uses it from new shells, takes it away, and compares; and what a
+# person may do wrong: tests/install.sh
+#
+# Needs bash-completion, fish, zsh, groff, man-db and python3.
 set -euo pipefail
-install=$(dirname "$(realpath "$0")")/../install.sh
+repository=$(realpath "$(dirname "$(realpath "$0")")/..")
+install=$repository/install.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 to="$work/a place"
@@ -11,6 +15,20 @@ fail() {
     echo "tests/install.sh: $1" >&2
     exit 1
 }
+# refuses MESSAGE HINT COMMAND…: it ends with 1, says this and what to type, and has done nothing.
+refuses() {
+    local message=$1 hint=$2 said
+    shift 2
+    tree >"$work/before"
+    if said=$("$@" 2>&1 >/dev/null); then fail "not refused: $*"; fi
+    tree >"$work/before.after"
+    [[ $said == *"install.sh: "*"$message"*$'\nhint: '*"$hint"* ]] || fail "\`$*\` says: $said"
+    diff "$work/before" "$work/before.after" || fail "it leaves traces: $*"
+}
+
+# The manual page has no fault that a formatter sees.
+[ -z "$(groff -man -ww -z "$repository/docs/cudarun.1" 2>&1)" ] || fail "groff warns of docs/cudarun.1"
+[ -z "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$repository/docs/cudarun.1" 2>&1 >/dev/null)" ] || fail "man warns of docs/cudarun.1"
 
 mkdir -p "$to/bin" "$to/share/fish"
 echo mine >"$to/bin/other"
@@ -19,34 +37,152 @@ tree >"$work/before"
 "$install" --to "$to"
 "$to/bin/cudarun" --version | grep -q '^cudarun ' || fail "the installed binary does not run"
 [ "$("$to/bin/cudarun" echo works)" = works ] || fail "it does not start programs"
-for file in share/bash-completion/completions/cudarun share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish; do
+for file in share/man/man1/cudarun.1 share/bash-completion/completions/cudarun share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish; do
     [ -f "$to/$file" ] || fail "$file is not there"
 done
-# Again over itself, then away.
+# A release archive is such a tree; .ci/release makes the real one.
+name=cudarun-0-x86_64-linux
+mkdir "$work/$name"
+cp -r "$to/bin" "$to/share" "$install" "$work/$name"
+rm -r "$work/$name/share/cudarun" "$work/$name/bin/other"
+tar -C "$work" -czf "$work/$name.tar.gz" "$name"
+tree >"$work/before.installed"
+# Again over itself, over another version that had one file more, then away.
 "$install" --to "$to" >/dev/null
+tree | diff "$work/before.installed" - || fail "a second install is not like the first"
+echo old >"$to/share/old"
+echo "f $to/share/old" >>"$to/share/cudarun/installed"
+"$install" --to "$to" >/dev/null
+tree | diff "$work/before.installed" - || fail "what an older version had is still there"
 "$install" --to "$to" --uninstall
+rm -r "${work:?}/$name"
+mv "$work/$name.tar.gz" "$work/before.tar.gz"
 tree >"$work/before.after"
 diff "$work/before" "$work/before.after" || fail "it leaves traces"
+mv "$work/before.tar.gz" "$work/$name.tar.gz"
 
-# Half-way: a file stands where a directory should be made.
-mkdir -p "$to/share"
+# In a new shell of each kind, with the lines that it says and no others: the program, its completions, its page.
+in_new_shell() {
+    env -i HOME="$home" PATH=/usr/bin:/bin TERM=dumb SHELL="/usr/bin/$shell" LC_ALL=C.UTF-8 "$@"
+}
+completes() {
+    in_new_shell "$repository/tests/new_shell.py" "$shell" "cudarun expl" " --help" "cudarun explain [OPTIONS]"
+}
+add_lines() {
+    while read -r line; do
+        case $line in
+        "add to ~/"*) file=$home/${line#add to \~/} file=${file%% (*} ;;
+        *) mkdir -p "$(dirname "$file")" && echo "$line" >>"$file" ;;
+        esac
+    done < <(sed -n '/^add to /,$p')
+}
+(cd "$work" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
+for shell in bash zsh fish; do
+    for prefix in .local "it's another"; do
+        home="$work/home of $shell"
+        # fish would read every manual page of the machine first, and zsh would ask what it should be like.
+        mkdir -p "$home/.local/share/fish/generated_completions"
+        touch "$home/.zshrc"
+        said=$(in_new_shell "$install" --archive "$work/$name.tar.gz" --to "$home/$prefix")
+        ! in_new_shell "$shell" -ic 'command -v cudarun' >/dev/null 2>&1 || fail "$shell: the control finds it"
+        status=0; completes || status=$?; [ $status = 1 ] || fail "$shell: the control ends with $status"
+        add_lines <<<"$said"
+        found=$(in_new_shell "$shell" -ic 'command -v cudarun; man -w cudarun' 2>/dev/null)
+        [ "$found" = "$home/$prefix/bin/cudarun"$'\n'"$home/$prefix/share/man/man1/cudarun.1" ] || fail "$shell finds $found"
+        completes || fail "$shell does not complete"
+        in_new_shell "$install" --uninstall --to "$home/$prefix" >/dev/null
+        rm -r "$home"
+    done
+done
+# bash-completion, where it is in use, finds them in ~/.local unasked.
+home="$work/home" shell=bash
+mkdir "$home"
+in_new_shell "$install" --archive "$work/$name.tar.gz" >/dev/null
+printf '%s\n' '. /usr/share/bash-completion/bash_completion' "PATH=\"\$HOME/.local/bin:\$PATH\"" >"$home/.bashrc"
+completes || fail "bash-completion does not find it"
+in_new_shell "$install" --uninstall >/dev/null
+[ "$(ls -A "$home")" = .bashrc ] || fail "it leaves traces in a home"
+rm -r "$home"
+
+# An archive, by http, unpacked, and not as it should be.
+archive=$work/$name.tar.gz
+sum=$(sha256sum <"$archive" | cut -d ' ' -f 1)
+python3 -u -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/before.http" 2>&1 &
+server=$!
+trap 'kill $server; rm -rf "$work"' EXIT
+until port=$(grep -o 'port [0-9]*' "$work/before.http"); do sleep 0.1; done
+address=http://127.0.0.1:${port#port }/$name.tar.gz
+takes() {
+    "$install" --to "$to" "$@" >/dev/null || fail "not with $*"
+    "$to/bin/cudarun" --version >/dev/null || fail "with $*, the binary does not run"
+    "$install" --to "$to" --uninstall >/dev/null
+}
+takes --archive "$archive"
+takes --archive "$address"
+mv "$archive.sha256" "$work/aside"
+takes --archive "$archive" --sha256 "$sum"
+takes --archive="$address" --sha256="${sum^^}"
+mv "$work/aside" "$archive.sha256"
+tar -C "$work" -xzf "$archive"
+(cd / && env PATH=/usr/bin:/bin "$work/$name/install.sh" --to "$to" >/dev/null) || fail "not from an unpacked archive"
+"$work/$name/install.sh" --to "$to" --uninstall >/dev/null
+mkdir "$work/first"
+cp "$(type -P true)" "$work/first/cudarun"
+said=$(PATH=$work/first:$to/bin:$PATH "$install" --to "$to" --archive "$archive")
+[[ $said == *"still $work/first/cudarun, which comes before it"* ]] || fail "another cudarun comes first, and it says: $said"
+said=$(PATH=$to/bin:$work/first:$PATH "$install" --to "$to" --archive "$archive")
+[[ $said != *still* ]] || fail "the control: it comes first, and it says: $said"
+"$install" --to "$to" --uninstall >/dev/null
+cp "$archive" "$work/other.tar.gz"
+refuses "there is no $work/other.tar.gz.sha256" "--sha256 SUM" "$install" --to "$to" --archive "$work/other.tar.gz"
+sha256sum "$install" >"$work/other.tar.gz.sha256"
+refuses "is not what its checksum says" "fetch it again" "$install" --to "$to" --archive "$work/other.tar.gz"
+refuses "is not what its checksum says" "fetch it again" "$install" --to "$to" --archive "$address" --sha256 "${sum/[0-9]/f}"
+: >"$work/other.tar.gz.sha256"
+refuses "other.tar.gz.sha256 is empty" "--sha256" "$install" --to "$to" --archive "$work/other.tar.gz"
+refuses "cannot be had" "look at the address" "$install" --to "$to" --archive "$address.nowhere"
+refuses "there is no file" "cudarun-VERSION" "$install" --to "$to" --archive "$work/nowhere"
+tar -C "$work" -czf "$work/other.tar.gz" other.tar.gz.sha256
+(cd "$work" && sha256sum other.tar.gz >other.tar.gz.sha256)
+refuses "is no release archive of cudarun" "cudarun-VERSION" "$install" --to "$to" --archive "$work/other.tar.gz"
+echo text >"$work/$name/bin/cudarun"
+refuses "does not run here" "cargo install" "$work/$name/install.sh" --to "$to"
+rm -r "${work:?}/$name"
+mkdir "$work/alone"
+cp "$install" "$work/alone"
+refuses "nothing to install beside" "--archive FILE" "$work/alone/install.sh" --to "$to"
+
+# No cargo, somebody else's files, no right to write, no place.
+refuses "cargo was not found" "--archive FILE" env PATH=/usr/bin:/bin "$install" --to "$to"
+ln -s /nowhere "$to/bin/cudarun"
+refuses "is not of an earlier ./install.sh" "--to DIR" "$install" --to "$to"
+rm "$to/bin/cudarun"
 echo mine >"$to/share/zsh"
+refuses "it is no directory" "--to DIR" "$install" --to "$to"
+rm "$to/share/zsh"
+if [ "$(id -u)" = 0 ]; then
+    cp "$install" "$archive" "$archive.sha256" "$work/alone"
+    chmod 755 "$work" "$work/alone"
+    refuses "you may not write in" "--to DIR" setpriv --reuid 65534 --clear-groups "$work/alone/install.sh" --to "$to" --archive "$work/alone/$name.tar.gz"
+fi
+refuses "unknown option --nonsense" "--help" "$install" --nonsense
+refuses "--to needs a value" "--help" "$install" --to
+refuses "HOME is not set" "--to DIR" env -u HOME "$install"
+refuses "nothing is installed" "--to DIR" "$install" --to "$to" --uninstall
+
+# Half-way: no file may grow to the size of the binary, as on a disk that is full.
+tar -C "$work" -xzf "$archive"
 tree >"$work/before"
-if "$install" --to "$to" >/dev/null 2>&1; then fail "it installs over what is in its way"; fi
-[ -f "$to/bin/cudarun" ] || fail "the control: it came half-way"
+if (ulimit -f 64 && "$work/$name/install.sh" --to "$to") >/dev/null 2>&1; then fail "the control: there is room"; fi
+[ -f "$to/share/cudarun/installed" ] || fail "the control: it came half-way"
 "$install" --to "$to" --uninstall >/dev/null
 tree >"$work/before.after"
 diff "$work/before" "$work/before.after" || fail "an install that stopped half-way leaves traces"
-rm "$to/share/zsh"
 
 # Without a home, and with a target directory that is relative to where it is called.
-ln -s "$(realpath "${CARGO_TARGET_DIR:-$(dirname "$install")/target}")" "$work/built"
+ln -s "$(realpath "${CARGO_TARGET_DIR:-$repository/target}")" "$work/built"
 (cd "$work" && env -u HOME CARGO_TARGET_DIR=built "$install" --to "$to" >/dev/null) || fail "it needs a home"
 "$to/bin/cudarun" --version >/dev/null || fail "the installed binary does not run"
 env -u HOME "$install" --help | grep -q -- --to || fail "--help needs a home"
 env -u HOME "$install" --to "$to" --uninstall >/dev/null
-if env -u HOME "$install" 2>/dev/null; then fail "it installs nowhere"; fi
-
-if "$install" --to "$to" --uninstall 2>/dev/null; then fail "there is nothing to take away twice"; fi
-if "$install" --nonsense 2>/dev/null; then fail "an unknown option is taken"; fi
-echo "install.sh: installed, used, and taken away without a trace"
+echo "install.sh: installed, used from new shells, and taken away without a trace"

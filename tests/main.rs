@@ -26,6 +26,7 @@ mod layers;
 mod loader;
 mod locked;
 mod machines;
+mod manual;
 mod modes;
 mod packages;
 mod pinning;
