@@ -10,7 +10,7 @@
 //!
 //! In what a transcript expects, `…` on a line of its own stands for any lines, and at an end for any text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,6 +75,7 @@ fn blocks(path: &Path) -> Vec<Block> {
 fn every_block_of_commands_is_run_or_needs_a_gpu() {
     let mut faults = Vec::new();
     let mut kinds = BTreeSet::new();
+    let mut named: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     for block in documents().iter().flat_map(|path| blocks(path)) {
         let place = &block.place;
         let Some(mark) = &block.mark else {
@@ -82,6 +83,12 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
             continue;
         };
         let words: Vec<&str> = mark.split_whitespace().collect();
+        if mark.contains(" as ") {
+            let known = named.entry(mark.clone()).or_insert_with(|| (place.clone(), block.lines.clone()));
+            if known.1 != block.lines {
+                faults.push(format!("{place}: is not what {} says under the same name", known.0));
+            }
+        }
         kinds.insert(words.iter().take(2).copied().collect::<Vec<_>>().join(" "));
         let wrong = match words.as_slice() {
             ["needs", "a", "GPU" | "GPU:", ..] => None,
