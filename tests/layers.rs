@@ -163,6 +163,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "report/",
         &[
+            "cli::Dialect",
             "cli::Level",
             "config",
             "environment",
