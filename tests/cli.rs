@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Parser;
-use cudarun::cli::{Cli, Verb, When};
+use cudarun::cli::{Cli, Export, Verb, When};
 
 use crate::support::machine::Machine;
 use crate::support::{CUDARUN, Run, Workshop};
@@ -71,7 +71,7 @@ fn what_is_said_before_a_verb_is_said_to_the_verb() {
         let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
         let (wishes, words) = match verb {
             Some(Verb::Explain(explain)) => (explain.question.wishes, explain.question.words),
-            Some(Verb::Export(question)) => (question.wishes, question.words),
+            Some(Verb::Export(Export { question, .. })) => (question.wishes, question.words),
             Some(Verb::Verify(verify)) => (verify.wishes, verify.words),
             other => panic!("{other:?}"),
         };

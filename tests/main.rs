@@ -10,6 +10,7 @@
 
 mod audit;
 mod cli;
+mod clusters;
 mod config;
 mod damage;
 mod documents;
