@@ -139,9 +139,7 @@ impl Cluster {
         let session = session.set("SBATCH_WAIT", "1").set("USER", self.user());
         let output = session.shell(&format!("export PATH=\"${{CUDARUN%/*}}:$PATH\"\n{code}"));
         let (out, err) = texts(&output);
-        let mut ranks: Vec<Rank> = out.lines().filter_map(rank).collect();
-        ranks.sort();
-        Said { ranks, text: format!("{out}{err}"), status: output.status.code() }
+        Said { ranks: ranks(&out), text: format!("{out}{err}"), status: output.status.code() }
     }
 
     /// Of whom nothing else stands in `/tmp`.
@@ -167,7 +165,18 @@ fn rank(line: &str) -> Option<Rank> {
     Some(Rank { number, directory: words.next()?, gpu: words.next()?, view: words.next()? })
 }
 
+fn ranks(text: &str) -> Vec<Rank> {
+    let mut ranks: Vec<Rank> = text.lines().filter_map(rank).collect();
+    ranks.sort();
+    ranks
+}
+
 impl Said {
+    fn of_job(text: &str) -> Said {
+        let status = text.lines().find_map(|line| line.strip_prefix("status ")?.parse().ok());
+        Said { ranks: ranks(text), text: text.to_owned(), status }
+    }
+
     /// So many ranks with the whole copy, in one view.
     #[track_caller]
     fn are_alike(&self, count: usize) -> &Said {
@@ -235,24 +244,27 @@ fn ranks_of_open_mpi_have_one_set_and_one_proof() {
 #[test]
 fn a_job_script_loads_modules_and_starts_ranks() {
     let Some(cluster) = Cluster::new(1, &SLURM_PROGRAMS) else { return };
-    let sbatch = block("sbatch");
-    let job = |script: &str, text: &str| {
-        cluster.0.workshop.write(&format!("home/{script}"), text);
-        let sbatch = sbatch.replace("job.sh", script);
-        let code = format!("{SLURM}{sbatch}status=$?; cat slurm-*.out; rm slurm-*.out; exit $status");
-        cluster.run(&code)
-    };
-    job("bare.sh", &without(&block("job.sh")).replace("load cudnn", "load cudarun cudnn")).are_without();
-    job("job.sh", &block("job.sh")).are_alike(4);
-    assert_eq!(cluster.proofs(), 1);
-    let locked = job("locked.sh", &block("locked.sh"));
-    assert_eq!((locked.ranks.len(), locked.status), (2, Some(0)), "{}", locked.text);
-    assert!(locked.text.contains(".cudarun.lock"), "{}", locked.text);
+    let (sbatch, bare) = (block("sbatch"), without(&block("job.sh")).replace("load ", "load cudarun "));
+    let scripts = ["job.sh", "locked.sh", "local-cache.sh"].map(|name| (name, block(name)));
+    // One after the other in one Slurm; after each, how often a GPU was tried until then.
+    let mut code = SLURM.to_owned();
+    for (script, text) in [("bare.sh", bare)].into_iter().chain(scripts) {
+        cluster.0.workshop.write(&format!("home/{script}"), &text);
+        code.push_str(&sbatch.replace("job.sh", script));
+        code.push_str("echo \"status $?\"; cat slurm-*.out; rm slurm-*.out\n");
+        code.push_str("echo \"proofs $(grep -sc ^convolved $STAND_IN_LOG)\"; echo \"-- \"\n");
+    }
     let local = PathBuf::from(format!("/tmp/{}-cache", cluster.user()));
-    let said = job("local-cache.sh", &block("local-cache.sh"));
-    let of_local = said.ranks.iter().all(|rank| Path::new(&rank.view).starts_with(&local));
+    let text = cluster.run(&code).text;
     let _ = std::fs::remove_dir_all(&local);
-    assert!(said.are_alike(4).status == Some(0) && of_local, "{}", said.text);
+    let jobs: Vec<Said> = text.split("-- \n").map(Said::of_job).collect();
+    let [bare, job, locked, in_local, _] = &jobs[..] else { panic!("{text}") };
+    bare.are_without();
+    assert!(job.are_alike(4).text.contains("proofs 1\n"), "{text}");
+    assert_eq!((locked.ranks.len(), locked.status), (2, Some(0)), "{text}");
+    assert!(locked.text.contains(".cudarun.lock"), "{text}");
+    assert!(in_local.are_alike(4).text.contains("proofs 2\n"), "{text}");
+    assert!(in_local.ranks.iter().all(|rank| Path::new(&rank.view).starts_with(&local)), "{text}");
 }
 
 #[test]
