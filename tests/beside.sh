@@ -2,8 +2,8 @@
 # Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
 # very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
-# Needs root (for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty), what .ci/packages installs,
-# npm, and at the first run the network: mise, uv, Jupyter and environment-modules, 60 MB, kept in
+# Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
+# and the network for mise (by npm), uv, Jupyter and environment-modules; they are kept in
 # ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests/beside.
 # shellcheck disable=SC2030,SC2031,SC2317  # subshells set variables for themselves; functions called by name
 set -euo pipefail
@@ -21,7 +21,7 @@ fetch() {
         python3 -m venv "$kept/uv-0.13.9"
         "$kept/uv-0.13.9/bin/pip" install -q --disable-pip-version-check uv==0.13.9
     fi
-    if [ ! -x "$mise" ]; then
+    if [ ! -x "$mise" ] && command -v npm >/dev/null; then
         npm install --silent --no-audit --no-fund --prefix "$kept/mise-2026.9.15" @jdxcode/mise-linux-x64@2026.9.15
     fi
     # Debian's Lmod, which is installed, excludes it.
@@ -237,7 +237,11 @@ none
 }
 
 tasks_of_mise() {
-    mkdir -p mise
+    if [ ! -x "$mise" ]; then
+        echo "skipped: without npm mise cannot be had"
+        return
+    fi
+    mkdir -p mise/shims
     block mise.toml >mise/mise.toml
     cp train.py mise/
     (
@@ -248,6 +252,8 @@ tasks_of_mise() {
         is "mise, the comparison" "$mixed" "$(mise exec -- python3 train.py)"
         is mise "0 $whole
 0 $whole" "$(bash -ec "$(block mise)" 2>"$work/said" || cat "$work/said")"
+        ln -s "$mise" shims/python3
+        is "a shim of mise" "cudarun: *a shim of mise*$mixed" "$(cudarun shims/python3 train.py 2>&1)"
         is "cudarun before mise" "*cudarun: *mise*$mixed" "$(cudarun mise exec -- python3 train.py 2>&1)"
         exit "$failed"
     ) || failed=1

@@ -14,6 +14,7 @@ mod clusters;
 mod config;
 mod damage;
 mod documents;
+mod exported;
 mod frameworks;
 mod gpus;
 mod helpless;
