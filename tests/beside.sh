@@ -234,6 +234,12 @@ none
 none
 /opt/cudarun/bin/cudarun" "$(bash --norc -c "$code" 2>&1)"
     done
+    code='export LD_LIBRARY_PATH=/opt/parts:/opt/cudnn/9.10/lib
+cudarun bash -c "python3 train.py"
+bash -c "cudarun python3 train.py"'
+    is "code for bash in a shell with Lmod" "cudarun: \`bash\` starts *: put cudarun *
+$mixed
+0 $whole" "$(bash -lc "$code" 2>&1)"
 }
 
 tasks_of_mise() {
@@ -319,7 +325,10 @@ manager.interrupt_kernel()
 while (reply := client.get_shell_msg(timeout=60))["content"].get("status") != "error":
     pass
 print(reply["content"]["ename"], time.monotonic() - began < 10)
-print(*run(client, "1"))
+# What comes right after an error is thrown away.
+while (end := run(client, "1"))[1] == "aborted":
+    pass
+print(*end)
 file = manager.connection_file
 manager.shutdown_kernel()
 print("left", os.path.exists(f"/proc/{process}"), os.path.exists(file))

@@ -14,8 +14,9 @@ pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
     let name = name(&change.name)?;
     Some(match (&change.value, dialect) {
         (Some(value), Dialect::Fish) => format!("set -gx {name} {}\n", quoted_for_fish(value)),
-        // What was inherited is global. Of a universal variable only fish's user may say that it goes.
-        (None, Dialect::Fish) => format!("set -eg {name}\n"),
+        // What was inherited is global. Of a universal variable only fish's user may say that it goes. That there was none
+        // is no failure.
+        (None, Dialect::Fish) => format!("set -eg {name}; or true\n"),
         (Some(value), Dialect::Sh | Dialect::Direnv) => format!("export {name}={}\n", quoted(value)),
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
     })

@@ -156,7 +156,7 @@ impl Session<'_> {
     }
 
     /// For daemons, which change who they are. Only root can have that.
-    pub fn as_root(mut self) -> Self {
+    pub fn of_root(mut self) -> Self {
         self.namespaces = &UNSHARE_AS_ROOT;
         self
     }
