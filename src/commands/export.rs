@@ -50,8 +50,8 @@ fn in_words(diff: &Diff, dialect: Dialect, common: &Common) -> String {
     code
 }
 
-/// What a person changes to get another answer, there or not: settings and locks, the program, the packages of its
-/// Python.
+/// What a person changes to get another answer, there or not: settings and locks, the program, the packages of
+/// its Python.
 fn deciding(considered: &Considered<'_>, common: &Common) -> BTreeSet<PathBuf> {
     let (wanted, target) = (considered.wanted, &considered.target);
     let mut files = wanted.watched.clone();

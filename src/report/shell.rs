@@ -9,13 +9,13 @@ use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::text::show;
 
-/// A change of the environment; none where the name is none that a shell can give to a variable, and could be code.
+/// A change of the environment; none where the name is none that a shell can give to a variable, and could be
+/// code.
 pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
     let name = name(&change.name)?;
     Some(match (&change.value, dialect) {
         (Some(value), Dialect::Fish) => format!("set -gx {name} {}\n", quoted_for_fish(value)),
-        // What was inherited is global. Of a universal variable only fish's user may say that it goes. That there was none
-        // is no failure.
+        // What was inherited is global; a universal variable is the user's own. That there was none is no failure.
         (None, Dialect::Fish) => format!("set -eg {name}; or true\n"),
         (Some(value), Dialect::Sh | Dialect::Direnv) => format!("export {name}={}\n", quoted(value)),
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
@@ -73,7 +73,8 @@ fn in_octal(bytes: &[u8]) -> String {
     format!("\"$(printf '{octal}')\"")
 }
 
-/// In fish's single quotes a backslash protects itself and a quote. Bytes that are not text are named outside of them.
+/// In fish's single quotes a backslash protects itself and a quote. Bytes that are not text are named outside of
+/// them.
 fn quoted_for_fish(value: &OsStr) -> String {
     let mut quoted = String::from("'");
     for chunk in value.as_bytes().utf8_chunks() {
