@@ -166,6 +166,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "report/",
         &[
+            "cli::Dialect",
             "cli::Level",
             "config",
             "environment",

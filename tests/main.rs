@@ -11,9 +11,11 @@
 mod audit;
 mod blocks;
 mod cli;
+mod clusters;
 mod config;
 mod damage;
 mod documents;
+mod exported;
 mod frameworks;
 mod gpus;
 mod helpless;

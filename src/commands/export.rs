@@ -1,7 +1,12 @@
 //! `cudarun export PROGRAM …`: the environment that the program would get, for a shell to take.
 
-use super::{Exit, Purpose, command_of, consider, machine, print, say_notes, style, wanted};
-use crate::cli::{Common, Export};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::{Considered, Exit, Purpose, command_of, consider, machine, print, say_notes, style, wanted};
+use crate::cli::{Common, Dialect, Export};
+use crate::config::{PROJECT, files};
+use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
@@ -21,7 +26,40 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     }
     // Under --root the view is only named: nothing is written into another machine.
     let (diff, _) = considered.change(host, !host.is_rerooted())?;
-    let shell = || diff.0.iter().map(report::shell_change).collect::<String>();
-    print(&if question.json { report::json::environment(&diff) } else { shell() })?;
+    if question.json {
+        print(&report::json::environment(&diff))?;
+        return Ok(Exit::Yes);
+    }
+    let mut code = in_words(&diff, export.shell, common);
+    if export.shell == Dialect::Direnv {
+        code.extend(deciding(&considered, common).iter().map(|path| report::watch(path)));
+    }
+    print(&code)?;
     Ok(Exit::Yes)
+}
+
+fn in_words(diff: &Diff, dialect: Dialect, common: &Common) -> String {
+    let mut code = String::new();
+    for change in &diff.0 {
+        match report::shell_change(change, dialect) {
+            Some(line) => code.push_str(&line),
+            None if common.quiet => {}
+            None => report::say(&format!("cudarun: {}\n", report::no_variable_of_a_shell(&change.name))),
+        }
+    }
+    code
+}
+
+/// What a person changes to get another answer, there or not: settings and locks, the program, the packages of
+/// its Python.
+fn deciding(considered: &Considered<'_>, common: &Common) -> BTreeSet<PathBuf> {
+    let (wanted, target) = (considered.wanted, &considered.target);
+    let mut files = wanted.watched.clone();
+    files.insert(files::lock(&wanted.host, wanted.project.as_deref()));
+    if wanted.project.is_none() && !common.no_config {
+        files.insert(wanted.host.cwd.join(PROJECT));
+    }
+    files.extend(target.steps.iter().map(|step| step.to.clone()));
+    files.extend(target.site_packages.iter().cloned());
+    files
 }

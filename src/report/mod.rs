@@ -16,6 +16,7 @@ mod pinned;
 mod project;
 mod reasons;
 mod settings;
+mod shell;
 mod style;
 mod template;
 mod traced;
@@ -33,11 +34,12 @@ pub use settings::{
     NotRecorded, allowed, fault, fault_hint, malformed, never_allowed, not_allowed, not_recorded,
     now_allowed, place, recorded, remark, revoked, written,
 };
+pub use shell::{no_variable_of_a_shell, shell_change, watch};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{NO_MORE_PROGRESS, fallback, looking, proof_line, proving, verdict};
-pub use words::{family, note, shell_change, warnings};
+pub use words::{family, note, warnings};
 
 /// Text for standard output. A reader that has gone away wants no more, and that is no error.
 pub fn print(text: &str) -> io::Result<()> {

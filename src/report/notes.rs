@@ -53,6 +53,9 @@ pub fn note(note: &Note, target: &Target) -> String {
         Note::ShimNotResolved => format!(
             "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
         ),
+        Note::ShimOfMise => format!(
+            "`{program}` is a shim of mise, which chooses what to start only when it runs: put cudarun after it, `mise exec -- cudarun …`"
+        ),
         Note::NotReadable => {
             format!(
                 "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"

@@ -3,13 +3,11 @@
 use super::Style;
 pub use super::notes::note;
 pub(super) use super::reasons::{decided_by, named, reason};
-use crate::environment::Change;
+pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
 use crate::solve::{Absent, Plan, Removal, Unpinned};
 use crate::target::{Asker, Requirement, Target, Want};
 use crate::text::{escape, show};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The name that NVIDIA gives a family.
@@ -266,35 +264,7 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
     warnings.iter().map(line).collect()
 }
 
-/// A change of the environment in the language of POSIX shells.
-pub fn shell_change(change: &Change) -> String {
-    let name = show(&change.name);
-    match &change.value {
-        Some(value) => format!("export {name}={}\n", quoted(value)),
-        None => format!("unset {name}\n"),
-    }
-}
-
-/// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
-pub(super) fn quoted(value: &OsStr) -> String {
-    match value.to_str() {
-        Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
-        None => in_octal(value),
-    }
-}
-
-/// The same for what is to be typed, and is shown on a terminal first.
-pub(super) fn quoted_to_show(value: &OsStr) -> String {
-    let is_harmless = value.to_str().is_some_and(|text| show(text) == text);
-    if is_harmless { quoted(value) } else { in_octal(value) }
-}
-
-fn in_octal(value: &OsStr) -> String {
-    let octal: String = value.as_bytes().iter().map(|byte| format!("\\{byte:03o}")).collect();
-    format!("\"$(printf '{octal}')\"")
-}
-
-/// The same for words that come from disk.
+/// The same as `list`, for words that come from disk.
 pub(super) fn shown(items: &[String]) -> String {
     list(&items.iter().map(show).collect::<Vec<_>>())
 }
@@ -311,18 +281,6 @@ pub(super) fn list(items: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shell_code_survives_any_value() {
-        let change = |value: &[u8]| {
-            let value = Some(OsStr::from_bytes(value).to_owned());
-            shell_change(&Change { name: "X".into(), value })
-        };
-        assert_eq!(change(b"/a:/b c"), "export X='/a:/b c'\n");
-        assert_eq!(change(b"it's $x"), "export X='it'\\''s $x'\n");
-        assert_eq!(change(b"\xff"), "export X=\"$(printf '\\377')\"\n");
-        assert_eq!(shell_change(&Change { name: "X".into(), value: None }), "unset X\n");
-    }
 
     #[test]
     fn lists_read_like_english() {

@@ -59,6 +59,8 @@ pub enum Note {
     },
     /// A shim of pyenv for a version that is not there.
     ShimNotResolved,
+    /// A shim of mise.
+    ShimOfMise,
     /// A framework that is imported and stands in no directory that is known to be searched.
     NotWhereItIsSought { module: String, by: String },
     /// It begins like a program and is none that can be read: cut short, perhaps.
@@ -85,6 +87,7 @@ impl Note {
             self,
             Note::ScriptNotRead { .. }
                 | Note::StartsAnother
+                | Note::ShimOfMise
                 | Note::EnvironmentNotKnown { .. }
                 | Note::LosesEnvironment { .. }
                 | Note::Packed { by: Packer::AppImage }

@@ -123,6 +123,10 @@ pub(super) fn follow(
             }
             start => start.map_err(cannot_run)?,
         };
+        if shim::is_of_mise(&file, &real) {
+            target.notes.push(Note::ShimOfMise);
+            return Ok(None);
+        }
         match shim::resolve(host, &real, &start, target) {
             Shim::No => {}
             Shim::Of(actual) => {

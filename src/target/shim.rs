@@ -1,5 +1,6 @@
 //! Shims of pyenv: a shell script of the program's name that looks up which version to start. Read as
-//! pyenv reads its own files, so that what is analysed is what will run; the shim itself is what is started.
+//! pyenv reads its own files, so that what is analysed is what will run; the shim itself is what is started. And those of
+//! mise, which are only known as such.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,12 @@ pub(super) enum Shim {
     Of(PathBuf),
     /// pyenv will refuse, or decide by what is not known here.
     Unresolved,
+}
+
+/// A link of another name to mise: which program that is, its settings in many places say.
+pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
+    let is_mise = |path: &Path| path.file_name() == Some(OsStr::new("mise"));
+    is_mise(real) && !is_mise(file)
 }
 
 pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], target: &mut Target) -> Shim {

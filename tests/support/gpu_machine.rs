@@ -66,6 +66,7 @@ pub struct Session<'m> {
     machine: &'m GpuMachine,
     variables: BTreeMap<&'static str, String>,
     before: String,
+    namespaces: &'static [&'static str],
 }
 
 impl GpuMachine {
@@ -105,7 +106,7 @@ impl GpuMachine {
         variables.insert("HOME", self.path("home").display().to_string());
         variables.insert("STAND_IN_LOG", self.path("log").display().to_string());
         variables.insert("STARTED", self.path("started").display().to_string());
-        Session { machine: self, variables, before: String::new() }
+        Session { machine: self, variables, before: String::new(), namespaces: &UNSHARE }
     }
 
     /// How often a handle was made, and how often it was convolved, since the last time that this was asked.
@@ -127,6 +128,9 @@ impl GpuMachine {
 }
 
 const UNSHARE: [&str; 4] = ["--map-root-user", "--mount", "--propagation", "private"];
+/// The same for whoever is root, who stays what a daemon expects of root; and what was started ends with the shell.
+const UNSHARE_AS_ROOT: [&str; 6] =
+    ["--mount", "--propagation", "private", "--pid", "--mount-proc", "--kill-child"];
 
 impl Session<'_> {
     pub fn set(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -151,6 +155,12 @@ impl Session<'_> {
         self
     }
 
+    /// For daemons, which change who they are. Only root can have that.
+    pub fn of_root(mut self) -> Self {
+        self.namespaces = &UNSHARE_AS_ROOT;
+        self
+    }
+
     /// cudarun with these arguments and the program.
     pub fn start(&self, options: &[&str]) -> Output {
         let program = self.machine.path("program").display().to_string();
@@ -171,7 +181,7 @@ impl Session<'_> {
 
     fn run(&self, words: &[&str]) -> Output {
         let mut command = Command::new("unshare");
-        command.args(UNSHARE).args(["bash", "-c", PROLOGUE, "bash"]).args(words);
+        command.args(self.namespaces).args(["bash", "-c", PROLOGUE, "bash"]).args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(&self.variables);
         command.env("WORK", self.machine.path("")).env("BEFORE", &self.before);
         command.env("CUDARUN", CUDARUN).env("PROGRAM", self.machine.path("program"));

@@ -1,0 +1,452 @@
+#!/usr/bin/env bash
+# Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
+# very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+#
+# Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
+# and the network for mise (by npm), uv, Jupyter and environment-modules; they are kept in
+# ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests/beside.
+# shellcheck disable=SC2030,SC2031,SC2317  # subshells set variables for themselves; functions called by name
+set -euo pipefail
+here=$(dirname "$(realpath "$0")")
+cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
+document=$here/../docs/beside.md
+kept=${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/beside
+uv=$kept/uv-0.13.9/bin/uv
+mise=$kept/mise-2026.9.15/node_modules/@jdxcode/mise-linux-x64/bin/mise
+jupyter=(ipykernel==7.4.0 jupyter_client==8.10.0)
+
+fetch() {
+    mkdir -p "$kept"
+    if [ ! -x "$uv" ]; then
+        python3 -m venv "$kept/uv-0.13.9"
+        "$kept/uv-0.13.9/bin/pip" install -q --disable-pip-version-check uv==0.13.9
+    fi
+    if [ ! -x "$mise" ] && command -v npm >/dev/null; then
+        npm install --silent --no-audit --no-fund --prefix "$kept/mise-2026.9.15" @jdxcode/mise-linux-x64@2026.9.15
+    fi
+    # Debian's Lmod, which is installed, excludes it.
+    if [ ! -d "$kept/environment-modules" ]; then
+        (cd "$kept" && apt-get download -qq -o APT::Sandbox::User=root environment-modules)
+        dpkg -x "$kept"/environment-modules_*.deb "$kept/environment-modules.new"
+        mv "$kept/environment-modules.new" "$kept/environment-modules"
+    fi
+    "$uv" venv -q "$work/jupyter"
+    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/bin/python" "${jupyter[@]}"
+}
+
+if [ -z "${BESIDE:-}" ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    fetch
+    BESIDE=$work unshare --mount --propagation private --pid --fork --mount-proc --kill-child "$0" "$cudarun"
+    exit
+fi
+
+work=$BESIDE
+failed=0
+for place in /opt /srv /run /usr/local/bin; do
+    mount -t tmpfs -o mode=755 none $place
+done
+cp "$cudarun" /usr/local/bin/cudarun
+cudarun=/usr/local/bin/cudarun
+unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR LD_LIBRARY_PATH
+export HOME=$work/home PATH=/usr/local/bin:/usr/bin:/bin
+mkdir -p "$HOME"
+cd "$work"
+
+# block NAME: the text in the document that stands under that name.
+block() {
+    awk -v name="$1" '
+        $0 ~ "^<!-- (run|used) by tests/beside.sh as " name " -->$" { wanted = 1; next }
+        wanted && /^```/ { if (inside) exit; inside = 1; next }
+        inside' "$document" | grep . || { echo "docs/beside.md has no block $1" >&2; exit 1; }
+}
+
+# is WHAT WANTED GOT: that a test has come out so; with a star for anything.
+is() {
+    # shellcheck disable=SC2053  # a pattern
+    if [[ $3 != $2 ]]; then
+        printf '%s\n  should be  %s\n  and is     %s\n' "$1" "$2" "$3"
+        failed=1
+    fi
+}
+
+step() {
+    printf '%s (%d s)\n' "$1" "$SECONDS"
+    "$1"
+}
+
+# --- Three places with cuDNN: 9.10 and 9.1 whole, and some parts of 9.1 alone, as a careless path has them.
+
+# library DIRECTORY STEM VERSION [CODE]
+library() {
+    mkdir -p "$1"
+    cc -shared -fPIC -x c -Wl,-soname,"$2.so.9" -o "$1/$2.so.9" - <<EOF
+__attribute__((used)) const char stamp[] = "cudnn_version_${3//./_}_";
+unsigned cudnnGetCudartVersion(void) { return 12040; }
+${4:-}
+EOF
+}
+
+# A cuDNN opens its parts by their names.
+main_code='#include <dlfcn.h>
+static int part(const char *name) { return !dlopen(name, RTLD_NOW); }
+int cudnnCreate(void **handle)
+{
+    return part("libcudnn_graph.so.9") + part("libcudnn_ops.so.9") + part("libcudnn_cnn.so.9");
+}'
+for version in 9.10.2.21 9.1.0.70; do
+    directory=/opt/cudnn/${version%.*.*}/lib
+    library "$directory" libcudnn $version "$main_code"
+    for part in graph ops cnn adv heuristic engines_precompiled engines_runtime_compiled; do
+        library "$directory" libcudnn_$part $version
+    done
+done
+library /opt/parts libcudnn_ops 9.1.0.70
+library /opt/parts libcudnn_cnn 9.1.0.70
+whole=/opt/cudnn/9.10/lib
+trap_path=/opt/parts:$whole
+mixed="0 $whole /opt/parts"
+
+# What it was given: whether cuDNN started, and the directories of its files.
+cat >train.py <<'EOF'
+import ctypes, os
+status = ctypes.CDLL("libcudnn.so.9").cudnnCreate(ctypes.byref(ctypes.c_void_p()))
+mapped = {line.split()[-1] for line in open("/proc/self/maps") if "/libcudnn" in line}
+print(status, *sorted({os.path.dirname(path) for path in mapped}), flush=True)
+EOF
+
+is "the comparison: without cudarun" "$mixed" "$(LD_LIBRARY_PATH=$trap_path python3 train.py)"
+is "with it" "0 $whole" "$(LD_LIBRARY_PATH=$trap_path cudarun python3 train.py)"
+
+export_in_shells() {
+    local shell code
+    code="$(block export)
+python3 train.py"
+    for shell in bash dash "zsh -f"; do
+        is "export in $shell" "0 $whole" "$(LD_LIBRARY_PATH=$trap_path $shell -c "$code")"
+    done
+    code="$(block export-fish)
+python3 train.py"
+    is "export in fish" "0 $whole" "$(LD_LIBRARY_PATH=$trap_path fish --no-config -c "$code")"
+}
+
+direnv_in_a_project() {
+    mkdir -p ~/.config/direnv project
+    block direnvrc >~/.config/direnv/direnvrc
+    block envrc >project/.envrc
+    echo 'export AFTER=1' >>project/.envrc
+    cp train.py project/
+    cat >visit.sh <<'EOF'
+eval "$(direnv hook bash)"
+prompt() { _direnv_hook 2>"$work/said"; }
+now() { env -0 | sort -z | grep -zv '^DIRENV_\|^_=\|^OLDPWD=' | tr '\0' '\n'; }
+program() { python3 "$work/train.py"; }
+export work
+cd "$work"
+direnv allow project
+before=$(now)
+echo "before: $(program)"
+cd project && prompt
+echo "inside: $(program) ${AFTER-}"
+cd .. && prompt
+[ "$(now)" = "$before" ] && echo "left: as before"
+cd project && prompt
+printf '[requires]\ncudnn = "~9.1"\n' >.cudarun.toml
+prompt
+echo "other version: $(program)"
+printf '[requires]\ncudnn = "~9.10"\n' >.cudarun.toml
+touch -d '+5 seconds' .cudarun.toml
+prompt
+echo "changed: $(program)"
+printf '[requires]\ncudnn = ">=99"\n' >.cudarun.toml
+touch -d '+10 seconds' .cudarun.toml
+prompt
+echo "refused: $(program) ${AFTER-}"
+grep -o 'error: no cuDNN here fits\|direnv: error exit status 1' "$work/said"
+rm .cudarun.toml
+direnv reload && prompt
+echo "mended: $(program)"
+EOF
+    is direnv "before: $mixed
+inside: 0 $whole 1
+left: as before
+other version: 0 /opt/cudnn/9.1/lib
+changed: 0 $whole
+refused: $mixed 
+error: no cuDNN here fits
+direnv: error exit status 1
+mended: 0 $whole" "$(LD_LIBRARY_PATH=$trap_path:/opt/cudnn/9.1/lib work=$work bash --norc visit.sh)"
+}
+
+# modulefiles DIRECTORY END FIRST ADD: the same modules in Tcl and in Lua.
+modulefiles() {
+    local name
+    for name in cudnn/9.10:$whole cudnn/9.1:/opt/cudnn/9.1/lib parts/1:/opt/parts; do
+        mkdir -p "$1/${name%/*}"
+        # shellcheck disable=SC2059  # a template
+        { printf '%s' "$3"; printf "$4" "${name#*:}"; } >"$1/${name%:*}$2"
+    done
+}
+
+modules() {
+    local root=$kept/environment-modules init kind code
+    modulefiles /opt/tcl "" $'#%Module\n' 'prepend-path LD_LIBRARY_PATH %s\n'
+    modulefiles /opt/lua .lua "" 'prepend_path("LD_LIBRARY_PATH", "%s")\n'
+    block modulefile >/opt/tcl/cudarun
+    block modulefile.lua >/opt/lua/cudarun.lua
+    mkdir -p /opt/cudarun/bin
+    cp "$cudarun" /opt/cudarun/bin/
+    # Its files stand elsewhere than they were made for.
+    cp -r "$root" modules
+    sed -i "s,{/usr/lib/[^/]*-linux-gnu},{$PWD/modules/usr/lib/x86_64-linux-gnu},; s,{/usr/share/modules},{$PWD/modules/usr/share/modules}," \
+        modules/usr/lib/*/modulecmd.tcl
+    sed "s,'/usr/lib/[^/]*/modulecmd.tcl','$PWD/modules/usr/lib/x86_64-linux-gnu/modulecmd.tcl',g" \
+        modules/usr/share/modules/init/bash >modules.sh
+    for kind in "modules.sh /opt/tcl" "/usr/share/lmod/lmod/init/bash /opt/tcl" "/usr/share/lmod/lmod/init/bash /opt/lua"; do
+        init=${kind% *}
+        code="source $init; export MODULEPATH=${kind#* }
+now() { env | grep '^PATH=\|LD_LIBRARY\|CUD\|MODULES=\|LMFILES' | grep -v '=\$' || true; }
+before=\$(now)
+$(block modules)
+cudarun list cudnn | grep -c 'module  *$whole\$'
+module unload cudnn
+module load cudnn/9.1
+cudarun python3 train.py
+module unload cudnn
+module load cudnn/9.10 parts
+python3 train.py
+cudarun python3 train.py
+module purge
+[ \"\$(now)\" = \"\$before\" ] && echo purged
+python3 train.py 2>/dev/null || echo none
+cudarun python3 train.py 2>/dev/null || echo none
+PATH=/usr/bin:/bin
+module load cudarun
+command -v cudarun"
+        is "modules by $kind" "0 $whole
+1
+0 /opt/cudnn/9.1/lib
+$mixed
+0 $whole
+purged
+none
+none
+/opt/cudarun/bin/cudarun" "$(bash --norc -c "$code" 2>&1)"
+    done
+    code='export LD_LIBRARY_PATH=/opt/parts:/opt/cudnn/9.10/lib
+cudarun bash -c "python3 train.py"
+bash -c "cudarun python3 train.py"'
+    is "code for bash in a shell with Lmod" "cudarun: \`bash\` starts *: put cudarun *
+$mixed
+0 $whole" "$(bash -lc "$code" 2>&1)"
+}
+
+tasks_of_mise() {
+    if [ ! -x "$mise" ]; then
+        echo "skipped: without npm mise cannot be had"
+        return
+    fi
+    mkdir -p mise/shims
+    block mise.toml >mise/mise.toml
+    cp train.py mise/
+    (
+        cd mise
+        ln -s "$mise" /usr/local/bin/mise
+        export LD_LIBRARY_PATH=$trap_path MISE_OFFLINE=1
+        mise trust -q
+        is "mise, the comparison" "$mixed" "$(mise exec -- python3 train.py)"
+        is mise "0 $whole
+0 $whole" "$(bash -ec "$(block mise)" 2>"$work/said" || cat "$work/said")"
+        ln -s "$mise" shims/python3
+        is "a shim of mise" "cudarun: *a shim of mise*$mixed" "$(cudarun shims/python3 train.py 2>&1)"
+        is "cudarun before mise" "*cudarun: *mise*$mixed" "$(cudarun mise exec -- python3 train.py 2>&1)"
+        exit "$failed"
+    ) || failed=1
+}
+
+uv_in_both_orders() {
+    mkdir -p uv
+    printf '[project]\nname = "train"\nversion = "1"\nrequires-python = ">=3.9"\n' >uv/pyproject.toml
+    cp train.py uv/
+    (
+        cd uv
+        ln -s "$uv" /usr/local/bin/uv
+        export LD_LIBRARY_PATH=$trap_path UV_OFFLINE=1 UV_CACHE_DIR=$work/uv-cache
+        is "uv, the comparison" "$mixed" "$(uv run -q python train.py)"
+        is uv "0 $whole
+0 $whole" "$(bash -ec "$(block uv)" 2>"$work/said" || cat "$work/said")"
+        is "what uv says" "" "$(grep cudarun "$work/said" || true)"
+        exit "$failed"
+    ) || failed=1
+}
+
+kernel_of_jupyter() {
+    local site kernels=$HOME/.local/share/jupyter/kernels
+    # A package that is linked against cuDNN, as those that use it are.
+    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    mkdir -p "$site/deep" "$site/deep-1.0.dist-info"
+    cc -shared -fPIC -x c -o "$site/deep/_deep.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
+int cudnnCreate(void **);
+int create(void) { void *handle; return cudnnCreate(&handle); }
+EOF
+    sed 's/ctypes.CDLL("libcudnn.so.9").cudnnCreate(.*/ctypes.CDLL(os.path.dirname(__file__) + "\/_deep.so").create()/' \
+        train.py >"$site/deep/__init__.py"
+    printf 'Metadata-Version: 2.1\nName: deep\nVersion: 1.0\n' >"$site/deep-1.0.dist-info/METADATA"
+    printf '%s,,\n' deep/__init__.py deep/_deep.so deep-1.0.dist-info/METADATA deep-1.0.dist-info/RECORD \
+        >"$site/deep-1.0.dist-info/RECORD"
+    mkdir -p "$kernels/cudarun" "$kernels/plain"
+    block kernel.json >"$kernels/cudarun/kernel.json"
+    sed 's/"cudarun", //' "$kernels/cudarun/kernel.json" >"$kernels/plain/kernel.json"
+    cat >kernel.py <<'EOF'
+import os, sys, time
+from jupyter_client.manager import KernelManager
+
+def run(client, code):
+    """What a cell prints, and how it ends."""
+    text = []
+    reply = client.execute_interactive(code, timeout=60, output_hook=lambda it: text.append(it["content"].get("text", "")))
+    content = reply["content"]
+    return "".join(text).strip(), content["status"] + content.get("ename", "")
+
+manager = KernelManager(kernel_name=sys.argv[1])
+manager.start_kernel()
+client = manager.client()
+client.start_channels()
+client.wait_for_ready(timeout=60)
+print(*run(client, "import deep"))
+process = manager.provisioner.process.pid
+print(*run(client, "import os; print(os.getpid() == %d, 'CUDARUN_VIEW' in os.environ)" % process))
+client.execute("import time; print('begun', flush=True); time.sleep(60)")
+while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
+    pass
+began = time.monotonic()
+manager.interrupt_kernel()
+while (reply := client.get_shell_msg(timeout=60))["content"].get("status") != "error":
+    pass
+print(reply["content"]["ename"], time.monotonic() - began < 10)
+# What comes right after an error is thrown away.
+while (end := run(client, "1"))[1] == "aborted":
+    pass
+print(*end)
+file = manager.connection_file
+manager.shutdown_kernel()
+print("left", os.path.exists(f"/proc/{process}"), os.path.exists(file))
+EOF
+    local kernel said
+    for kernel in plain cudarun; do
+        said="0 $whole ok
+True True ok"
+        [ "$kernel" = cudarun ] || said="$mixed ok
+True False ok"
+        is "the kernel $kernel" "$said
+KeyboardInterrupt True
+ ok
+left False False" "$(PATH=$work/jupyter/bin:$PATH LD_LIBRARY_PATH=$trap_path python3 kernel.py "$kernel" 2>"$work/said" || cat "$work/said")"
+    done
+}
+
+unit_of_systemd() {
+    mkdir -p /srv/model /run/systemd/system /run/user/0 ~/.config/systemd/user
+    chmod 700 /run/user/0
+    # A service that says when it is ready, and what it was given.
+    cat train.py - >/srv/model/serve.py <<'EOF'
+import signal, socket
+print("main", os.environ.get("CUDARUN_VIEW"), flush=True)
+notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+notify.connect(os.environ["NOTIFY_SOCKET"])
+notify.send(b"READY=1")
+signal.pause()
+EOF
+    block model.service >~/.config/systemd/user/model.service
+    sed 's,cudarun /usr,/usr,; s,/usr/local/bin/,,' ~/.config/systemd/user/model.service >~/.config/systemd/user/plain.service
+    sed "s,cudarun /usr,cudarun --require=cudnn>=99 /usr,; s,^Type.*,Restart=always," ~/.config/systemd/user/model.service \
+        >~/.config/systemd/user/refused.service
+    cp ~/.config/systemd/user/model.service /run/systemd/system/
+    is "systemd-analyze verify" "" "$(systemd-analyze verify /run/systemd/system/model.service 2>&1 | grep model || true)"
+    export XDG_RUNTIME_DIR=/run/user/0
+    /usr/lib/systemd/systemd --user 2>"$work/said" &
+    local manager=$! name main
+    for _ in $(seq 100); do
+        systemctl --user is-system-running 2>/dev/null | grep -q running && break
+        sleep 0.1
+    done
+    for name in model plain refused; do
+        mkdir -p ~/.config/systemd/user/"$name".service.d
+        printf '[Service]\nEnvironment=LD_LIBRARY_PATH=%s\nStandardOutput=file:%s\nStandardError=file:%s\n' \
+            "$trap_path" "$work/$name.out" "$work/$name.err" >~/.config/systemd/user/"$name".service.d/test.conf
+    done
+    systemctl --user daemon-reload
+    systemctl --user start plain model
+    is "the unit without cudarun" "$mixed
+main None" "$(cat plain.out)"
+    is "the unit" "0 $whole
+main $HOME/.cache/cudarun/views/*" "$(cat model.out)"
+    main=$(systemctl --user show --property=MainPID --value model)
+    is "its main process" "python3" "$(cat "/proc/$main/comm")"
+    systemctl --user stop model plain
+    is "it ends by a signal" "success" "$(systemctl --user show --property=Result --value model)"
+    systemctl --user start refused || true
+    for _ in $(seq 50); do
+        [ "$(systemctl --user is-active refused)" = failed ] && break
+        sleep 0.1
+    done
+    is "a refused unit" "failed 125 0" "$(systemctl --user is-active refused) \
+$(systemctl --user show --property=ExecMainStatus --value refused) $(systemctl --user show --property=NRestarts --value refused)"
+    is "its reason" "error: no cuDNN here fits*" "$(head -1 refused.err)"
+    kill "$manager"
+    wait "$manager" || true
+    unset XDG_RUNTIME_DIR
+}
+
+entrypoint_of_a_container() {
+    local root=$work/root file options
+    # What a small image has: a shell, Python and cuDNN.
+    mkdir -p "$root"/{usr/bin,usr/lib,etc,tmp,root,opt/cudnn/9.10} context
+    ln -s usr/bin usr/lib "$root/"
+    ln -s usr/lib "$root/lib64"
+    cp /bin/busybox "$root/usr/bin/sh"
+    cp -L /usr/bin/python3 "$root/usr/bin/"
+    cp -a /usr/lib/python3.* "$root/usr/lib/"
+    for file in /usr/bin/python3 /usr/lib/python3*/lib-dynload/_ctypes*.so; do
+        ldd "$file" | grep -o '/[^ ]*'
+    done | sort -u | xargs cp -Lt "$root/usr/lib"
+    cp -a /opt/cudnn/9.10/lib "$root/opt/cudnn/9.10/"
+    cp -a /opt/parts "$root/opt/"
+    block Dockerfile >context/Dockerfile
+    cp "$cudarun" train.py context/
+    # Its control groups are those of the namespace, and resources that it may not raise stay as they are.
+    umount /sys/fs/cgroup/unified 2>/dev/null || true
+    podman() {
+        command podman --root /run/store --runroot /run/run --storage-driver overlay --cgroup-manager cgroupfs \
+            --tmpdir /run/podman "$@"
+    }
+    tar -C "$root" -c . | podman import -q - base >/dev/null
+    podman build -q --network none --build-arg BASE=localhost/base --tag train context >/dev/null
+    options=(--rm --network none --cgroups disabled --ulimit nofile=1024:1024 --ulimit nproc=4096:4096
+        -e "LD_LIBRARY_PATH=$trap_path")
+    is "the container without cudarun" "$mixed" "$(podman run "${options[@]}" --entrypoint python3 train train.py 2>&1)"
+    is "the container" "0 $whole" "$(podman run "${options[@]}" train 2>&1)"
+    is "process 1" "1 0" "$(podman run "${options[@]}" train python3 -c 'import os; print(os.getpid(), os.getuid())' 2>&1)"
+    is "its status" 7 "$(podman run "${options[@]}" train sh -c 'exit 7' 2>&1 || echo $?)"
+    # A GPU can be reached, as far as files tell, with the driver 550.
+    mkdir -p module/nvidia
+    echo 550.54.15 >module/nvidia/version
+    : >gpu
+    options+=(-v "$PWD/module:/sys/module:ro" -v "$PWD/gpu:/dev/nvidia0" -v "$PWD/gpu:/dev/nvidiactl" -e CUDARUN_VERIFY=never)
+    is "what the image requires, and has" "0 $whole" \
+        "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=12.4' train 2>&1)"
+    is "what the image requires, and has not" "*error:*NVIDIA_REQUIRE_CUDA*125" \
+        "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=13.0' train 2>&1 || echo $?)"
+}
+
+step export_in_shells
+step direnv_in_a_project
+step modules
+step tasks_of_mise
+step uv_in_both_orders
+step kernel_of_jupyter
+step unit_of_systemd
+step entrypoint_of_a_container
+[ $failed -eq 0 ] && printf 'beside: all of it holds (%d s)\n' "$SECONDS"
+exit $failed
