@@ -19,6 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 
+mod standing;
+
+pub use standing::Room;
+
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;
 /// As many links as Linux follows in one path.

@@ -19,6 +19,7 @@ pub mod catalog;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod doctor;
 pub mod environment;
 pub mod error;
 pub mod formats;

@@ -71,7 +71,7 @@ fn what_is_said_before_a_verb_is_said_to_the_verb() {
         let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
         let (wishes, words) = match verb {
             Some(Verb::Explain(explain)) => (explain.question.wishes, explain.question.words),
-            Some(Verb::Export(question)) => (question.wishes, question.words),
+            Some(Verb::Export(question)) => (question.question.wishes, question.question.words),
             Some(Verb::Verify(verify)) => (verify.wishes, verify.words),
             other => panic!("{other:?}"),
         };

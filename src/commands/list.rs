@@ -15,8 +15,9 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let host = machine(host, common)?;
     let machine = inventory::machine(&host).unwrap_or(elf::X86_64);
     let wanted = wanted(&host, common, &Wishes::default(), None, Purpose::Answer)?;
-    let asked = asked(&host, common, &wanted)?;
+    let asked = asked(&host, common, &wanted.settings)?;
     let mut scope = Scope { machine, views: own_views(&host), elsewhere: true, ..asked };
+    scope.also.extend(wanted.directories.iter().cloned());
     let python = options.python.clone().unwrap_or_else(|| OsStr::new("python3").to_owned());
     let families: Result<Vec<String>, Error> =
         options.families.iter().map(|word| family(word).map(str::to_owned)).collect();

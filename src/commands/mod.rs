@@ -8,7 +8,7 @@ use clap::ColorChoice;
 
 use crate::cache;
 use crate::cli::{Common, PinMode};
-use crate::config::Key;
+use crate::config::{Key, Settings};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
@@ -136,7 +136,7 @@ fn consider_next<'h>(
     let views = own_views(host);
     let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
     let executable = target.steps.iter().rfind(|step| !is_source(step.how));
-    let scope = Scope {
+    let mut scope = Scope {
         site_packages: target.site_packages.clone(),
         own_directories: target.own_directories.iter().cloned().collect(),
         machine: target.machine,
@@ -144,8 +144,9 @@ fn consider_next<'h>(
         views: views.clone(),
         symbols: !target.requirements.is_empty(),
         code: !target.requirements.is_empty() && inventory::sees_gpu(host),
-        ..asked(host, common, wanted)?
+        ..asked(host, common, &wanted.settings)?
     };
+    scope.also.extend(wanted.directories.iter().cloned());
     // What keeps the environment from a program is said by a note, and what is here counts for that.
     let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
     let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
@@ -179,7 +180,7 @@ fn mode(mode: PinMode) -> Mode {
 }
 
 /// Where a person wants us to look besides, and where not.
-fn asked(host: &Host, common: &Common, wanted: &Wanted) -> Result<Scope, Error> {
+fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
@@ -187,9 +188,8 @@ fn asked(host: &Host, common: &Common, wanted: &Wanted) -> Result<Scope, Error> 
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
         return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
     }
-    let mut also = wanted.settings.directories(&Key::SearchAlso);
-    also.extend(wanted.directories.iter().cloned());
-    Ok(Scope { also, without: wanted.settings.words(&Key::SearchWithout), ..Scope::default() })
+    let also = settings.directories(&Key::SearchAlso);
+    Ok(Scope { also, without: settings.words(&Key::SearchWithout), ..Scope::default() })
 }
 
 /// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it

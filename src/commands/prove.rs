@@ -39,7 +39,9 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     let proven = match &command {
         None => {
             let machine = inventory::machine(host).unwrap_or(elf::X86_64);
-            let scope = Scope { machine, views: own_views(host), ..asked(host, common, &wanted)? };
+            let mut scope =
+                Scope { machine, views: own_views(host), ..asked(host, common, &wanted.settings)? };
+            scope.also.extend(wanted.directories.iter().cloned());
             let inventory = look(host, &scope);
             as_it_is(host, &inventory, &given(&inventory), how)?
         }

@@ -49,6 +49,8 @@ struct Asked {
 pub(super) enum Purpose {
     Start,
     Answer,
+    /// The same, and what is wrong with settings is said in another way.
+    Examine,
     Record,
 }
 
@@ -84,7 +86,7 @@ pub(super) fn wanted(
     let mut watched = found.watched.clone();
     if let Some((source, keys)) = distrusted(host, &found, &settings, &mut watched) {
         let why = report::not_allowed(&source.path, &keys);
-        if purpose != Purpose::Answer {
+        if !matches!(purpose, Purpose::Answer | Purpose::Examine) {
             return Err(Error::Setting { why, hint: None });
         }
         remarks.push(why);
@@ -94,7 +96,7 @@ pub(super) fn wanted(
     let inner = host.inside(host.env.with(&variables), host.cwd.clone());
     let (conditions, malformed) = container::conditions(&host.env);
     remarks.extend(malformed.iter().map(report::malformed));
-    if !common.quiet {
+    if !common.quiet && purpose != Purpose::Examine {
         for remark in &remarks {
             report::say(&format!("cudarun: {remark}\n"));
         }
@@ -120,13 +122,16 @@ pub(super) fn wanted(
 
 /// The files that count for this command line.
 pub(super) fn find(host: &Host, common: &Common) -> Result<Found, Error> {
-    let choice = match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
+    Ok(files::find(host, &choice(host, common))?)
+}
+
+pub(super) fn choice(host: &Host, common: &Common) -> Choice {
+    match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
         _ if common.no_config => Choice::Nothing,
         (Some(path), _) => Choice::Named(path.clone()),
         (None, Some(path)) => Choice::Named(path.into()),
         (None, None) => Choice::Nearest,
-    };
-    Ok(files::find(host, &choice)?)
+    }
 }
 
 impl From<Fault> for Error {
