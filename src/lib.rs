@@ -27,6 +27,7 @@ pub mod host;
 pub mod inventory;
 pub mod launch;
 pub mod loader;
+pub mod machine;
 pub mod module;
 pub mod observe;
 pub mod parallel;

@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
 use crate::loader::search::Searcher;
+use crate::machine::Machine;
 use crate::module;
 use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
@@ -303,8 +304,19 @@ pub fn command_of(words: &[OsString]) -> Command {
     Command { program, arguments }
 }
 
-/// The machine that a verb looks at: this one, or the one under `--root`.
+/// The machine that a verb looks at: this one, the one under `--root`, or the one that a file describes.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
+    if let Some(file) = &common.machine {
+        let unusable = |why| Error::MachineUnusable { file: file.clone(), why };
+        let mut machine = Machine::read(&host, file).map_err(|fault| unusable(fault.0))?;
+        // How to write to a terminal is told by this machine, and nothing else.
+        for name in ["NO_COLOR", "TERM"] {
+            machine.env.remove(name);
+            let value = host.env.get(name).map(|value| value.to_string_lossy().into_owned());
+            machine.env.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        return machine.host().map_err(|error| unusable(error.to_string()));
+    }
     let Some(root) = &common.root else { return Ok(host) };
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
     Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })

@@ -20,8 +20,8 @@ use crate::text::show;
 use crate::verify::{Library, Skip, Subject, Verdict};
 
 pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "verify" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "verify" });
     }
     let command = verify.words.first().map(|_| command_of(&verify.words));
     let wanted = wanted(host, common, &verify.wishes, command.as_ref(), Purpose::Start)?;

@@ -40,8 +40,11 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
-        Error::NothingRunsUnderRoot { verb } => {
-            format!("`{verb}` starts a program, and nothing is started under --root")
+        Error::NothingRunsUnderRoot { option, verb } => {
+            format!("`{verb}` starts a program, and nothing is started under {option}")
+        }
+        Error::MachineUnusable { file, why } => {
+            format!("--machine `{}` cannot be used: {}", show(file), escape(why.as_bytes()))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
