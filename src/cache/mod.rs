@@ -22,7 +22,7 @@ use crate::target::Command;
 mod key;
 pub mod proofs;
 
-pub use key::{Key, reaches_libraries};
+pub use key::{Key, decides, reaches_libraries};
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: u32 = 4;

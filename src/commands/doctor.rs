@@ -1,35 +1,50 @@
 //! `cudarun doctor`: whether GPU programs can work from here.
 
-use super::{Exit, Purpose, asked, look, machine, own_views, print, style, wanted, wishes};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::{Exit, Purpose, asked, everywhere, look, machine, own_views, print, style, wanted, wishes};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::config::said;
-use crate::doctor::{self, Subject};
+use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Scope};
+use crate::machine::save;
+use crate::private;
 use crate::report;
 use crate::target::{self, Command};
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
+    // The file is this machine's, whichever is looked at.
+    let file = options.save.as_ref().map(|file| host.absolute(file));
     let host = machine(host, common)?;
-    let inventory = inventory(&host, common)?;
-    let views = own_views(&host);
-    let subject = Subject {
-        host: &host,
-        inventory: &inventory,
-        views: &views,
-        choice: wishes::choice(&host, common),
-        vocabulary: wishes::vocabulary(),
-    };
-    let examination = doctor::examine(&subject);
+    let (examination, inventory) = examine(&host, common)?;
     let style = style(&host, common.color, host.stdout_is_terminal());
     if options.json {
         print(&report::json::examination(&examination, &inventory))?;
     } else {
         print(&report::examination(&examination, &inventory, common.verbose, style))?;
     }
+    if let Some(file) = &file {
+        save(&host, common, file)?;
+    }
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
+}
+
+fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
+    let inventory = inventory(host, common)?;
+    let views = own_views(host);
+    let subject = Subject {
+        host,
+        inventory: &inventory,
+        views: &views,
+        choice: wishes::choice(host, common),
+        vocabulary: wishes::vocabulary(),
+    };
+    let examination = doctor::examine(&subject);
+    Ok((examination, inventory))
 }
 
 /// What a program from here may come to: no environments of others, and those of the first Python of the PATH.
@@ -46,4 +61,22 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
         scope.site_packages = target.site_packages;
     }
     Ok(look(host, &scope))
+}
+
+/// Looks a second time, as under `--root` and at all that `list` would show, and writes down what was seen.
+fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
+    let unwritten = |error| Error::Report { path: file.to_owned(), error };
+    let host = host.recording().map_err(unwritten)?;
+    let (examination, _) = examine(&host, common)?;
+    let everywhere = everywhere(&host, common, Purpose::Examine, None).unwrap_or_default();
+    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut inventory::Known::default());
+    let saved = save::describe(&host, &examination);
+    private::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
+        _ => unwritten(error),
+    })?;
+    if !common.quiet {
+        report::say(&format!("cudarun: {}\n", report::saved(file, saved.files, &saved.lost)));
+    }
+    Ok(())
 }

@@ -1,16 +1,17 @@
 //! One verb a file: the stages in order, then a report.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use clap::ColorChoice;
 
 use crate::cache;
-use crate::cli::{Common, PinMode};
+use crate::cli::{Common, PinMode, Wishes};
 use crate::config::{Key, Settings};
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
@@ -21,7 +22,7 @@ use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Disproved, Outcome, Policy};
-use crate::target::{Command, How, Target};
+use crate::target::{self, Command, How, Target};
 use crate::view;
 
 pub mod allow;
@@ -191,6 +192,34 @@ fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Err
     }
     let also = settings.directories(&Key::SearchAlso);
     Ok(Scope { also, without: settings.words(&Key::SearchWithout), ..Scope::default() })
+}
+
+/// All of the machine, and what the named Python has, or else the first of the PATH.
+fn everywhere(
+    host: &Host,
+    common: &Common,
+    purpose: Purpose,
+    python: Option<&OsStr>,
+) -> Result<Scope, Error> {
+    let machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    let wanted = wanted(host, common, &Wishes::default(), None, purpose)?;
+    let asked = asked(host, common, &wanted.settings)?;
+    let mut scope = Scope { machine, views: own_views(host), elsewhere: true, ..asked };
+    scope.also.extend(wanted.directories.iter().cloned());
+    let program = python.unwrap_or(OsStr::new("python3")).to_owned();
+    match target::environment(host, &Command { program, arguments: Vec::new() }) {
+        Ok(target) => {
+            if python.is_some() && target.pip.is_none() {
+                return Err(Error::NotPython { program: target.program });
+            }
+            scope.machine = target.machine;
+            scope.site_packages = target.site_packages;
+        }
+        Err(error) if python.is_some() => return Err(error),
+        // A machine without Python has no wheels.
+        Err(_) => {}
+    }
+    Ok(scope)
 }
 
 /// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it

@@ -14,7 +14,7 @@ const DISPLAY: &str = "0x03";
 const CONTROL: &str = "/dev/nvidiactl";
 const UVM: &str = "/dev/nvidia-uvm";
 /// What is started, with more rights, to make a missing node.
-const MAKER: &str = "/usr/bin/nvidia-modprobe";
+pub(super) const MAKER: &str = "/usr/bin/nvidia-modprobe";
 const WSL: &str = "/dev/dxg";
 
 /// A GPU on the bus, whatever runs it.

@@ -84,26 +84,39 @@ impl Examination {
     }
 }
 
+/// What only containers have.
+const CONTAINERS: [&str; 4] =
+    ["/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/systemd/container"];
+const CONTAINERS_SAY: [&str; 5] = [
+    "container",
+    "APPTAINER_CONTAINER",
+    "SINGULARITY_CONTAINER",
+    "KUBERNETES_SERVICE_HOST",
+    "NVIDIA_VISIBLE_DEVICES",
+];
+const WSL: [&str; 2] = ["/dev/dxg", "/usr/lib/wsl/lib"];
+const TEGRA: [&str; 3] =
+    ["/etc/nv_tegra_release", "/dev/nvmap", "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1"];
+
+/// Files that tell by being there what kind of place this is.
+pub fn marks() -> impl Iterator<Item = &'static str> {
+    CONTAINERS.into_iter().chain(WSL).chain(TEGRA).chain([gpus::MAKER])
+}
+
+/// Whether a variable tells it.
+pub fn tells_of_place(variable: &str) -> bool {
+    CONTAINERS_SAY.contains(&variable)
+}
+
 impl Surroundings {
     fn of(host: &Host) -> Surroundings {
-        const CONTAINERS: [&str; 4] =
-            ["/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/systemd/container"];
-        const SAY_SO: [&str; 5] = [
-            "container",
-            "APPTAINER_CONTAINER",
-            "SINGULARITY_CONTAINER",
-            "KUBERNETES_SERVICE_HOST",
-            "NVIDIA_VISIBLE_DEVICES",
-        ];
         let is_there = |path: &&str| host.stat(Path::new(path)).is_ok();
         let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().to_lowercase();
-        let tegra =
-            ["/etc/nv_tegra_release", "/dev/nvmap", "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1"];
         Surroundings {
             is_container: CONTAINERS.iter().any(|path| is_there(&path))
-                || SAY_SO.iter().any(|name| host.env.non_empty(name).is_some()),
-            is_wsl: release.contains("microsoft") || is_there(&"/dev/dxg") || is_there(&"/usr/lib/wsl/lib"),
-            is_tegra: tegra.iter().any(|path| is_there(&path)),
+                || CONTAINERS_SAY.iter().any(|name| host.env.non_empty(name).is_some()),
+            is_wsl: release.contains("microsoft") || WSL.iter().any(|path| is_there(&path)),
+            is_tegra: TEGRA.iter().any(|path| is_there(&path)),
         }
     }
 }

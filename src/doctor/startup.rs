@@ -125,7 +125,7 @@ impl Lines {
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || Line { path: path.to_owned(), number: number + 1, text: code.to_owned() };
+            let line = || Line { path: path.to_owned(), number: number + 1, text: scrubbed(code) };
             for variable in VARIABLES {
                 if mentions(code, variable) {
                     self.of_variables.push((variable, line()));
@@ -139,6 +139,12 @@ impl Lines {
                 self.shadows.push((variable, hook.clone(), line()));
             }
         }
+    }
+
+    /// All of them, each once or more.
+    pub fn all(&self) -> impl Iterator<Item = &Line> {
+        let shadows = self.shadows.iter().flat_map(|(_, hook, line)| [hook, line]);
+        self.of_variables.iter().map(|(_, line)| line).chain(shadows)
     }
 
     /// Those that put this element into this variable, as far as their text shows it.
@@ -193,6 +199,32 @@ impl Lines {
         let is_list = VARIABLES.contains(&name) || name.is_empty();
         self.env.non_empty(name).filter(|_| !is_list).map(|value| value.to_string_lossy().into_owned())
     }
+}
+
+/// A line without the values of variables that have nothing to do with the search: they may be anybody's secret.
+fn scrubbed(line: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut out, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find('=') {
+        let name = rest[..at].rsplit(|c| !is_word(c)).next().unwrap_or_default();
+        let is_harmless = name.is_empty()
+            || VARIABLES.contains(&name)
+            || ["PATH", "HOME", "ROOT", "DIR", "PREFIX"].iter().any(|end| name.ends_with(end));
+        out.push_str(&rest[..=at]);
+        rest = &rest[at + 1..];
+        if is_harmless {
+            continue;
+        }
+        let end = match rest.chars().next() {
+            Some(quote @ ('"' | '\'')) => rest[1..].find(quote).map_or(rest.len(), |end| end + 2),
+            _ => rest.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(rest.len()),
+        };
+        // Whether it keeps the old value matters of what a hook needs.
+        let kept = ["PROMPT_COMMAND", "precmd_functions"].into_iter().find(|it| mentions(&rest[..end], it));
+        out.push_str(&kept.map_or_else(|| "…".to_owned(), |kept| format!("\"…${kept}\"")));
+        rest = &rest[end..];
+    }
+    out + rest
 }
 
 /// Whether a line speaks of this variable, and not of a longer name.

@@ -25,6 +25,14 @@ impl Host {
         nix::unistd::access(path, both).is_ok()
     }
 
+    /// The same for whoever is looking, under whatever root.
+    pub fn may_use_here(&self, path: &Path) -> bool {
+        let both = nix::unistd::AccessFlags::R_OK | nix::unistd::AccessFlags::W_OK;
+        let is_described = self.kept.is_some();
+        let may = |real| nix::unistd::access(&real, both).is_ok();
+        if is_described { self.may_use(path) } else { self.real(path, true).is_ok_and(may) }
+    }
+
     /// What the file system of a path, or of the nearest one above that is there, has left; unknown of another machine.
     pub fn room(&self, path: &Path) -> Option<Room> {
         self.count();

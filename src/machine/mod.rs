@@ -17,6 +17,7 @@ use crate::host::Host;
 pub mod elf;
 pub mod ldcache;
 pub mod rpm;
+pub mod save;
 
 use elf::Elf;
 
@@ -205,7 +206,7 @@ impl Maker<'_> {
             return link.unwrap_or_else(|| Err("hard_link: there is no such file".to_owned())).map(|()| 0);
         }
         if is_directory {
-            return if real.is_dir() { Ok(0) } else { fs::create_dir(&real).map_err(plain).map(|()| 0) };
+            return if real.is_dir() { Ok(0) } else { create_directory(&real).map_err(plain).map(|()| 0) };
         }
         if file.fifo == Some(true) {
             nix::unistd::mkfifo(&real, nix::sys::stat::Mode::S_IRWXU).map_err(|error| error.to_string())?;
@@ -231,7 +232,11 @@ impl Maker<'_> {
         if let Some(file) = above.filter(|above| self.made.contains(*above)).last() {
             return Err(format!("`/{}` is no directory", crate::text::show(file)));
         }
-        fs::create_dir_all(parent).map_err(|error| error.to_string())
+        let above: Vec<&Path> = parent.ancestors().take_while(|above| !above.is_dir()).collect();
+        for above in above.into_iter().rev() {
+            create_directory(above).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 }
 
@@ -249,6 +254,12 @@ fn content(file: &File, name: &str) -> Result<Vec<u8>, String> {
     };
     bytes.truncate(bytes.len().saturating_sub(file.cut.unwrap_or(0)));
     Ok(bytes)
+}
+
+/// As on most machines, whatever the umask says: that others could write to it would be another machine.
+fn create_directory(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 /// A guest's path below its root.

@@ -263,3 +263,17 @@ fn elements(elements: &[Element], style: Style) -> String {
 pub(super) fn at(path: &Path, line: Option<usize>) -> String {
     line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
 }
+
+/// What `--save` has written, and what to do before it is sent.
+pub fn saved(file: &Path, files: usize, lost: &[std::path::PathBuf]) -> String {
+    let lost = match lost {
+        [] => String::new(),
+        [first] => format!("; not in it: {}", show(first)),
+        [first, rest @ ..] => format!("; not in it: {} and {} more", show(first), rest.len()),
+    };
+    let files = counted(files, "file");
+    format!(
+        "{} describes {files} of this machine{lost}; read it before you send it: paths may tell of projects",
+        show(file)
+    )
+}

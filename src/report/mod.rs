@@ -24,7 +24,7 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
-pub use doctor::examination;
+pub use doctor::{examination, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use hints::hint;
