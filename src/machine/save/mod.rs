@@ -13,6 +13,7 @@ use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
 use crate::host::{Asked, FileId, Host, Kind, Stat};
+use crate::loader::search::default_directories;
 
 mod library;
 mod names;
@@ -22,6 +23,9 @@ use names::Names;
 
 /// Larger texts are tables of somebody else's.
 const TEXT: u64 = 4 << 20;
+
+/// The variables by which environments are found that are not the program's.
+const FOR_OTHERS: [&str; 3] = ["CONDA_EXE", "CONDA_DEFAULT_ENV", "SPACK_ROOT"];
 
 /// What is to be written, and what of the machine is not in it.
 #[derive(Debug)]
@@ -56,16 +60,20 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
         first_names: BTreeMap::new(),
         lost: Vec::new(),
     };
+    let needed = needed(&plain, examination);
     let mut entries: BTreeMap<PathBuf, Entry> = BTreeMap::new();
     for (path, how) in &asked {
-        if is_of_process(path) {
-            continue;
-        }
-        for entry in writer.entries(path, *how) {
-            entries.entry(entry.path.clone()).or_insert(entry);
+        if !writer.is_nobodys(path)
+            && let Some(entry) = writer.entry(path, *how)
+        {
+            entries.insert(path.clone(), entry);
         }
     }
-    let needed = needed(&plain, examination);
+    // What a list shows by names alone says less than what was read.
+    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_nobodys(path));
+    for entry in listed.flat_map(|(path, _)| writer.listed(path, needed.contains(path))) {
+        entries.entry(entry.path.clone()).or_insert(entry);
+    }
     let lost = writer.lost;
     let entries = without_idle(entries, &needed);
     let mut text = format!(
@@ -75,7 +83,10 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
     );
     text.push_str("\n[env]\n");
     let is_known = |name: &str| {
-        doctor::tells_of_place(name) || cache::decides(name) || cache::reaches_libraries(OsStr::new(name))
+        doctor::tells_of_place(name)
+            || FOR_OTHERS.contains(&name)
+            || cache::decides(name)
+            || cache::reaches_libraries(OsStr::new(name))
     };
     for (name, value) in names.environment(&host.env, &is_known) {
         text.push_str(&format!("{} = {}\n", quoted(&name), quoted(&value)));
@@ -89,11 +100,6 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
         text.push_str(&format!("\n[[file]]\npath = {}\n{fields}", quoted(&path)));
     }
     Saved { text, files: entries.len(), lost }
-}
-
-/// What is said of the process that looks, and not of the machine.
-fn is_of_process(path: &Path) -> bool {
-    ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
 }
 
 /// The lines of start-up files that are kept, by file.
@@ -116,7 +122,9 @@ fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
     let home = host.home();
     let named = path.iter().chain(&preload).map(|it| host.absolute(Path::new(it)));
     let of_loader = examination.lines.of_loader.iter().map(|line| PathBuf::from(&line.text));
-    let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]);
+    // By these, a loader knows where else it looks.
+    let defaults = [elf::X86_64, elf::AARCH64].into_iter().flat_map(|it| default_directories(host, it));
+    let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]).chain(defaults);
     let real = |path: PathBuf| [host.canonical(&path).ok(), Some(path)];
     all.flat_map(real).flatten().collect()
 }
@@ -183,37 +191,40 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// The entry of a path, and of what a list of it showed.
-    fn entries(&mut self, path: &Path, how: Asked) -> Vec<Entry> {
-        let Ok(stat) = self.host.lstat(path) else { return Vec::new() };
+    /// What is said of the process that looks, and what we have put down ourselves.
+    fn is_nobodys(&self, path: &Path) -> bool {
+        let own = self.examination.kept.directory.as_deref();
+        let is_own = own.is_some_and(|own| path.starts_with(own) && path != own);
+        is_own || ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
+    }
+
+    fn entry(&mut self, path: &Path, how: Asked) -> Option<Entry> {
+        let stat = self.host.lstat(path).ok()?;
         if path.to_str().is_none() {
             self.lost.push(path.to_owned());
-            return Vec::new();
+            return None;
         }
         let entry =
             |fields: String, matters| Entry { path: path.to_owned(), fields, matters, leads_to: None };
         let mode = stat.mode & 0o7777;
         match stat.kind {
-            Kind::Link => self.link(path).into_iter().collect(),
+            Kind::Link => self.link(path),
             Kind::Directory => {
                 let mode = if mode == 0o755 { String::new() } else { format!("mode = 0o{mode:o}\n") };
-                let mut entries = vec![entry(format!("directory = true\n{mode}"), false)];
-                if how == Asked::Listed {
-                    entries.extend(self.listed(path));
-                }
-                entries
+                Some(entry(format!("directory = true\n{mode}"), false))
             }
-            Kind::File => self.file(path, &stat, how).into_iter().collect(),
+            Kind::File => {
+                let entry = self.file(path, &stat, how);
+                if entry.as_ref().is_some_and(|entry| entry.matters) {
+                    self.first_names.entry(stat.id).or_insert_with(|| path.to_owned());
+                }
+                entry
+            }
+            Kind::Other if !path.starts_with("/dev") => Some(entry("fifo = true\n".to_owned(), true)),
             Kind::Other => {
                 // A device is as much as whoever looked may do with it.
                 let open = if self.host.may_use_here(path) { mode | 0o004 } else { mode & !0o004 };
-                let is_pipe = library_names::split(&path.to_string_lossy()).is_some();
-                let fields = if is_pipe {
-                    "fifo = true\n".to_owned()
-                } else {
-                    format!("text = \"\"\nmode = 0o{open:o}\n")
-                };
-                vec![entry(fields, true)]
+                Some(entry(format!("text = \"\"\nmode = 0o{open:o}\n"), true))
             }
         }
     }
@@ -236,7 +247,7 @@ impl Writer<'_> {
     }
 
     /// What a list shows by names alone.
-    fn listed(&self, directory: &Path) -> Vec<Entry> {
+    fn listed(&self, directory: &Path, is_searched: bool) -> Vec<Entry> {
         let entries = self.host.list(directory).unwrap_or_default();
         let is_of_device = directory == Path::new("/dev");
         let is_source = directory == Path::new("/etc/apt/sources.list.d");
@@ -251,19 +262,14 @@ impl Writer<'_> {
                 () if is_source => name.contains("nvidia") || name.contains("cuda"),
                 // That there are others counts, and not which.
                 () => {
-                    let is_first_other = is_library && !is_known && !has_other;
+                    let is_first_other = is_searched && is_library && !is_known && !has_other;
                     has_other |= is_first_other;
                     is_first_other
                 }
             };
             if tells {
                 let fields = "text = \"\"\n".to_owned();
-                kept.push(Entry {
-                    path: directory.join(name),
-                    fields,
-                    matters: is_of_device || is_source,
-                    leads_to: None,
-                });
+                kept.push(Entry { path: directory.join(name), fields, matters: true, leads_to: None });
             }
         }
         if is_of_device {
@@ -289,8 +295,9 @@ impl Writer<'_> {
             let first = self.names.hide_path(first)?;
             return entry(format!("hard_link = {}\n", quoted(&first)), true);
         }
-        self.first_names.insert(stat.id, path.to_owned());
-        if let Some(lines) = self.lines.get(path) {
+        let is_library = crate::inventory::is_library(path.file_name()?.to_str()?);
+        let is_modulefile = || self.host.read_text(path).is_ok_and(|text| texts::is_modulefile(&text));
+        if let Some(lines) = self.lines.get(path).filter(|_| !is_modulefile()) {
             return entry(
                 format!("text = {}\n{}", quoted(&texts::in_place(lines, self.names)), mode(0o644)),
                 true,
@@ -304,7 +311,7 @@ impl Writer<'_> {
             let text = self.names.hide(&texts::settings(&bytes));
             return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
         }
-        if how != Asked::Read {
+        if how != Asked::Read && !is_library {
             return entry(format!("text = \"\"\n{}", mode(0o644)), self.is_told_by_being(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
@@ -312,7 +319,6 @@ impl Writer<'_> {
         }
         let start = self.host.read_start(path, 4).unwrap_or_default();
         let name = path.file_name()?.to_str()?;
-        let is_library = crate::inventory::is_library(name);
         if start == *b"\x7fELF" || is_library {
             let data = self.host.map(path).ok()?;
             let Some(kept) = library::describe(&data, name) else {

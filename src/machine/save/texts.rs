@@ -74,7 +74,7 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
     }
 }
 
-fn is_modulefile(text: &str) -> bool {
+pub(super) fn is_modulefile(text: &str) -> bool {
     let commands = ["prepend-path", "append-path", "prepend_path", "append_path"];
     text.starts_with("#%Module") || commands.iter().any(|command| text.contains(command))
 }
