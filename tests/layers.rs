@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("environment.rs", &[]),
     ("parallel.rs", &[]),
     ("host.rs", &["environment"]),
+    ("host/", &["host"]),
     ("formats/", &["version", "formats"]),
     ("symbols.rs", &["formats"]),
     ("catalog/", &["catalog", "formats", "range", "version"]),
@@ -78,6 +79,27 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
+    (
+        "doctor/",
+        &["catalog", "config", "doctor", "environment", "host", "inventory", "version", "view::cache_places"],
+    ),
+    (
+        "machine/save/",
+        &[
+            "cache::decides",
+            "cache::reaches_libraries",
+            "catalog",
+            "config",
+            "doctor",
+            "environment",
+            "formats",
+            "host",
+            "inventory",
+            "loader::search",
+            "version",
+        ],
+    ),
+    ("machine/", &["environment", "host", "text"]),
     ("private.rs", &["host"]),
     // Another crate, for other processes.
     ("audit/pins.rs", &[]),
@@ -165,6 +187,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "cli::Level",
             "config",
+            "doctor",
             "environment",
             "error",
             "inventory",
@@ -189,6 +212,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "catalog",
             "cli",
             "config",
+            "doctor",
             "environment",
             "error",
             "formats",
@@ -197,6 +221,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "launch",
             "loader::process",
             "loader::search",
+            "machine",
             "module",
             "observe",
             "pin",
@@ -267,7 +292,9 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         let is_child = name.starts_with("verify/child/");
         assert!(!has_unsafe || is_child || may.contains(&name.as_str()), "{name} holds unsafe code");
         if name.starts_with("commands/") && name != "commands/mod.rs" {
-            for verb in ["run", "list", "explain", "export", "prove", "trace", "record", "init", "allow"] {
+            for verb in
+                ["run", "list", "explain", "export", "prove", "trace", "record", "init", "allow", "doctor"]
+            {
                 assert!(!text.contains(&format!("super::{verb}")), "{name} names {verb}");
             }
         }

@@ -12,6 +12,7 @@ mod audit;
 mod cli;
 mod config;
 mod damage;
+mod doctor;
 mod documents;
 mod frameworks;
 mod gpus;

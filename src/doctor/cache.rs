@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Evidence, Finding, What};
 use crate::host::Host;
-use crate::view;
+use crate::view::cache_places;
 
 /// A view and a start take a few thousand bytes; the module for the loader fifty thousand.
 const ENOUGH: u64 = 1 << 20;
@@ -19,7 +19,7 @@ pub struct Kept {
 }
 
 pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
-    let places = view::cache_places(host);
+    let places = cache_places(host);
     let refused = |(path, why): &(PathBuf, Result<(), String>)| {
         let why = why.as_ref().err()?.clone();
         Some(Evidence::Place { path: path.clone(), why })

@@ -43,15 +43,15 @@ fn finding(copy: &Copy, problem: Problem) -> Option<Finding> {
         Problem::WorldWritable { .. } => {
             (Severity::Warning, What::CopyWorldWritable { copy: named, problem })
         }
-        // Of one in LD_LIBRARY_PATH, its element tells.
-        Problem::StubOnSearchPath { by: Finder::LibraryPath } => return None,
+        // Of these, the driver's section tells, and the element of LD_LIBRARY_PATH.
+        Problem::StubOnSearchPath { by: Finder::LibraryPath }
+        | Problem::CompatOlderThanKernel { .. }
+        | Problem::NotTheKernelsDriver { .. } => return None,
         Problem::StubOnSearchPath { .. } => {
             let harms = copy.loader_gives;
             let severity = if harms { Severity::Warning } else { Severity::Note };
             (severity, What::StubGiven { copy: named, problem })
         }
-        // Of these, the driver's section and the elements tell.
-        Problem::CompatOlderThanKernel { .. } | Problem::NotTheKernelsDriver { .. } => return None,
     };
     Some(Finding::new(severity, what, evidence))
 }

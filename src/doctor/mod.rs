@@ -110,13 +110,13 @@ pub fn tells_of_place(variable: &str) -> bool {
 
 impl Surroundings {
     fn of(host: &Host) -> Surroundings {
-        let is_there = |path: &&str| host.stat(Path::new(path)).is_ok();
+        let is_there = |path: &&'static str| host.stat(Path::new(path)).is_ok();
         let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().to_lowercase();
         Surroundings {
-            is_container: CONTAINERS.iter().any(|path| is_there(&path))
+            is_container: CONTAINERS.iter().any(is_there)
                 || CONTAINERS_SAY.iter().any(|name| host.env.non_empty(name).is_some()),
-            is_wsl: release.contains("microsoft") || WSL.iter().any(|path| is_there(&path)),
-            is_tegra: TEGRA.iter().any(|path| is_there(&path)),
+            is_wsl: release.contains("microsoft") || WSL.iter().any(is_there),
+            is_tegra: TEGRA.iter().any(is_there),
         }
     }
 }

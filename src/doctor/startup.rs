@@ -241,7 +241,7 @@ fn mentions(line: &str, variable: &str) -> bool {
 fn has_path(text: &str, path: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
     text.match_indices(path).any(|(at, _)| {
-        let before = text[..at].chars().next_back().is_some_and(|c| goes_on(c) || c == '/');
+        let before = text[..at].chars().next_back().is_some_and(|c| goes_on(c) && c != '-' || c == '/');
         let after = text[at + path.len()..].trim_start_matches('/');
         !before && !after.chars().next().is_some_and(goes_on)
     })

@@ -256,7 +256,9 @@ impl Elf {
             defined.push((name.clone(), body.0.len() as u64, 8));
             // lea 1(%rip),%rax; ret, and the numbers right behind.
             body.0.extend_from_slice(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3]);
-            numbers.iter().for_each(|number| body.u32(*number));
+            for number in numbers {
+                body.u32(*number);
+            }
         }
         defined
     }
@@ -265,7 +267,7 @@ impl Elf {
     fn tables(&self, defined: &[(String, u64, u64)], strings: &mut Strings) -> Tables {
         let (mut symbols, mut versions) = (Bytes(vec![0; 24]), Bytes::default());
         versions.u16(0);
-        let has_own = !self.unversioned && !(self.exports.is_empty() && defined.is_empty());
+        let has_own = !(self.unversioned || self.exports.is_empty() && defined.is_empty());
         let own: Vec<&String> = self.soname.iter().filter(|_| has_own).collect();
         let own_nodes: Vec<&String> = own.iter().copied().chain(&self.versions).collect();
         let mut next = 2 + own_nodes.len() as u16;

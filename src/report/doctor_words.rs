@@ -8,6 +8,7 @@ use crate::inventory::{Origin, Problem};
 use crate::text::show;
 
 /// What is wrong, in a sentence.
+#[expect(clippy::too_many_lines, reason = "a line or two for each finding")]
 pub(super) fn sentence(what: &What) -> String {
     let of_copy = |copy: &Named, problem: &Problem| {
         format!("{} in {}: {}", title(copy), show(&copy.directory), words::problem(problem))
@@ -215,17 +216,16 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         }
         What::GpusHidden => "unset CUDA_VISIBLE_DEVICES; in a batch system, ask for a GPU".to_owned(),
         What::NoSuchGpu { .. } => "name GPUs that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_DEVICES".to_owned(),
-        What::CopyIncomplete { copy, .. }
+        What::CopyWorldWritable { problem: Problem::WorldWritable { path }, .. } => {
+            format!("chmod o-w {}", words::quoted_to_show(path.as_os_str()))
+        }
+        What::CopyWorldWritable { copy, .. }
+        | What::CopyIncomplete { copy, .. }
         | What::CopyMixed { copy, .. }
         | What::CopyDamaged { copy, .. }
         | What::CopyNotAsInstalled { copy, .. }
         | What::TwoOfOneSoname { copy, .. } => again(copy),
-        What::CopyWorldWritable { problem: Problem::WorldWritable { path }, .. } => {
-            format!("chmod o-w {}", words::quoted_to_show(path.as_os_str()))
-        }
-        What::CopyWorldWritable { copy, .. } => again(copy),
         What::StubGiven { .. } => "take its directory out of /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned(),
-        What::PassedOver { .. } => return None,
         What::PathMissing { .. }
         | What::PathEmpty { .. }
         | What::PathDuplicate
@@ -235,7 +235,8 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         What::PathStubs | What::PathOtherDriver { .. } | What::VersionsMixed { .. } | What::CompletedElsewhere { .. } => {
             format!("{}, or start programs with cudarun", edit())
         }
-        What::PathOwnView
+        What::PassedOver { .. }
+        | What::PathOwnView
         | What::AuditSet { is_ours: true }
         | What::OwnVariables { .. }
         | What::SetAtStart { .. }

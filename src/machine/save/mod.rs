@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::cache;
+use crate::cache::{decides, reaches_libraries};
 use crate::catalog::catalog;
 use crate::config::{files, trust};
 use crate::doctor::{self, Examination};
@@ -85,8 +85,8 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
     let is_known = |name: &str| {
         doctor::tells_of_place(name)
             || FOR_OTHERS.contains(&name)
-            || cache::decides(name)
-            || cache::reaches_libraries(OsStr::new(name))
+            || decides(name)
+            || reaches_libraries(OsStr::new(name))
     };
     for (name, value) in names.environment(&host.env, &is_known) {
         text.push_str(&format!("{} = {}\n", quoted(&name), quoted(&value)));
@@ -312,7 +312,7 @@ impl Writer<'_> {
             return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
         }
         if how != Asked::Read && !is_library {
-            return entry(format!("text = \"\"\n{}", mode(0o644)), self.is_told_by_being(path));
+            return entry(format!("text = \"\"\n{}", mode(0o644)), is_told_by_being(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
             return entry(self.ld_cache(path) + &mode(0o644), true);
@@ -362,14 +362,6 @@ impl Writer<'_> {
         }
     }
 
-    /// A program, or what only says by being there what kind of place this is.
-    fn is_told_by_being(&self, path: &Path) -> bool {
-        let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
-        is_mark
-            || path.starts_with("/dev")
-            || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
-    }
-
     /// NVIDIA's names in the loader's cache; of one that cannot be used, as much.
     fn ld_cache(&self, path: &Path) -> String {
         let bytes = self.host.read(path).unwrap_or_default();
@@ -396,6 +388,14 @@ impl Writer<'_> {
         }
         format!("ld_cache = [\n{}]\n", entries.concat())
     }
+}
+
+/// A program, or what only says by being there what kind of place this is.
+fn is_told_by_being(path: &Path) -> bool {
+    let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
+    is_mark
+        || path.starts_with("/dev")
+        || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
 }
 
 /// Without `.` and `..`.

@@ -71,7 +71,7 @@ impl Names {
             }
             // In any other place only what cannot mean something else.
             if name.len() > 2 && !COMMON.contains(&name.as_str()) {
-                text = replace(&text, name, other, |c| c.is_alphanumeric());
+                text = replace(&text, name, other, char::is_alphanumeric);
             }
         }
         without_logins(&text)
