@@ -19,6 +19,9 @@ use crate::target::{self, Command};
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
     // The file is this machine's, whichever is looked at.
     let file = options.save.as_ref().map(|file| host.absolute(file));
+    if let Some(file) = file.as_ref().filter(|file| host.lstat(file).is_ok()) {
+        return Err(Error::Exists { path: file.clone() });
+    }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
     let style = style(&host, common.color, host.stdout_is_terminal());

@@ -3,7 +3,7 @@
 //! it is read: it makes nothing outside that directory, and no more than there is room for.
 #![allow(clippy::disallowed_methods, reason = "makes files in a directory of our own, and nothing else")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
@@ -92,7 +92,7 @@ impl Machine {
         let root = tempfile::Builder::new().prefix("cudarun-machine-").permissions(private).tempdir();
         let root = root.map_err(|error| Fault(format!("no temporary directory: {error}")))?;
         let machine = Machine { root, env: description.env, cwd };
-        Maker { root: machine.root(), files: 0, bytes: 0, made: BTreeSet::new() }.all(&description.file)?;
+        Maker { root: machine.root(), files: 0, bytes: 0, made: BTreeMap::new() }.all(&description.file)?;
         Ok(machine)
     }
 
@@ -133,8 +133,8 @@ struct Maker<'r> {
     root: &'r Path,
     files: usize,
     bytes: usize,
-    /// What has been made, so that nothing is made twice.
-    made: BTreeSet<PathBuf>,
+    /// What has been made, and whether it is a plain file: of two that are called alike the later counts.
+    made: BTreeMap<PathBuf, bool>,
 }
 
 impl Maker<'_> {
@@ -191,7 +191,10 @@ impl Maker<'_> {
             self.directory(&guest, parent)?;
         }
         let is_directory = file.directory == Some(true);
-        if !is_directory && !self.made.insert(guest.clone()) {
+        let is_plain =
+            !is_directory && file.fifo != Some(true) && file.link.is_none() && file.hard_link.is_none();
+        let before = if is_directory { None } else { self.made.insert(guest.clone(), is_plain) };
+        if before.is_some_and(|was_plain| !(was_plain && is_plain)) {
             return Err("is there twice".to_owned());
         }
         if let Some(target) = &file.link {
@@ -201,7 +204,7 @@ impl Maker<'_> {
         if let Some(same) = &file.hard_link {
             let same = inside(Path::new(same)).map_err(|why| format!("hard_link: {why}"))?;
             // What was made before is no link, and neither is anything above it.
-            let is_made = self.made.contains(&same);
+            let is_made = self.made.contains_key(&same);
             let link = is_made.then(|| fs::hard_link(self.root.join(same), &real).map_err(plain));
             return link.unwrap_or_else(|| Err("hard_link: there is no such file".to_owned())).map(|()| 0);
         }
@@ -216,8 +219,9 @@ impl Maker<'_> {
         if self.bytes.saturating_add(bytes.len()) > BYTES {
             return Err(format!("there are more than {BYTES} bytes"));
         }
-        let mut made =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&real).map_err(plain)?;
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let mut made = options.open(&real).map_err(plain)?;
         made.write_all(&bytes).map_err(plain)?;
         let executable = file.elf.as_ref().is_some_and(|elf| elf.interpreter.is_some());
         let script = file.text.as_ref().is_some_and(|text| text.starts_with("#!"));
@@ -229,7 +233,7 @@ impl Maker<'_> {
     /// The directories above a file. None of them is a link: those come last, and stand where nothing else is.
     fn directory(&self, guest: &Path, parent: &Path) -> Result<(), String> {
         let above = guest.ancestors().skip(1);
-        if let Some(file) = above.filter(|above| self.made.contains(*above)).last() {
+        if let Some(file) = above.filter(|above| self.made.contains_key(*above)).last() {
             return Err(format!("`/{}` is no directory", crate::text::show(file)));
         }
         let above: Vec<&Path> = parent.ancestors().take_while(|above| !above.is_dir()).collect();

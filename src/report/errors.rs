@@ -96,7 +96,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::Setting { hint, .. } => hint.clone(),
-        Error::Exists { .. } => Some("cudarun init --print".to_owned()),
+        Error::Exists { path } if path.ends_with(crate::config::PROJECT) => {
+            Some("cudarun init --print".to_owned())
+        }
+        Error::Exists { .. } => Some("name a file that is not there yet".to_owned()),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         _ => None,
     }

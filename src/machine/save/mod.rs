@@ -27,6 +27,9 @@ const TEXT: u64 = 4 << 20;
 /// The variables by which environments are found that are not the program's.
 const FOR_OTHERS: [&str; 3] = ["CONDA_EXE", "CONDA_DEFAULT_ENV", "SPACK_ROOT"];
 
+/// A directory as most are.
+const DIRECTORY: &str = "directory = true\n";
+
 /// What is to be written, and what of the machine is not in it.
 #[derive(Debug)]
 pub struct Saved {
@@ -158,6 +161,10 @@ fn without_idle(mut entries: BTreeMap<PathBuf, Entry>, needed: &BTreeSet<PathBuf
         fresh.extend(leads_here.map(|(link, _)| link.clone()));
     }
     entries.retain(|path, _| kept.contains(path));
+    // A directory that is like most comes with what stands in it.
+    let above: BTreeSet<PathBuf> =
+        entries.keys().flat_map(|path| path.ancestors().skip(1)).map(Path::to_owned).collect();
+    entries.retain(|path, entry| entry.fields != DIRECTORY || !above.contains(path));
     entries.into_values().collect()
 }
 
@@ -211,7 +218,7 @@ impl Writer<'_> {
             Kind::Link => self.link(path),
             Kind::Directory => {
                 let mode = if mode == 0o755 { String::new() } else { format!("mode = 0o{mode:o}\n") };
-                Some(entry(format!("directory = true\n{mode}"), false))
+                Some(entry(format!("{DIRECTORY}{mode}"), false))
             }
             Kind::File => {
                 let entry = self.file(path, &stat, how);
