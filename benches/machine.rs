@@ -20,10 +20,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 mod code;
-#[path = "../tests/support/elf.rs"]
-mod elf;
 
-use elf::Elf;
+use cudarun::machine::elf::Elf;
 
 const MEGABYTE: u64 = 1_000_000;
 
@@ -220,7 +218,7 @@ impl Library {
     fn write(&self, path: &Path, exports: usize) -> u64 {
         let mut elf = self.elf.clone();
         elf.exports = (0..exports).map(|number| format!("{}Function{number}", self.stem())).collect();
-        let bytes = elf.build();
+        let bytes = elf.build().unwrap();
         let size = bytes.len() as u64;
         write(path, &bytes);
         match (self.constants_in_megabytes * MEGABYTE, self.code_in_megabytes * MEGABYTE) {

@@ -3,7 +3,7 @@
 
 _cudarun() {
     local cur prev verbs="run list explain export verify doctor trace record init allow hook completions"
-    local common="-v --verbose -q --quiet --color --root --also --without --config --no-config -h --help"
+    local common="-v --verbose -q --quiet --color --root --machine --also --without --config --no-config -h --help"
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
     local wishes="--uses --pin --pin-mode --require --locked"
     # Verbs that no program follows.
@@ -16,7 +16,7 @@ _cudarun() {
     while ((index < COMP_CWORD)); do
         word=${COMP_WORDS[index]}
         case $word in
-        --color | --root | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --level | --seed | --shell | --save | --python | -o | --output)
+        --color | --root | --machine | --also | --without | --uses | --pin | --pin-mode | --require | --config | --verify | --level | --seed | --shell | --save | --python | -o | --output)
             [[ ${COMP_WORDS[index + 1]} != "=" ]] || ((index += 1))
             ((index += 1))
             ;;
@@ -56,10 +56,10 @@ _cudarun() {
     --shell) COMPREPLY=($(compgen -P "$before" -W "sh fish direnv" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
     --pin-mode) COMPREPLY=($(compgen -P "$before" -W "view audit preload clean" -- "$cur")) ;;
-    -o | --output | --config | --save) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
+    -o | --output | --config | --machine | --save) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | --shell | --save | -o | --output) return ;;
+    --color | --verify | --root | --machine | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | --shell | --save | -o | --output) return ;;
     esac
 
     case $verb:$cur in

@@ -7,7 +7,7 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --also --without --config --uses --pin --pin-mode --require --verify --level --seed --shell --save --python -o --output
+            case --color --root --machine --also --without --config --uses --pin --pin-mode --require --verify --level --seed --shell --save --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
@@ -67,6 +67,7 @@ complete -c cudarun -n "__cudarun_after $every" -s v -l verbose -d "Say more"
 complete -c cudarun -n "__cudarun_after $every" -s q -l quiet -d "Say nothing but errors"
 complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always never" -d "When to use colour"
 complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
+complete -c cudarun -n "__cudarun_after $every" -l machine -r -F -d "Look at the machine that this file describes"
 complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_directories)" -d "Look for libraries there as well"
 complete -c cudarun -n "__cudarun_after $every" -l without -x -a "compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel" -d "Do not look there for libraries"
 complete -c cudarun -n "__cudarun_after $every" -l config -r -F -d "Read settings from this file"

@@ -83,6 +83,17 @@ pub struct Common {
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Look at the machine that FILE describes, as `doctor --save` wrote it
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "root")]
+    pub machine: Option<PathBuf>,
+}
+
+impl Common {
+    /// The option by which another machine than this one is looked at: nothing can be started there.
+    pub fn elsewhere(&self) -> Option<&'static str> {
+        let root = self.root.as_ref().map(|_| "--root");
+        root.or(self.machine.as_ref().map(|_| "--machine"))
+    }
 }
 
 /// What a person wants of a program's libraries.

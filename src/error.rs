@@ -54,9 +54,15 @@ pub enum Error {
     NotPython {
         program: PathBuf,
     },
-    /// `--root` with a verb that would run something.
+    /// `--root` or `--machine` with a verb that would run something.
     NothingRunsUnderRoot {
+        option: &'static str,
         verb: &'static str,
+    },
+    /// What `--machine` names describes no machine.
+    MachineUnusable {
+        file: PathBuf,
+        why: String,
     },
     RootUnusable {
         root: PathBuf,
@@ -134,6 +140,7 @@ impl Error {
             | Error::NotPython { .. }
             | Error::NothingRunsUnderRoot { .. }
             | Error::RootUnusable { .. }
+            | Error::MachineUnusable { .. }
             | Error::NoCache { .. }
             | Error::View { .. }
             | Error::Verifier { .. }

@@ -7,17 +7,27 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::ops::Deref;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, SFlag, fstat, fstatat, lstat, stat};
-use serde::{Deserialize, Serialize};
+use nix::sys::stat::{fstat, fstatat, lstat, stat};
 
 use crate::environment::Environment;
+
+mod record;
+mod standing;
+mod stat;
+
+pub use record::Asked;
+use record::Record;
+pub use standing::Room;
+use stat::kind_of;
+pub use stat::{FileId, Kind, Stat};
 
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;
@@ -28,6 +38,9 @@ const WALK_DEPTH: usize = 24;
 
 pub struct Host {
     root: Option<PathBuf>,
+    /// What goes when nobody looks any more: the files of a machine that was only described.
+    kept: Option<Arc<tempfile::TempDir>>,
+    record: Option<Record>,
     pub env: Environment,
     /// The guest's current directory; empty when it is gone.
     pub cwd: PathBuf,
@@ -36,86 +49,6 @@ pub struct Host {
     pub uid: u32,
     pub gid: u32,
     operations: AtomicU64,
-}
-
-/// What identifies a file, whatever its name: two names with one identity are one file to the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct FileId {
-    pub device: u64,
-    pub inode: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Directory,
-    Link,
-    /// A fifo, a socket, a device: never opened.
-    Other,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Stat {
-    pub kind: Kind,
-    pub id: FileId,
-    pub size: u64,
-    pub mode: u32,
-    pub uid: u32,
-    pub gid: u32,
-    /// Seconds and nanoseconds.
-    pub modified: (i64, i64),
-    pub changed: (i64, i64),
-}
-
-impl Stat {
-    pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
-    }
-
-    pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
-    }
-
-    /// Writable by everybody, and not a directory whose sticky bit keeps strangers from its files.
-    pub fn is_world_writable(&self) -> bool {
-        self.mode & 0o002 != 0 && !(self.is_directory() && self.mode & 0o1000 != 0)
-    }
-}
-
-impl From<fs::Metadata> for Stat {
-    fn from(metadata: fs::Metadata) -> Stat {
-        Stat {
-            kind: kind_of(metadata.file_type()),
-            id: FileId { device: metadata.dev(), inode: metadata.ino() },
-            size: metadata.size(),
-            mode: metadata.mode(),
-            uid: metadata.uid(),
-            gid: metadata.gid(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-impl From<FileStat> for Stat {
-    fn from(stat: FileStat) -> Stat {
-        let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-            SFlag::S_IFREG => Kind::File,
-            SFlag::S_IFDIR => Kind::Directory,
-            SFlag::S_IFLNK => Kind::Link,
-            _ => Kind::Other,
-        };
-        Stat {
-            kind,
-            id: FileId { device: stat.st_dev, inode: stat.st_ino },
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            mode: stat.st_mode,
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -161,6 +94,8 @@ impl Host {
     pub fn for_a_glance() -> Host {
         Host {
             root: None,
+            kept: None,
+            record: None,
             env: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_default(),
             started: SystemTime::UNIX_EPOCH,
@@ -179,9 +114,15 @@ impl Host {
         Ok(Host { root: Some(root), env, cwd, ..Host::here() })
     }
 
+    /// The same, whose files are those of this directory.
+    pub fn keeping(self, directory: tempfile::TempDir) -> Host {
+        Host { kept: Some(Arc::new(directory)), ..self }
+    }
+
     /// The same machine, in another environment and directory.
     pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
-        Host { root: self.root.clone(), env, cwd, started: self.started, ..Host::here() }
+        let (root, kept, record) = (self.root.clone(), self.kept.clone(), self.record.clone());
+        Host { root, kept, record, env, cwd, started: self.started, ..Host::here() }
     }
 
     pub fn is_rerooted(&self) -> bool {
@@ -356,6 +297,7 @@ impl Host {
     /// The entries of a directory, sorted by name.
     pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.count();
+        self.note_asked(path, Asked::Listed);
         let mut entries = Vec::new();
         for entry in fs::read_dir(self.real(path, true)?)? {
             let entry = entry?;
@@ -383,6 +325,7 @@ impl Host {
     }
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
+        self.note_asked(path, Asked::Read);
         let refused = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
         // Even to open a fifo or a device does something to it.
         if !self.stat(path)?.is_file() {
@@ -418,6 +361,12 @@ impl Host {
                 continue;
             }
             let candidate = resolved.join(&name);
+            if self.record.is_some()
+                && (pending.is_empty()
+                    || fs::symlink_metadata(join_root(root, &candidate)).is_ok_and(|it| it.is_symlink()))
+            {
+                self.note(&candidate, Asked::Looked);
+            }
             if pending.is_empty() && !follow_last {
                 return Ok(candidate);
             }
@@ -458,13 +407,4 @@ fn components(path: &Path) -> VecDeque<OsString> {
 
 fn join_root(root: &Path, guest: &Path) -> PathBuf {
     guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
-}
-
-fn kind_of(kind: fs::FileType) -> Kind {
-    match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
-        (true, ..) => Kind::File,
-        (_, true, _) => Kind::Directory,
-        (.., true) => Kind::Link,
-        _ => Kind::Other,
-    }
 }

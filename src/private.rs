@@ -135,6 +135,23 @@ pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(file)?.write_all(bytes)
 }
 
+/// The same, whole or not at all.
+pub fn publish_new_whole(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let temporary = unfinished(host, directory);
+    let written = new_file(&temporary).and_then(|mut made| made.write_all(bytes));
+    // A second name is made only where there is none of that name.
+    let published = written.and_then(|()| fs::hard_link(&temporary, file));
+    let _ = fs::remove_file(&temporary);
+    match published {
+        // Some file systems have no second names.
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            publish_new(file, bytes)
+        }
+        published => published,
+    }
+}
+
 pub fn remove(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }

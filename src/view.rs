@@ -133,6 +133,17 @@ pub fn cache_place(host: &Host) -> Result<PathBuf, Error> {
     })
 }
 
+/// Every place for what is kept between runs, in order, and why it would not do; nothing is created.
+pub fn cache_places(host: &Host) -> Vec<(PathBuf, Result<(), String>)> {
+    let answer = |directory: PathBuf| {
+        let suits = suits(host, &directory);
+        let cannot = || "cannot be written to".to_owned();
+        let answer = suits.and_then(|()| can_be_made(host, &directory).then_some(()).ok_or_else(cannot));
+        (directory, answer)
+    };
+    cache_directories(host).into_iter().map(answer).collect()
+}
+
 /// Publishes a view and returns its directory. A view that is there already is left as it is. A place that
 /// turns out to be full or read-only gives way to the next.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {

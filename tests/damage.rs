@@ -5,7 +5,7 @@ use cudarun::formats::elf::Elf;
 use cudarun::formats::fatbin;
 use cudarun::symbols::{Exports, imports};
 
-use crate::support::elf;
+use cudarun::machine::elf;
 
 fn sample() -> Vec<u8> {
     let library = elf::Elf {
@@ -22,7 +22,7 @@ fn sample() -> Vec<u8> {
         code: ["sm_80", "sm_90a", "compute_120"].map(str::to_owned).to_vec(),
         ..elf::Elf::default()
     };
-    library.build()
+    library.build().unwrap()
 }
 
 /// Asks everything that can be asked of a file.

@@ -95,6 +95,7 @@ fn the_json_that_is_printed_is_documented() {
         (&torn, "export", &in_view, 1),
         (&torn, "trace", &predicted, 0),
         (&torn, "explain", &["--json", "/nowhere"], 2),
+        (&container, "doctor", &["--json"], 0),
     ] {
         let words = [&[verb], arguments].concat();
         let run = Run::on(machine, &words).env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat").status(status);
@@ -130,21 +131,42 @@ fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>)
     }
 }
 
-#[test]
-fn every_cause_is_explained() {
-    let document = read("docs/proof.md");
-    let source = read("src/verify/cause.rs");
-    let (_, kinds) = source.split_once("pub enum Kind {").unwrap();
-    let (kinds, _) = kinds.split_once("\n}").unwrap();
-    let names = kinds.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
-    let kebab = |name: &str| {
-        let letters = name.trim_end_matches(',').chars().enumerate().map(|(index, letter)| {
+/// The variants of an enum, as JSON has them.
+fn variants(file: &str, start: &str) -> Vec<String> {
+    let source = read(file);
+    let (_, variants) = source.split_once(start).unwrap();
+    let (variants, _) = variants.split_once("\n}").unwrap();
+    // Fields that stand on lines of their own are indented further.
+    let is_variant = |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
+    let kebab = |line: &str| {
+        let name: String = line.trim().chars().take_while(char::is_ascii_alphanumeric).collect();
+        let letters = name.chars().enumerate().map(|(index, letter)| {
             let dash = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
             format!("{dash}{}", letter.to_ascii_lowercase())
         });
         letters.collect::<String>()
     };
-    let names: Vec<String> = names.map(kebab).collect();
+    variants.lines().filter(|line| line.len() > 4).filter(is_variant).map(kebab).collect()
+}
+
+#[test]
+fn every_finding_is_explained_and_nothing_else() {
+    let document = read("docs/doctor.md");
+    let (_, table) = document.split_once("| code | severity |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let first = |row: &str| row.split('|').nth(1).unwrap_or_default().to_owned();
+    let cells = table.lines().map(first).collect::<Vec<_>>().join(",");
+    let documented: BTreeSet<&str> = cells.split('`').skip(1).step_by(2).collect();
+    let names = variants("src/doctor/finding.rs", "pub enum What {");
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    assert!(names.len() > 40 && names.contains("driver-mismatch"), "{names:?}");
+    assert_eq!(documented, names);
+}
+
+#[test]
+fn every_cause_is_explained() {
+    let document = read("docs/proof.md");
+    let names = variants("src/verify/cause.rs", "pub enum Kind {");
     assert!(names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()), "{names:?}");
     for name in names {
         assert!(document.contains(&format!("`{name}`")), "docs/proof.md lacks {name}");

@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("environment.rs", &[]),
     ("parallel.rs", &[]),
     ("host.rs", &["environment"]),
+    ("host/", &["host"]),
     ("formats/", &["version", "formats"]),
     ("symbols.rs", &["formats"]),
     ("catalog/", &["catalog", "formats", "range", "version"]),
@@ -81,6 +82,27 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("shell/", &["cli::Shell"]),
     ("given.rs", &["inventory", "predict"]),
     ("project.rs", &["given", "inventory", "loader::search", "predict", "solve"]),
+    (
+        "doctor/",
+        &["catalog", "config", "doctor", "environment", "host", "inventory", "version", "view::cache_places"],
+    ),
+    (
+        "machine/save/",
+        &[
+            "cache::decides",
+            "cache::reaches_libraries",
+            "catalog",
+            "config",
+            "doctor",
+            "environment",
+            "formats",
+            "host",
+            "inventory",
+            "loader::search",
+            "version",
+        ],
+    ),
+    ("machine/", &["environment", "host", "text"]),
     ("private.rs", &["host"]),
     // Another crate, for other processes.
     ("audit/pins.rs", &[]),
@@ -169,6 +191,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "cli::Dialect",
             "cli::Level",
             "config",
+            "doctor",
             "environment",
             "error",
             "given",
@@ -195,6 +218,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "catalog",
             "cli",
             "config",
+            "doctor",
             "environment",
             "error",
             "formats",
@@ -203,6 +227,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "launch",
             "loader::process",
             "loader::search",
+            "machine",
             "module",
             "observe",
             "pin",
@@ -275,9 +300,10 @@ fn verbs_do_not_name_each_other_and_unsafe_stays_where_it_belongs() {
         let is_child = name.starts_with("verify/child/");
         assert!(!has_unsafe || is_child || may.contains(&name.as_str()), "{name} holds unsafe code");
         if name.starts_with("commands/") && name != "commands/mod.rs" {
-            for verb in
-                ["run", "list", "explain", "export", "prove", "trace", "record", "init", "allow", "hook"]
-            {
+            for verb in [
+                "run", "list", "explain", "export", "prove", "trace", "record", "init", "allow", "hook",
+                "doctor",
+            ] {
                 assert!(!text.contains(&format!("super::{verb}")), "{name} names {verb}");
             }
         }

@@ -14,6 +14,7 @@ mod cli;
 mod clusters;
 mod config;
 mod damage;
+mod doctor;
 mod documents;
 mod exported;
 mod frameworks;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts;
-use crate::support::rpm::{Package, database};
+use cudarun::machine::rpm::{Package, database};
 
 /// Origin, directory, package, version and where the version is from, of the copy of a family.
 fn copy(listed: &Value, family: &str, origin: &str) -> [String; 4] {

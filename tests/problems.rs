@@ -177,13 +177,13 @@ fn a_source_can_be_switched_off_and_a_place_added() {
         .check();
     // The same for a program: what was added can be picked.
     let program = machine.real("/usr/bin/app");
-    let app = crate::support::elf::Elf {
+    let app = cudarun::machine::elf::Elf {
         needed: vec!["libnccl.so.2".into()],
         interpreter: Some("/lib64/ld-linux-x86-64.so.2".into()),
-        ..crate::support::elf::Elf::default()
+        ..cudarun::machine::elf::Elf::default()
     };
     fs::create_dir_all(program.parent().unwrap()).unwrap();
-    fs::write(&program, app.build()).unwrap();
+    fs::write(&program, app.build().unwrap()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let explained = Run::on(&machine, &["explain", "--json", "--also", "/opt/mine", "app"]).json();
     assert_eq!(explained["families"][0]["picked"]["directory"], "/opt/mine");
@@ -225,16 +225,16 @@ fn a_second_look_asks_only_how_things_look_and_sees_what_has_changed() {
     assert_eq!(said(&first), said(&second));
     assert!(!known.has_changed() && warm < cold, "{warm} of {cold}");
     // Replaced, as a package manager does it: another file under the same name.
-    let replace = |name: &str, elf: &crate::support::elf::Elf| {
+    let replace = |name: &str, elf: &cudarun::machine::elf::Elf| {
         let path = machine.real(name);
         let beside = PathBuf::from(format!("{}.new", path.display()));
-        fs::write(&beside, elf.build()).unwrap();
+        fs::write(&beside, elf.build().unwrap()).unwrap();
         fs::rename(beside, path).unwrap();
     };
-    let graph = crate::support::elf::Elf {
+    let graph = cudarun::machine::elf::Elf {
         soname: Some("libcudnn_graph.so.9".into()),
         constants: vec!["cudnn_version_9_8_0_87_".into()],
-        ..crate::support::elf::Elf::default()
+        ..cudarun::machine::elf::Elf::default()
     };
     replace("/opt/cuda/libcudnn_graph.so.9", &graph);
     let (third, _) = look(&machine, &mut known);

@@ -162,6 +162,11 @@ impl Key {
     }
 }
 
+/// Whether a plan may depend on a variable, by its name.
+pub fn decides(name: &str) -> bool {
+    VARIABLES.contains(&name)
+}
+
 /// Whether a variable may change what a library does.
 pub fn reaches_libraries(name: &OsStr) -> bool {
     REACH_LIBRARIES.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))

@@ -24,7 +24,7 @@ pub mod answers;
 mod key;
 pub mod proofs;
 
-pub use key::{Key, reaches_libraries};
+pub use key::{Key, decides, reaches_libraries};
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: u32 = 4;

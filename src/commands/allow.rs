@@ -11,8 +11,8 @@ use crate::host::Host;
 use crate::report;
 
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "allow" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "allow" });
     }
     if options.list {
         print(&report::allowed(&trust::list(host)))?;

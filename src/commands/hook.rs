@@ -27,8 +27,8 @@ use crate::view;
 const REMEMBERED: usize = 32;
 
 pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "hook" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "hook" });
     }
     match (hook.shell, &hook.check) {
         (Some(shell), _) => print(&shell::hook(shell, common.quiet))?,

@@ -26,7 +26,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         let Stages { target, inventory, .. } = stages;
         report::template(Some((target, inventory, &decision.outcome, floor(&decision.outcome))))
     };
-    if options.print || common.root.is_some() {
+    if options.print || common.elsewhere().is_some() {
         print(&text)?;
         return Ok(Exit::Yes);
     }

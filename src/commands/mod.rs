@@ -1,27 +1,29 @@
 //! One verb a file: the stages in order, then a report.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use clap::ColorChoice;
 
 use crate::cache;
-use crate::cli::{Common, PinMode};
-use crate::config::Key;
+use crate::cli::{Common, PinMode, Wishes};
+use crate::config::{Key, Settings};
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
 use crate::loader::search::Searcher;
+use crate::machine::Machine;
 use crate::module;
 use crate::pin::{self, Decision, Mode, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Disproved, Outcome, Policy};
-use crate::target::{Command, How, Target};
+use crate::target::{self, Command, How, Target};
 use crate::view;
 
 pub mod allow;
@@ -114,7 +116,7 @@ impl<'h> Stages<'h> {
         let views = own_views(host);
         let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
         let executable = target.steps.iter().rfind(|step| !is_source(step.how));
-        let scope = Scope {
+        let mut scope = Scope {
             site_packages: target.site_packages.clone(),
             own_directories: target.own_directories.iter().cloned().collect(),
             machine: target.machine,
@@ -122,8 +124,9 @@ impl<'h> Stages<'h> {
             views: views.clone(),
             symbols: !target.requirements.is_empty(),
             code: !target.requirements.is_empty() && inventory::sees_gpu(host),
-            ..asked(host, common, wanted)?
+            ..asked(host, common, &wanted.settings)?
         };
+        scope.also.extend(wanted.directories.iter().cloned());
         // What keeps the environment from a program is said by a note, and what is here counts for that.
         let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
         let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
@@ -227,7 +230,7 @@ fn mode(mode: PinMode) -> Mode {
 }
 
 /// Where a person wants us to look besides, and where not.
-fn asked(host: &Host, common: &Common, wanted: &Wanted) -> Result<Scope, Error> {
+fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
@@ -235,9 +238,36 @@ fn asked(host: &Host, common: &Common, wanted: &Wanted) -> Result<Scope, Error> 
     if let Some(path) = common.also.iter().find(|path| !host.is_directory(path)) {
         return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
     }
-    let mut also = wanted.settings.directories(&Key::SearchAlso);
-    also.extend(wanted.directories.iter().cloned());
-    Ok(Scope { also, without: wanted.settings.words(&Key::SearchWithout), ..Scope::default() })
+    let also = settings.directories(&Key::SearchAlso);
+    Ok(Scope { also, without: settings.words(&Key::SearchWithout), ..Scope::default() })
+}
+
+/// All of the machine, and what the named Python has, or else the first of the PATH.
+fn everywhere(
+    host: &Host,
+    common: &Common,
+    purpose: Purpose,
+    python: Option<&OsStr>,
+) -> Result<Scope, Error> {
+    let machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    let wanted = wanted(host, common, &Wishes::default(), None, purpose)?;
+    let asked = asked(host, common, &wanted.settings)?;
+    let mut scope = Scope { machine, views: own_views(host), elsewhere: true, ..asked };
+    scope.also.extend(wanted.directories.iter().cloned());
+    let program = python.unwrap_or(OsStr::new("python3")).to_owned();
+    match target::environment(host, &Command { program, arguments: Vec::new() }) {
+        Ok(target) => {
+            if python.is_some() && target.pip.is_none() {
+                return Err(Error::NotPython { program: target.program });
+            }
+            scope.machine = target.machine;
+            scope.site_packages = target.site_packages;
+        }
+        Err(error) if python.is_some() => return Err(error),
+        // A machine without Python has no wheels.
+        Err(_) => {}
+    }
+    Ok(scope)
 }
 
 /// Looks at the machine with what was learnt of it before. Under `--root` nothing is kept: the place where it
@@ -344,8 +374,19 @@ pub fn command_of(words: &[OsString]) -> Command {
     Command { program, arguments }
 }
 
-/// The machine that a verb looks at: this one, or the one under `--root`.
+/// The machine that a verb looks at: this one, the one under `--root`, or the one that a file describes.
 fn machine(host: Host, common: &Common) -> Result<Host, Error> {
+    if let Some(file) = &common.machine {
+        let unusable = |why| Error::MachineUnusable { file: file.clone(), why };
+        let mut machine = Machine::read(&host, file).map_err(|fault| unusable(fault.0))?;
+        // How to write to a terminal is told by this machine, and nothing else.
+        for name in ["NO_COLOR", "TERM"] {
+            machine.env.remove(name);
+            let value = host.env.get(name).map(|value| value.to_string_lossy().into_owned());
+            machine.env.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        return machine.host().map_err(|error| unusable(error.to_string()));
+    }
     let Some(root) = &common.root else { return Ok(host) };
     let cwd = if host.cwd.as_os_str().is_empty() { PathBuf::from("/") } else { host.cwd.clone() };
     Host::at(root, host.env.clone(), cwd).map_err(|error| Error::RootUnusable { root: root.clone(), error })

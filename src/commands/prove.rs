@@ -21,8 +21,8 @@ use crate::text::show;
 use crate::verify::{Library, Skip, Subject, Verdict};
 
 pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "verify" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "verify" });
     }
     let command = verify.words.first().map(|_| command_of(&verify.words));
     let wanted = wanted(host, common, &verify.wishes, command.as_ref(), Purpose::Start)?;
@@ -40,7 +40,9 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     let proven = match &command {
         None => {
             let machine = inventory::machine(host).unwrap_or(elf::X86_64);
-            let scope = Scope { machine, views: own_views(host), ..asked(host, common, &wanted)? };
+            let mut scope =
+                Scope { machine, views: own_views(host), ..asked(host, common, &wanted.settings)? };
+            scope.also.extend(wanted.directories.iter().cloned());
             let shown = Looking::begin(host, common);
             let inventory = look(host, &scope);
             drop(shown);

@@ -17,8 +17,8 @@ use crate::private;
 use crate::report;
 
 pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Ended, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "record" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "record" });
     }
     let style = style(host, common.color, host.stderr_is_terminal());
     let command = command_of(&options.words);

@@ -24,8 +24,8 @@ pub fn cached(host: &Host, command: &Command) -> Option<Exec> {
 }
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "run" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "run" });
     }
     let is_everywhere = common.also.is_empty() && common.without.is_empty();
     let is_configured = common.config.is_some() || common.no_config;

@@ -55,8 +55,8 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Ended, Err
 }
 
 fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>) -> Result<Ended, Error> {
-    if common.root.is_some() {
-        return Err(Error::NothingRunsUnderRoot { verb: "trace" });
+    if let Some(option) = common.elsewhere() {
+        return Err(Error::NothingRunsUnderRoot { option, verb: "trace" });
     }
     let style = style(host, common.color, host.stderr_is_terminal());
     let command = command_of(&options.words);

@@ -53,6 +53,8 @@ pub(super) enum Purpose {
     Start,
     /// What only answers leaves out what nobody has allowed.
     Answer,
+    /// The same, and what is wrong with settings is said in another way.
+    Examine,
     /// What makes a lock does not obey one.
     Record,
     /// What a project asks for, whatever will be started there; a lock counts where there is one. Says nothing.
@@ -103,7 +105,7 @@ pub(super) fn wanted(
     let inner = host.inside(host.env.with(&variables), host.cwd.clone());
     let (conditions, malformed) = container::conditions(&host.env);
     remarks.extend(malformed.iter().map(report::malformed));
-    if !common.quiet && purpose != Purpose::Project {
+    if !common.quiet && !matches!(purpose, Purpose::Examine | Purpose::Project) {
         for remark in &remarks {
             report::say(&format!("cudarun: {remark}\n"));
         }
@@ -126,7 +128,9 @@ pub(super) fn wanted(
     let obeys = match purpose {
         Purpose::Record => false,
         Purpose::Project => wanted.watch_lock(),
-        Purpose::Start | Purpose::Answer => wanted.settings.is_locked() && command.is_some(),
+        Purpose::Start | Purpose::Answer | Purpose::Examine => {
+            wanted.settings.is_locked() && command.is_some()
+        }
     };
     if obeys {
         wanted.obey_lock(&words)?;
@@ -136,13 +140,16 @@ pub(super) fn wanted(
 
 /// The files that count for this command line.
 pub(super) fn find(host: &Host, common: &Common) -> Result<Found, Error> {
-    let choice = match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
+    Ok(files::find(host, &choice(host, common))?)
+}
+
+pub(super) fn choice(host: &Host, common: &Common) -> Choice {
+    match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
         _ if common.no_config => Choice::Nothing,
         (Some(path), _) => Choice::Named(path.clone()),
         (None, Some(path)) => Choice::Named(path.into()),
         (None, None) => Choice::Nearest,
-    };
-    Ok(files::find(host, &choice)?)
+    }
 }
 
 impl From<Fault> for Error {

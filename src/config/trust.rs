@@ -31,7 +31,8 @@ fn real(host: &Host, path: &Path) -> Result<PathBuf> {
     Ok(host.canonical(parent)?.join(name))
 }
 
-fn name(real: &Path, bytes: &[u8]) -> String {
+/// What the file is called that allows this content of what really stands there.
+pub fn name(real: &Path, bytes: &[u8]) -> String {
     private::identity([real.as_os_str().as_bytes(), bytes])
 }
 

@@ -18,11 +18,11 @@ const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
 /// No version is longer than this in text.
 const TEXT_LIMIT: usize = 48;
 /// The C and C++ libraries whose versions of symbols a library needs, and how those are called.
-const RUNTIMES: [(&str, &str); 2] = [("libc.so.6", "GLIBC_"), ("libstdc++.so.6", "GLIBCXX_")];
+pub const RUNTIMES: [(&str, &str); 2] = [("libc.so.6", "GLIBC_"), ("libstdc++.so.6", "GLIBCXX_")];
 
 /// What a library file says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct File {
+pub struct File {
     /// By its place in the catalog.
     family: usize,
     pub stem: String,
@@ -59,9 +59,15 @@ pub(super) struct Symbols {
 }
 
 impl File {
-    pub(super) fn family(&self) -> &'static Family {
+    pub fn family(&self) -> &'static Family {
         let families = &catalog::catalog().families;
         families.get(self.family).unwrap_or(&families[0])
+    }
+
+    /// Whether another file says the same of itself.
+    pub fn reads_like(&self, other: &File) -> bool {
+        let bytes = |file: &File| postcard::to_stdvec(file).ok();
+        bytes(self) == bytes(other)
     }
 
     /// Whether it would be known for the same under this name.
@@ -139,6 +145,12 @@ pub(super) fn read(
         cuda,
         built_for,
     }))
+}
+
+/// What a library says of itself that stands under `name`, for a description of it.
+pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<File> {
+    let scope = Scope { machine, code: true, ..Scope::default() };
+    read(data, name, &scope, &|| ()).ok().flatten()
 }
 
 /// A CUDA version in full, where a rule gives one.

@@ -42,11 +42,14 @@ mod versions;
 mod visible;
 mod wheel;
 
+pub use evidence::{File as Facts, RUNTIMES, facts};
 pub use fault::{Fault, Warning};
 pub use known::Known;
 pub use model::{
     Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
 };
+pub use packages::is_wanted as is_wanted_package;
+pub use records::is_library;
 pub use visible::Visible;
 
 use place::{Look, Reach, Source};

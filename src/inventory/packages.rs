@@ -96,7 +96,7 @@ fn leave_out_links_for_compilers(place: &mut Place) {
         .retain(|name, _| stem(name).is_none_or(|(stem, is_bare)| !is_bare || !numbered.contains(&stem)));
 }
 
-pub(super) fn is_wanted(package: &str) -> bool {
+pub fn is_wanted(package: &str) -> bool {
     catalog::packages_of(package).is_some()
 }
 

@@ -46,6 +46,6 @@ pub(super) fn libraries(
 }
 
 /// Whether a path or a name is that of a library of a known family.
-pub(super) fn is_library(path: &str) -> bool {
+pub fn is_library(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(survey::is_of_interest)
 }

@@ -40,8 +40,11 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
-        Error::NothingRunsUnderRoot { verb } => {
-            format!("`{verb}` starts a program, and nothing is started under --root")
+        Error::NothingRunsUnderRoot { option, verb } => {
+            format!("`{verb}` starts a program, and nothing is started under {option}")
+        }
+        Error::MachineUnusable { file, why } => {
+            format!("--machine `{}` cannot be used: {}", show(file), escape(why.as_bytes()))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -93,7 +96,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::Setting { hint, .. } => hint.clone(),
-        Error::Exists { .. } => Some("cudarun init --print".to_owned()),
+        Error::Exists { path } if path.ends_with(crate::config::PROJECT) => {
+            Some("cudarun init --print".to_owned())
+        }
+        Error::Exists { .. } => Some("name a file that is not there yet".to_owned()),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         _ => None,
     }

@@ -5,10 +5,13 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::asked;
+use super::doctor;
+use super::doctor_words;
 use super::explained::Explanation;
 use super::loader;
 use super::pinned::{self, given_fault};
 use super::words;
+use crate::doctor::{Element, Evidence, Examination, Finding, Named, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::given::given;
@@ -109,6 +112,54 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String 
         object["given_up"] = value(&given_up);
     }
     finish(object)
+}
+
+/// `doctor`
+pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
+    let evidence = |evidence: &Evidence| {
+        let (at, says) = doctor_words::evidence(evidence);
+        json!({ "at": at, "says": says })
+    };
+    let finding = |finding: &Finding| {
+        json!({
+            "severity": finding.severity,
+            "section": finding.what.section(),
+            "code": finding.what.code(),
+            "what": doctor_words::sentence(&finding.what),
+            "evidence": finding.evidence.iter().map(evidence).collect::<Vec<_>>(),
+            "remedy": doctor_words::remedy(finding),
+        })
+    };
+    let holds =
+        |copy: &Named| json!({ "family": copy.family, "version": copy.version, "origin": copy.origin });
+    let element = |element: &Element| {
+        json!({
+            "variable": element.variable,
+            "position": element.position,
+            "text": show(&element.text),
+            "leads_to": element.leads_to.as_ref().map(show),
+            "holds": element.holds.iter().map(holds).collect::<Vec<_>>(),
+            "set_by": element.set_by.iter().map(|line| doctor::at(&line.path, Some(line.number))).collect::<Vec<_>>(),
+        })
+    };
+    let kept = &examination.kept;
+    finish(json!({
+        "works": examination.stops(Stops::Programs).next().is_none(),
+        "verdict": doctor::verdict(examination),
+        "driver": inventory.driver,
+        "gpus": inventory.gpus,
+        "devices": inventory.devices.iter().map(show).collect::<Vec<_>>(),
+        "findings": examination.findings.iter().map(finding).collect::<Vec<_>>(),
+        "elements": examination.elements.iter().map(element).collect::<Vec<_>>(),
+        "settings": examination.project.files.iter().map(show).collect::<Vec<_>>(),
+        "lock": examination.project.lock.as_ref().map(show),
+        "cache": {
+            "directory": kept.directory.as_ref().map(show),
+            "starts": kept.starts,
+            "views": kept.views,
+            "bytes": kept.bytes,
+        },
+    }))
 }
 
 /// Why nothing is started, where another verb was asked.

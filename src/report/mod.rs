@@ -5,6 +5,8 @@ use std::io::{self, Write};
 mod asked;
 mod causes;
 mod conflict;
+mod doctor;
+mod doctor_words;
 mod errors;
 mod explained;
 mod hints;
@@ -24,6 +26,7 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
+pub use doctor::{examination, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use hints::hint;

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 pub mod audited;
-pub mod elf;
 pub mod gpu_machine;
 pub mod loading;
 pub mod machine;
 pub mod parts;
-pub mod rpm;
 pub mod stand_in;
 pub mod worlds;
 

@@ -1,5 +1,6 @@
 //! Writes RPM's database of installed packages as SQLite stores it, in pages so small that headers go on in others and
 //! tables have several. `rpm` reads real ones: tests/packages.sh.
+#![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
 
 use serde::Deserialize;
 
@@ -23,6 +24,8 @@ fn architecture() -> String {
 }
 
 const PAGE: usize = 512;
+/// As many pages as one page above them names.
+const CHILDREN: usize = 40;
 
 enum Value<'v> {
     Null,
@@ -56,12 +59,11 @@ impl Package {
         let files: Vec<&String> = self.files.iter().chain(&self.replaced).collect();
         let states: Vec<u8> = files.iter().map(|file| u8::from(self.replaced.contains(file))).collect();
         let parts: Vec<(&str, &str)> =
-            files.iter().map(|file| file.split_at(file.rfind('/').unwrap() + 1)).collect();
+            files.iter().map(|file| file.split_at(file.rfind('/').map_or(0, |at| at + 1))).collect();
         let mut directories: Vec<&str> = parts.iter().map(|(directory, _)| *directory).collect();
         directories.sort_unstable();
         directories.dedup();
-        let place =
-            |directory: &str| directories.iter().position(|other| *other == directory).unwrap() as u32;
+        let place = |directory: &str| directories.binary_search(&directory).unwrap_or_default() as u32;
         if !files.is_empty() {
             add(1029, 1, files.len(), &states);
             let indices: Vec<u8> =
@@ -126,25 +128,29 @@ impl Pages {
         let mut leaves: Vec<(Vec<Vec<u8>>, u32)> = vec![(Vec::new(), 0)];
         for (row, number) in rows.iter().zip(1..) {
             let cell = self.cell(number, row);
-            let (cells, _) = leaves.last().unwrap();
-            let used: usize = cells.iter().map(|cell| cell.len() + 2).sum();
-            if used + cell.len() + 2 + 8 > PAGE {
-                leaves.push((Vec::new(), 0));
+            let used = |cells: &[Vec<u8>]| cells.iter().map(|cell| cell.len() + 2).sum::<usize>();
+            match leaves.last_mut() {
+                Some((cells, last)) if used(cells) + cell.len() + 2 + 8 <= PAGE => {
+                    cells.push(cell);
+                    *last = number;
+                }
+                _ => leaves.push((vec![cell], number)),
             }
-            let (cells, last) = leaves.last_mut().unwrap();
-            cells.push(cell);
-            *last = number;
         }
         let mut children: Vec<(u32, u32)> =
             leaves.iter().map(|(cells, last)| (self.add(page(&[], LEAF, cells, &[])), *last)).collect();
-        let (root, _) = children.pop().unwrap();
-        if children.is_empty() {
-            return root;
-        }
         let cell =
             |(child, last): &(u32, u32)| [child.to_be_bytes().to_vec(), varint(*last as usize)].concat();
-        let cells: Vec<Vec<u8>> = children.iter().map(cell).collect();
-        self.add(page(&[], INTERIOR, &cells, &root.to_be_bytes()))
+        while children.len() > 1 {
+            let groups: Vec<Vec<(u32, u32)>> = children.chunks(CHILDREN).map(<[_]>::to_vec).collect();
+            children = Vec::new();
+            for mut group in groups {
+                let Some((right, last)) = group.pop() else { continue };
+                let cells: Vec<Vec<u8>> = group.iter().map(cell).collect();
+                children.push((self.add(page(&[], INTERIOR, &cells, &right.to_be_bytes())), last));
+            }
+        }
+        children.first().map_or(0, |(root, _)| *root)
     }
 
     /// The cell of a row in a leaf; what is too long goes on in pages that are added.
@@ -178,7 +184,7 @@ fn page(before: &[u8], kind: u8, cells: &[Vec<u8>], after: &[u8]) -> Vec<u8> {
         [before, &[kind, 0, 0], &(cells.len() as u16).to_be_bytes(), &(at as u16).to_be_bytes(), &[0], after]
             .concat();
     page.extend(pointers);
-    assert!(page.len() <= at, "more than a page holds");
+    debug_assert!(page.len() <= at, "more than a page holds");
     page.resize(at, 0);
     page.extend(cells.iter().rev().flatten());
     page

@@ -1,0 +1,63 @@
+//! What is kept between starts: where, how much, and whether the place is fit for it.
+
+use std::path::{Path, PathBuf};
+
+use super::{Evidence, Finding, What};
+use crate::host::Host;
+use crate::view::cache_places;
+
+/// A view and a start take a few thousand bytes; the module for the loader fifty thousand.
+const ENOUGH: u64 = 1 << 20;
+
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The first place that can be used.
+    pub directory: Option<PathBuf>,
+    pub starts: usize,
+    pub views: usize,
+    pub bytes: u64,
+}
+
+pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
+    let places = cache_places(host);
+    let refused = |(path, why): &(PathBuf, Result<(), String>)| {
+        let why = why.as_ref().err()?.clone();
+        Some(Evidence::Place { path: path.clone(), why })
+    };
+    let refused: Vec<Evidence> = places.iter().map_while(refused).collect();
+    let used = places.iter().find(|(_, why)| why.is_ok()).map(|(path, _)| path.clone());
+    let Some(used) = used else {
+        return (Kept::default(), vec![Finding::error(What::NoCache, refused)]);
+    };
+    let mut findings = Vec::new();
+    if !refused.is_empty() {
+        findings.push(Finding::warning(What::CacheRefused { used: used.clone() }, refused));
+    }
+    if let Some(room) = host.room(&used) {
+        let evidence = || vec![Evidence::file(&used, "")];
+        if room.free < ENOUGH || room.free_files == 0 {
+            findings.push(Finding::warning(What::CacheFull { free: room.free }, evidence()));
+        }
+        if room.is_noexec {
+            findings.push(Finding::note(What::CacheNoexec, evidence()));
+        }
+    }
+    (kept(host, used), findings)
+}
+
+fn kept(host: &Host, directory: PathBuf) -> Kept {
+    let count = |below: &str| {
+        let entries = host.list(&directory.join(below)).unwrap_or_default();
+        // What begins with a dot is not finished.
+        entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.')).count()
+    };
+    let (starts, views) = (count("starts"), count("views"));
+    let size = |path: &PathBuf| host.lstat(path).map_or(0, |stat| stat.size);
+    let never = |_: &std::ffi::OsStr| false;
+    let bytes = if host.is_directory(Path::new(&directory)) {
+        host.walk(&directory, &never).iter().map(size).sum()
+    } else {
+        0
+    };
+    Kept { directory: Some(directory), starts, views, bytes }
+}

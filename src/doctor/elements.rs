@@ -1,0 +1,75 @@
+//! `LD_LIBRARY_PATH` and `LD_PRELOAD`, element by element: where each leads, what it holds, who has put it there.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::Subject;
+use super::finding::Named;
+use super::startup::{Line, Lines};
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Element {
+    pub variable: &'static str,
+    /// From 1 on.
+    pub position: usize,
+    pub text: OsString,
+    /// The directory, or the file, that it leads to.
+    pub leads_to: Option<PathBuf>,
+    pub holds: Vec<Named>,
+    /// The family that a preloaded file is of.
+    pub family: Option<String>,
+    /// Lines that may have put it there.
+    pub set_by: Vec<Line>,
+}
+
+pub(super) fn of(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
+    let inventory = subject.inventory;
+    let holds = |directory: &Path| {
+        let here = inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
+        here.map(Named::of).collect::<Vec<_>>()
+    };
+    let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {
+        variable: "LD_LIBRARY_PATH",
+        position,
+        text: element.text.clone(),
+        leads_to: element.directory.clone(),
+        holds: element.directory.as_deref().map(holds).unwrap_or_default(),
+        family: None,
+        set_by: lines.that_name("LD_LIBRARY_PATH", &element.text),
+    });
+    let preload = inventory.search.preload.iter().zip(1..).map(|(element, position)| {
+        let file = subject.host.absolute(Path::new(&element.text));
+        Element {
+            variable: "LD_PRELOAD",
+            position,
+            text: element.text.clone(),
+            leads_to: subject.host.is_file(&file).then_some(file),
+            holds: Vec::new(),
+            family: element.family.clone(),
+            set_by: lines.that_name("LD_PRELOAD", &element.text),
+        }
+    });
+    path.chain(preload).collect()
+}
+
+impl Element {
+    pub(super) fn is_path(&self) -> bool {
+        self.variable == "LD_LIBRARY_PATH"
+    }
+
+    /// A name without a directory, which the loader looks for like any other.
+    pub(super) fn is_bare_name(&self) -> bool {
+        !self.is_path() && !self.text.as_bytes().contains(&b'/')
+    }
+
+    /// With tokens of the loader, where it leads depends on the program.
+    pub(super) fn has_token(&self) -> bool {
+        self.text.as_bytes().contains(&b'$')
+    }
+
+    pub(super) fn is_relative(&self) -> bool {
+        !self.text.is_empty() && !self.has_token() && Path::new(&self.text).is_relative()
+    }
+}

@@ -1,0 +1,193 @@
+//! What the environment does to the search for libraries.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::finding::Named;
+use super::{Element, Evidence, Finding, Severity, Subject, What};
+use crate::environment::audit_elements;
+use crate::inventory::{Copy, Inventory, Origin, Problem};
+
+/// What we set ourselves for what we start.
+const OF_OURS: [&str; 3] = ["CUDARUN_VIEW", "CUDARUN_PINS", "CUDARUN_TRACE"];
+
+pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, element) in elements.iter().enumerate() {
+        let what = if element.is_path() {
+            of_path(subject, &elements[..index], element)
+        } else {
+            of_preload(element)
+        };
+        let finding = |(severity, what)| Finding::new(severity, what, evidence(element));
+        findings.extend(what.into_iter().map(finding));
+    }
+    findings.extend(mixed(subject.inventory, elements));
+    findings.extend(others(subject));
+    findings
+}
+
+/// The element, and the lines that put it there.
+fn evidence(element: &Element) -> Vec<Evidence> {
+    let Element { variable, position, text, .. } = element;
+    let own = Evidence::Element { variable, position: *position, text: text.clone() };
+    let lines = element.set_by.iter().map(|line| Evidence::File {
+        path: line.path.clone(),
+        line: Some(line.number),
+        text: line.text.clone(),
+    });
+    std::iter::once(own).chain(lines).collect()
+}
+
+fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<(Severity, What)> {
+    let mut found = Vec::new();
+    if element.text.is_empty() {
+        return vec![(Severity::Warning, What::PathEmpty { directory: subject.host.cwd.clone() })];
+    }
+    if element.is_relative() {
+        found.push((Severity::Warning, What::PathRelative { variable: element.variable }));
+    }
+    let Some(directory) = &element.leads_to else {
+        if !element.has_token() {
+            found.push((Severity::Note, What::PathMissing { variable: element.variable }));
+        }
+        return found;
+    };
+    if subject.views.iter().any(|views| directory.parent() == Some(views)) {
+        return vec![(Severity::Note, What::PathOwnView)];
+    }
+    if before.iter().any(|other| other.leads_to.as_ref() == Some(directory)) {
+        // All that it holds was said of the first.
+        found.push((Severity::Note, What::PathDuplicate));
+        return found;
+    }
+    let drivers = held(subject.inventory, directory).filter(|copy| copy.family == "driver");
+    for copy in drivers {
+        if copy.origin == Origin::Stub {
+            found.push((Severity::Warning, What::PathStubs));
+            continue;
+        }
+        let kernel = copy.problems.iter().find_map(|problem| match problem {
+            Problem::NotTheKernelsDriver { kernel } | Problem::CompatOlderThanKernel { kernel } => {
+                Some(*kernel)
+            }
+            _ => None,
+        });
+        if let Some(kernel) = kernel {
+            found.push((Severity::Warning, What::PathOtherDriver { version: copy.version, kernel }));
+        }
+    }
+    found
+}
+
+fn of_preload(element: &Element) -> Vec<(Severity, What)> {
+    let missing = element.leads_to.is_none() && !element.is_bare_name() && !element.has_token();
+    let missing = missing.then_some((Severity::Warning, What::PreloadMissing));
+    let relative = element.is_relative() && !element.is_bare_name();
+    let relative = relative.then_some((Severity::Warning, What::PathRelative { variable: element.variable }));
+    let library = element.family.clone().map(|family| (Severity::Warning, What::PreloadLibrary { family }));
+    missing.into_iter().chain(relative).chain(library).collect()
+}
+
+fn held<'i>(inventory: &'i Inventory, directory: &'i Path) -> impl Iterator<Item = &'i Copy> {
+    inventory.copies.iter().filter(move |copy| copy.directories().any(|own| own == directory))
+}
+
+/// Of a family of which the search path has two versions of one SONAME, what the loader takes, and what of it comes
+/// from the other where the first lacks it.
+fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
+    let mut directories: Vec<(PathBuf, Option<&Element>)> = Vec::new();
+    for element in elements.iter().filter(|element| element.is_path()) {
+        let Some(directory) = &element.leads_to else { continue };
+        if directories.iter().all(|(known, _)| known != directory) {
+            directories.push((directory.clone(), Some(element)));
+        }
+    }
+    if directories.is_empty() {
+        return Vec::new();
+    }
+    // After them, what every program is given.
+    let is_default =
+        |copy: &&Copy| copy.files.iter().any(|it| inventory.file_by_default(&it.soname) == Some(it.id));
+    let default = inventory.copies.iter().filter(is_default).map(|copy| (copy.directory.clone(), None));
+    directories.extend(default);
+    let mut findings: Vec<Finding> = Vec::new();
+    for (index, (directory, element)) in directories.iter().enumerate() {
+        // What nothing in the path gives is not mixed by it.
+        let Some(element) = element else { break };
+        let is_library = |copy: &&Copy| copy.family != "driver" && copy.origin != Origin::Stub;
+        for first in held(inventory, directory).filter(is_library) {
+            let is_taken = directories[..index]
+                .iter()
+                .all(|(earlier, _)| !held(inventory, earlier).any(|copy| is_rival(copy, first)));
+            let later = directories[index + 1..].iter();
+            let rival = later.flat_map(|(later, by)| held(inventory, later).map(move |copy| (copy, by)));
+            let rival = rival.into_iter().find(|(copy, _)| is_rival(copy, first) && !is_same(copy, first));
+            let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
+            let (taken, other) = (Named::of(first), Named::of(rival));
+            let mut evidence = evidence(element);
+            evidence.push(Evidence::Copy(taken.clone()));
+            evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
+            evidence.push(Evidence::Copy(other.clone()));
+            let family = first.family.clone();
+            let completed = lacks(first, rival);
+            let what = if completed.is_empty() {
+                What::VersionsMixed { family, taken, passed_over: other }
+            } else {
+                What::CompletedElsewhere { family, stems: completed, first: taken, rest: other }
+            };
+            let severity = if by.is_none() && matches!(what, What::VersionsMixed { .. }) {
+                Severity::Note
+            } else {
+                Severity::Warning
+            };
+            findings.push(Finding::new(severity, what, evidence));
+        }
+    }
+    findings
+}
+
+fn is_rival(copy: &Copy, other: &Copy) -> bool {
+    copy.family == other.family && copy.soname == other.soname && copy.origin != Origin::Stub
+}
+
+fn is_same(copy: &Copy, other: &Copy) -> bool {
+    copy.version == other.version
+}
+
+/// What must come with the first and does not, and the other has.
+fn lacks(first: &Copy, other: &Copy) -> Vec<String> {
+    let missing = first.problems.iter().filter_map(|problem| match problem {
+        Problem::Missing { stems } => Some(stems),
+        _ => None,
+    });
+    missing.flatten().filter(|stem| other.member(stem).is_some()).cloned().collect()
+}
+
+/// What else the loader, its C library and we ourselves are told.
+fn others(subject: &Subject<'_>) -> Vec<Finding> {
+    let env = &subject.host.env;
+    let variable = |name: &str| {
+        let value = env.non_empty(name)?.to_string_lossy().into_owned();
+        Some(Evidence::Variable { name: name.to_owned(), value })
+    };
+    let mut findings = Vec::new();
+    if let (Some(evidence), Some(value)) = (variable("LD_AUDIT"), env.get("LD_AUDIT")) {
+        let ours = subject.views.iter().filter_map(|views| views.parent());
+        let ours: Vec<&Path> = ours.collect();
+        let is_ours =
+            audit_elements(value).iter().all(|it| ours.iter().any(|own| Path::new(it).starts_with(own)));
+        findings.push(Finding::note(What::AuditSet { is_ours }, vec![evidence]));
+    }
+    if let Some(evidence) = variable("GLIBC_TUNABLES") {
+        findings.push(Finding::note(What::TunablesSet, vec![evidence]));
+    }
+    let is_own = |name: &str| name.starts_with("CUDARUN_") && !OF_OURS.contains(&name);
+    let names = env.iter().filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
+    let names: Vec<String> = names.filter(|name| is_own(name)).map(str::to_owned).collect();
+    if !names.is_empty() {
+        let evidence = names.iter().map(|name| Evidence::Set { name: name.clone() }).collect();
+        findings.push(Finding::note(What::OwnVariables { names }, evidence));
+    }
+    findings
+}

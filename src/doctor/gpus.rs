@@ -1,0 +1,155 @@
+//! The GPUs: cards on the bus, the nodes through which a program reaches them, and what the environment leaves of them.
+
+use std::path::{Path, PathBuf};
+
+use super::{Evidence, Finding, Severity, Subject, Surroundings, What};
+use crate::catalog;
+use crate::host::Host;
+use crate::inventory::Visible;
+
+const BUS: &str = "/sys/bus/pci/devices";
+const VENDOR: &str = "0x10de";
+/// Controllers of displays, in the first byte of the class: sound and USB of a card are other classes.
+const DISPLAY: &str = "0x03";
+const CONTROL: &str = "/dev/nvidiactl";
+const UVM: &str = "/dev/nvidia-uvm";
+/// What is started, with more rights, to make a missing node.
+pub(super) const MAKER: &str = "/usr/bin/nvidia-modprobe";
+const WSL: &str = "/dev/dxg";
+
+/// A GPU on the bus, whatever runs it.
+pub(super) struct Card {
+    bus: String,
+    id: String,
+    driver: Option<String>,
+}
+
+impl Card {
+    pub(super) fn evidence(&self) -> Evidence {
+        let number = u16::from_str_radix(self.id.trim_start_matches("0x"), 16).ok();
+        let model = number.and_then(catalog::gpu).map(|(_, _, product)| product);
+        Evidence::Card { bus: self.bus.clone(), id: self.id.clone(), model, driver: self.driver.clone() }
+    }
+}
+
+pub(super) fn cards(host: &Host) -> Vec<Card> {
+    let mut cards = Vec::new();
+    for entry in host.list(Path::new(BUS)).unwrap_or_default() {
+        let directory = Path::new(BUS).join(&entry.name);
+        let says = |name: &str| host.read_text(&directory.join(name)).map(|text| text.trim().to_owned());
+        let is_display = || says("class").is_ok_and(|class| class.starts_with(DISPLAY));
+        if says("vendor").is_ok_and(|vendor| vendor == VENDOR) && is_display() {
+            let driver = host.canonical(&directory.join("driver")).ok();
+            let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+            let bus = entry.name.to_string_lossy().into_owned();
+            cards.push(Card { bus, id: says("device").unwrap_or_default(), driver });
+        }
+    }
+    cards
+}
+
+/// `before` is what is known of the driver: where that does not run, nothing here can.
+pub(super) fn findings(
+    subject: &Subject<'_>,
+    surroundings: Surroundings,
+    before: &[Finding],
+) -> Vec<Finding> {
+    let (host, inventory) = (subject.host, subject.inventory);
+    let mut findings = Vec::new();
+    let is_there = |path: &str| host.stat(Path::new(path)).is_ok();
+    let stat = |path: &Path| Evidence::absent(path);
+    if surroundings.is_wsl {
+        if !is_there(WSL) {
+            findings.push(Finding::error(What::WslWithoutGpu, vec![stat(Path::new(WSL))]));
+        }
+    } else if surroundings.is_tegra {
+    } else if let Some(driver) = &inventory.driver {
+        let kernel = Evidence::file(&driver.from, driver.version.to_string());
+        let first = Path::new("/dev/nvidia0");
+        if inventory.devices.is_empty() && surroundings.is_container {
+            let variable =
+                ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map(|name| variable(host, name));
+            let evidence = [stat(first), kernel].into_iter().chain(variable.into_iter().flatten());
+            findings.push(Finding::error(What::ContainerWithoutGpus, evidence.collect()));
+        } else if inventory.devices.is_empty() && inventory.gpus.is_empty() && cards(host).is_empty() {
+            findings.push(Finding::error(What::NoGpu, vec![kernel, stat(first), stat(Path::new(BUS))]));
+        } else if inventory.devices.is_empty() || !is_there(CONTROL) {
+            let missing = [first, Path::new(CONTROL)].into_iter().filter(|path| host.stat(path).is_err());
+            findings.push(Finding::error(What::DeviceNodesMissing, missing.map(stat).collect()));
+        } else {
+            findings.extend(not_permitted(host, &inventory.devices));
+            if !is_there(UVM) {
+                let makes = host.stat(Path::new(MAKER)).is_ok_and(|stat| stat.mode & 0o4000 != 0);
+                let severity = if makes { Severity::Note } else { Severity::Error };
+                let mut evidence = vec![stat(Path::new(UVM))];
+                if !makes {
+                    evidence.push(stat(Path::new(MAKER)));
+                }
+                findings.push(Finding::new(severity, What::UvmMissing, evidence));
+            }
+        }
+    } else if before.is_empty() {
+        let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card()];
+        findings.push(Finding::error(What::NoGpu, evidence));
+    }
+    if findings.is_empty() {
+        findings.extend(hidden(subject));
+    }
+    findings
+}
+
+fn no_card() -> Evidence {
+    Evidence::file(BUS, "no display controller of NVIDIA's (0x10de)")
+}
+
+fn variable(host: &Host, name: &str) -> Option<Evidence> {
+    let value = host.env.get(name)?.to_string_lossy().into_owned();
+    Some(Evidence::Variable { name: name.to_owned(), value })
+}
+
+/// One finding for all that this user may not read and write.
+fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
+    let shared = [CONTROL, UVM].map(PathBuf::from);
+    let nodes = devices.iter().chain(shared.iter().filter(|path| host.stat(path).is_ok()));
+    let closed: Vec<Evidence> = nodes
+        .filter(|path| !host.may_use(path))
+        .filter_map(|path| {
+            let stat = host.stat(path).ok()?;
+            let owner = (!host.is_rerooted()).then_some((stat.uid, stat.gid));
+            Some(Evidence::Mode { path: path.clone(), mode: stat.mode & 0o777, owner })
+        })
+        .collect();
+    // With one GPU of many, programs that take that one can work.
+    let shared_closed = shared.iter().any(|path| host.stat(path).is_ok() && !host.may_use(path));
+    let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
+    let severity = if is_error { Severity::Error } else { Severity::Warning };
+    (!closed.is_empty()).then(|| Finding::new(severity, What::DeviceNotPermitted, closed))
+}
+
+/// What `CUDA_VISIBLE_DEVICES` takes away.
+fn hidden(subject: &Subject<'_>) -> Option<Finding> {
+    let (host, inventory) = (subject.host, subject.inventory);
+    let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];
+    if inventory.gpus_hidden {
+        return Some(Finding::error(What::GpusHidden, evidence));
+    }
+    let text = host.env.get("CUDA_VISIBLE_DEVICES")?.to_string_lossy().into_owned();
+    let reachable = inventory.gpus.iter().filter(|gpu| gpu.capability.is_some() || gpu.minor.is_some());
+    let (count, uuids): (usize, Vec<&str>) =
+        (reachable.clone().count(), reachable.filter_map(|gpu| gpu.uuid.as_deref()).collect());
+    if count == 0 {
+        return None;
+    }
+    let is_unknown = |word: &str| match word.parse::<usize>() {
+        Ok(number) => number >= count,
+        Err(_) if word.starts_with("MIG-") => false,
+        Err(_) if word.starts_with("GPU-") => {
+            uuids.len() == count && !uuids.iter().any(|uuid| uuid.starts_with(word))
+        }
+        Err(_) => true,
+    };
+    let word = text.split(',').map(str::trim).find(|word| is_unknown(word))?.to_owned();
+    let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
+    let severity = if leaves_some { Severity::Warning } else { Severity::Error };
+    Some(Finding::new(severity, What::NoSuchGpu { word, leaves_some }, evidence))
+}

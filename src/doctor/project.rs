@@ -1,0 +1,98 @@
+//! Settings: the nearest project's, the user's and those for everybody, what of them nobody has allowed, and the lock.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::{Evidence, Finding, Severity, Subject, What, evidence};
+use crate::config::{Fault, Setting, container, files, lock, read, said, trust};
+
+/// What there is.
+#[derive(Debug, Default)]
+pub struct Project {
+    /// Every file with settings that counts.
+    pub files: Vec<PathBuf>,
+    pub lock: Option<PathBuf>,
+}
+
+pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
+    let host = subject.host;
+    let mut project = Project::default();
+    let mut findings = Vec::new();
+    let fault = |fault: Fault| {
+        let evidence = evidence(&fault.place);
+        Finding::error(What::SettingFault { fault }, evidence)
+    };
+    if let Err(wrong) = said::variables(&host.env, &subject.vocabulary) {
+        findings.push(fault(wrong));
+    }
+    let found = files::find(host, &subject.choice).unwrap_or_else(|wrong| {
+        findings.push(fault(wrong));
+        files::Found::default()
+    });
+    let mut is_locked = host.env.non_empty("CUDARUN_LOCKED").is_some_and(|value| value != "0");
+    for source in &found.sources {
+        project.files.push(source.path.clone());
+        let file = match read::file(&source.bytes, &source.path, &subject.vocabulary) {
+            Ok(file) => file,
+            Err(wrong) => {
+                findings.push(fault(wrong));
+                continue;
+            }
+        };
+        findings.extend(file.remarks.iter().map(|remark| {
+            Finding::warning(What::UnknownKey { remark: remark.clone() }, evidence(&remark.place))
+        }));
+        is_locked |= file.layer.iter().any(|it| it.key == crate::config::Key::Locked);
+        let all = file.layer.iter().chain(file.programs.iter().flat_map(|(_, layer)| layer));
+        let proposed: Vec<&Setting> = all.filter(|setting| setting.needs_trust()).collect();
+        let asks = source.is_project && !proposed.is_empty();
+        if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
+            let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
+            let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
+            findings.push(Finding::error(What::NotAllowed { file: source.path.clone(), keys }, evidence));
+        }
+    }
+    findings.extend(of_lock(subject, &found, is_locked, &mut project));
+    let (_, malformed) = container::conditions(&host.env);
+    findings.extend(malformed.into_iter().map(|malformed| {
+        let evidence = vec![Evidence::Set { name: malformed.variable.clone() }];
+        Finding::warning(What::ImageConditionMalformed { malformed }, evidence)
+    }));
+    (project, findings)
+}
+
+/// A lock that nothing obeys does no harm today.
+fn of_lock(
+    subject: &Subject<'_>,
+    found: &files::Found,
+    is_locked: bool,
+    project: &mut Project,
+) -> Vec<Finding> {
+    let severity = if is_locked { Severity::Error } else { Severity::Warning };
+    let path = files::lock(subject.host, found.project().map(|source| source.path.as_path()));
+    let fault = |fault: Fault| {
+        let evidence = evidence(&fault.place);
+        vec![Finding::new(severity, What::LockFault { fault }, evidence)]
+    };
+    let place = crate::config::Place::File { path: path.clone(), line: None };
+    let bytes = match files::read(subject.host, &path) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) if is_locked => return fault(Fault { place, wrong: crate::config::Wrong::NoLock }),
+        Ok(None) => return Vec::new(),
+        Err(wrong) => return fault(wrong),
+    };
+    project.lock = Some(path.clone());
+    let lock = match lock::lock(&bytes, &path) {
+        Ok(lock) => lock,
+        Err(wrong) => return fault(wrong),
+    };
+    match (lock.driver, &subject.inventory.driver) {
+        (Some(needs), Some(kernel)) if kernel.version < needs => {
+            let what = What::LockNeedsDriver { needs, kernel: kernel.version };
+            let says = Evidence::file(&path, format!("driver >= {needs}"));
+            let runs = Evidence::file(&kernel.from, kernel.version.to_string());
+            vec![Finding::new(severity, what, vec![says, runs])]
+        }
+        _ => Vec::new(),
+    }
+}

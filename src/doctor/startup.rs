@@ -1,0 +1,394 @@
+//! Files that shells, sessions and the loader read first: which of their lines say where libraries are sought. They are
+//! searched as text; no shell evaluates anything.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::{Evidence, Finding, Subject, What};
+use crate::environment::Environment;
+use crate::host::Host;
+use crate::inventory::{Fault, Inventory};
+
+pub(super) const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
+/// Below the home directory.
+const OF_USER: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".config/fish/config.fish",
+    ".pam_environment",
+    ".xprofile",
+    ".xsessionrc",
+];
+const OF_EVERYBODY: &[&str] = &[
+    "/etc/environment",
+    "/etc/profile",
+    "/etc/bash.bashrc",
+    "/etc/bashrc",
+    "/etc/zsh/zshenv",
+    "/etc/zsh/zshrc",
+    "/etc/zsh/zprofile",
+    "/etc/zshenv",
+    "/etc/zshrc",
+    "/etc/security/pam_env.conf",
+];
+/// Directories of such files, and what their names end in.
+const OF_MANY: &[(&str, &str)] = &[
+    ("/etc/profile.d", ".sh"),
+    ("/etc/environment.d", ".conf"),
+    ("~/.config/environment.d", ".conf"),
+    ("~/.config/fish/conf.d", ".fish"),
+    ("$CONDA_PREFIX/etc/conda/activate.d", ".sh"),
+];
+/// Where an editor or a tool of a project sets variables for what it starts.
+const OF_PROJECT: &[&str] =
+    &[".env", ".envrc", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json"];
+const PRELOAD: &str = "/etc/ld.so.preload";
+pub(super) const CONF: &str = "/etc/ld.so.conf";
+const CONF_DEPTH: usize = 8;
+/// No start-up file is as large; what is longer is read so far.
+const LIMIT: u64 = 1 << 20;
+const LINE_LIMIT: usize = 2000;
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub path: PathBuf,
+    /// From 1 on.
+    pub number: usize,
+    pub text: String,
+}
+
+/// The lines that say something of the search for libraries.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// By the variable that each mentions.
+    pub of_variables: Vec<(&'static str, Line)>,
+    /// Of `/etc/ld.so.conf` and what it includes: each a directory.
+    pub of_loader: Vec<Line>,
+    /// Lines that take away what a hook of ours has set up before them.
+    shadows: Vec<(&'static str, Line, Line)>,
+    home: Option<PathBuf>,
+    env: Environment,
+}
+
+pub(super) fn lines(host: &Host) -> Lines {
+    let mut lines = Lines { home: host.home(), env: host.env.clone(), ..Lines::default() };
+    for path in files(host, lines.home.as_deref()) {
+        let Ok(bytes) = host.read_start(&path, LIMIT) else { continue };
+        lines.take(&path, &String::from_utf8_lossy(&bytes));
+    }
+    let modules = host.env.non_empty("_LMFILES_").map(|list| list.to_string_lossy().into_owned());
+    for path in modules.iter().flat_map(|list| list.split(':')).filter(|path| !path.is_empty()) {
+        let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
+        lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
+    }
+    configured(host, Path::new(CONF), 0, &mut lines.of_loader);
+    lines
+}
+
+fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
+    let of_user = home.iter().flat_map(|home| OF_USER.iter().map(|name| home.join(name)));
+    let mut files: Vec<PathBuf> = of_user.chain(OF_EVERYBODY.iter().map(PathBuf::from)).collect();
+    for (directory, end) in OF_MANY {
+        let conda = host.env.non_empty("CONDA_PREFIX").map(Path::new);
+        let directory = match (directory.strip_prefix("~/"), directory.strip_prefix("$CONDA_PREFIX/")) {
+            (Some(below), _) => home.map(|home| home.join(below)),
+            (_, Some(below)) => conda.map(|conda| conda.join(below)),
+            _ => Some(PathBuf::from(directory)),
+        };
+        let Some(directory) = directory else { continue };
+        let entries = host.list(&directory).unwrap_or_default();
+        let names =
+            entries.iter().filter(|entry| entry.name.to_str().is_some_and(|name| name.ends_with(end)));
+        files.extend(names.map(|entry| directory.join(&entry.name)));
+    }
+    if host.cwd.is_absolute() {
+        files.extend(OF_PROJECT.iter().map(|name| host.cwd.join(name)));
+    }
+    files
+}
+
+impl Lines {
+    fn take(&mut self, path: &Path, text: &str) {
+        let mut hook: Option<Line> = None;
+        for (number, line) in text.lines().enumerate() {
+            let code = line.trim();
+            // A quarter of all such lines are commented out, and say nothing.
+            if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
+                continue;
+            }
+            let line = || Line { path: path.to_owned(), number: number + 1, text: scrubbed(code) };
+            for variable in VARIABLES {
+                if mentions(code, variable) {
+                    self.of_variables.push((variable, line()));
+                }
+            }
+            if code.contains("cudarun") && code.contains("hook") {
+                hook = Some(line());
+            } else if let Some(hook) = &hook
+                && let Some(variable) = replaced(code)
+            {
+                self.shadows.push((variable, hook.clone(), line()));
+            }
+        }
+    }
+
+    /// All of them, each once or more.
+    pub fn all(&self) -> impl Iterator<Item = &Line> {
+        let shadows = self.shadows.iter().flat_map(|(_, hook, line)| [hook, line]);
+        self.of_variables.iter().map(|(_, line)| line).chain(shadows)
+    }
+
+    /// Those that put this element into this variable, as far as their text shows it.
+    pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<Line> {
+        let Some(element) = element.to_str().map(|it| it.trim_end_matches('/')) else { return Vec::new() };
+        // What is too short stands in every line.
+        if element.len() < 2 {
+            return Vec::new();
+        }
+        let of_variable = self.of_variables.iter().filter(|(of, _)| *of == variable);
+        let names = |line: &&Line| {
+            let is_part = |text: &str| has_path(text, element);
+            is_part(&line.text) || is_part(&self.expanded(&line.text))
+        };
+        of_variable.map(|(_, line)| line).filter(names).cloned().collect()
+    }
+
+    /// A text with `~` and variables put in, as far as this environment has them.
+    fn expanded(&self, text: &str) -> String {
+        let home = self.home.as_ref().map(|home| home.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['$', '~']) {
+            out.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            if rest[at..].starts_with('~') {
+                let is_home = after.starts_with('/') && !out.ends_with(|c: char| c.is_alphanumeric());
+                out.push_str(if is_home { &home } else { "~" });
+                rest = after;
+                continue;
+            }
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let (name, length) = match after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+                Some((name, _)) => (name, name.len() + 2),
+                None => {
+                    let end = after.find(|c| !is_word(c)).unwrap_or(after.len());
+                    (&after[..end], end)
+                }
+            };
+            let value = if name == "HOME" { Some(home.clone()) } else { self.value(name) };
+            match value {
+                Some(value) => out.push_str(&value),
+                None => out.push_str(&rest[at..=at + length]),
+            }
+            rest = &after[length..];
+        }
+        out + rest
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        // The list itself would make every line name every element.
+        let is_list = VARIABLES.contains(&name) || name.is_empty();
+        self.env.non_empty(name).filter(|_| !is_list).map(|value| value.to_string_lossy().into_owned())
+    }
+}
+
+/// A line without the values of variables that have nothing to do with the search: they may be anybody's secret.
+fn scrubbed(line: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut out, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find('=') {
+        let name = rest[..at].rsplit(|c| !is_word(c)).next().unwrap_or_default();
+        let is_harmless = name.is_empty()
+            || VARIABLES.contains(&name)
+            || ["PATH", "HOME", "ROOT", "DIR", "PREFIX"].iter().any(|end| name.ends_with(end));
+        out.push_str(&rest[..=at]);
+        rest = &rest[at + 1..];
+        if is_harmless {
+            continue;
+        }
+        let end = match rest.chars().next() {
+            Some(quote @ ('"' | '\'')) => rest[1..].find(quote).map_or(rest.len(), |end| end + 2),
+            _ => rest.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(rest.len()),
+        };
+        // Whether it keeps the old value matters of what a hook needs.
+        let kept = ["PROMPT_COMMAND", "precmd_functions"].into_iter().find(|it| mentions(&rest[..end], it));
+        out.push_str(&kept.map_or_else(|| "…".to_owned(), |kept| format!("\"…${kept}\"")));
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// Whether a line speaks of this variable, and not of a longer name.
+fn mentions(line: &str, variable: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    line.match_indices(variable).any(|(at, _)| {
+        let before = line[..at].chars().next_back().is_some_and(is_word);
+        let after = line[at + variable.len()..].chars().next().is_some_and(is_word);
+        !before && !after
+    })
+}
+
+/// Whether the path stands in the text as a whole, and not as the beginning of another.
+fn has_path(text: &str, path: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
+    text.match_indices(path).any(|(at, _)| {
+        let before = text[..at].chars().next_back().is_some_and(|c| goes_on(c) && c != '-' || c == '/');
+        let after = text[at + path.len()..].trim_start_matches('/');
+        !before && !after.chars().next().is_some_and(goes_on)
+    })
+}
+
+/// The variable that a line gives a new value, and of its old one nothing.
+fn replaced(line: &str) -> Option<&'static str> {
+    let of = |variable: &'static str, assignment: &str| {
+        let value = line.trim_start_matches("export ").strip_prefix(assignment)?;
+        (!mentions(value, variable)).then_some(variable)
+    };
+    of("PROMPT_COMMAND", "PROMPT_COMMAND=").or_else(|| of("precmd_functions", "precmd_functions=("))
+}
+
+/// The directories that `ldconfig` is told of, in order.
+fn configured(host: &Host, path: &Path, depth: usize, lines: &mut Vec<Line>) {
+    let Ok(bytes) = host.read_start(path, LIMIT) else { return };
+    for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+        let code = line.split('#').next().unwrap_or_default().trim();
+        match code.strip_prefix("include") {
+            Some(patterns) if depth < CONF_DEPTH && patterns.starts_with([' ', '\t']) => {
+                for pattern in patterns.split_whitespace() {
+                    let pattern = path.parent().unwrap_or(Path::new("/")).join(pattern);
+                    for file in matching(host, &pattern) {
+                        configured(host, &file, depth + 1, lines);
+                    }
+                }
+            }
+            _ if code.starts_with('/') => {
+                lines.push(Line { path: path.to_owned(), number: number + 1, text: code.to_owned() });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The files that a pattern with one `*` in its last part names.
+fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
+    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name().and_then(OsStr::to_str))
+    else {
+        return Vec::new();
+    };
+    let Some((start, end)) = name.split_once('*') else { return vec![pattern.to_owned()] };
+    let entries = host.list(directory).unwrap_or_default();
+    let is_meant =
+        |name: &str| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
+    let meant = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_meant));
+    meant.map(|entry| directory.join(&entry.name)).collect()
+}
+
+pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let evidence = |line: &Line| Evidence::File {
+        path: line.path.clone(),
+        line: Some(line.number),
+        text: line.text.clone(),
+    };
+    if !lines.of_variables.is_empty() {
+        let variables: BTreeSet<&'static str> = lines.of_variables.iter().map(|(name, _)| *name).collect();
+        let evidence = lines.of_variables.iter().map(|(_, line)| evidence(line)).collect();
+        findings.push(Finding::note(What::SetAtStart { variables }, evidence));
+    }
+    for (variable, hook, line) in &lines.shadows {
+        let what = What::HookShadowed { variable };
+        findings.push(Finding::warning(what, vec![evidence(hook), evidence(line)]));
+    }
+    if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
+        let has_library =
+            text.lines().any(|line| !line.split('#').next().unwrap_or_default().trim().is_empty());
+        if has_library {
+            let text = text.lines().next().unwrap_or_default();
+            findings.push(Finding::note(What::SystemPreload, vec![Evidence::file(PRELOAD, text)]));
+        }
+    }
+    findings.extend(of_cache(subject.inventory, lines, evidence));
+    findings
+}
+
+/// What the loader's cache does not know although its configuration names the place.
+fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Evidence) -> Vec<Finding> {
+    let cache = Path::new("/etc/ld.so.cache");
+    if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {
+        let why = match &warning.fault {
+            Fault::BadRecord { what } => what.clone(),
+            other => format!("{other:?}"),
+        };
+        let what = What::CacheOfLoaderBad { why };
+        return vec![Finding::warning(what, vec![Evidence::file(cache, "")])];
+    }
+    if inventory.search.cache.is_empty() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for line in &lines.of_loader {
+        let directory = Path::new(&line.text);
+        let here = inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
+        let unknown = here.flat_map(|copy| &copy.files);
+        let unknown = unknown
+            .map(|member| member.soname.clone())
+            .find(|name| !inventory.search.cache.contains_key(name));
+        if let Some(name) = unknown {
+            let what = What::CacheStale { directory: directory.to_owned(), name };
+            findings.push(Finding::warning(what, vec![evidence(line), Evidence::file(cache, "")]));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Lines {
+        let env = [("CUDA_HOME", "/opt/cuda"), ("LD_LIBRARY_PATH", "/every/thing")].into_iter().collect();
+        let mut lines = Lines { home: Some("/home/user".into()), env, ..Lines::default() };
+        lines.take(Path::new("/home/user/.bashrc"), text);
+        lines
+    }
+
+    #[test]
+    fn a_line_names_an_element_however_it_is_written() {
+        let names = |text: &str, element: &str| {
+            let found = lines(text).that_name("LD_LIBRARY_PATH", OsStr::new(element));
+            found.iter().map(|line| line.number).collect::<Vec<_>>()
+        };
+        assert_eq!(names("\nexport LD_LIBRARY_PATH=/a/lib:$LD_LIBRARY_PATH\n", "/a/lib"), [2]);
+        assert_eq!(names("LD_LIBRARY_PATH=\"~/lib/\"", "/home/user/lib"), [1]);
+        assert_eq!(names("LD_LIBRARY_PATH=${HOME}/lib", "/home/user/lib/"), [1]);
+        assert_eq!(names("LD_LIBRARY_PATH=$CUDA_HOME/lib64:$X", "/opt/cuda/lib64"), [1]);
+        assert_eq!(names("set -gx LD_LIBRARY_PATH /a $LD_LIBRARY_PATH", "/a"), [1]);
+        assert_eq!(names("# LD_LIBRARY_PATH=/a/lib", "/a/lib"), [0; 0], "a comment");
+        assert_eq!(names("LD_LIBRARY_PATH=/a/lib64", "/a/lib"), [0; 0], "another path");
+        assert_eq!(names("LD_LIBRARY_PATH=/b/a/lib", "/a/lib"), [0; 0]);
+        assert_eq!(names("LD_LIBRARY_PATH=$LD_LIBRARY_PATH", "/every/thing"), [0; 0], "itself");
+        assert_eq!(names("MY_LD_LIBRARY_PATH=/a", "/a"), [0; 0], "another variable");
+        assert_eq!(names("LD_LIBRARY_PATH=${unclosed:-/a", "/a"), [1]);
+    }
+
+    #[test]
+    fn what_takes_the_hook_away_is_seen() {
+        let shadows = |text: &str| lines(text).shadows.len();
+        let hook = "eval \"$(cudarun hook bash)\"\n";
+        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND='history -a'\n")), 1);
+        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND=\"history -a; $PROMPT_COMMAND\"\n")), 0);
+        assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND+='; history -a'\n")), 0);
+        assert_eq!(shadows(&format!("PROMPT_COMMAND='history -a'\n{hook}")), 0, "before it");
+        assert_eq!(shadows(&format!("{hook}precmd_functions=(mine)\n")), 1);
+        assert_eq!(shadows(&format!("{hook}precmd_functions=($precmd_functions mine)\n")), 0);
+    }
+}

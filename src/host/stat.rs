@@ -1,0 +1,96 @@
+//! How a file looks.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use nix::sys::stat::{FileStat, SFlag};
+use serde::{Deserialize, Serialize};
+
+/// What identifies a file, whatever its name: two names with one identity are one file to the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FileId {
+    pub device: u64,
+    pub inode: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+    /// A fifo, a socket, a device: never opened.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub kind: Kind,
+    pub id: FileId,
+    pub size: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
+}
+
+impl Stat {
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// Writable by everybody, and not a directory whose sticky bit keeps strangers from its files.
+    pub fn is_world_writable(&self) -> bool {
+        self.mode & 0o002 != 0 && !(self.is_directory() && self.mode & 0o1000 != 0)
+    }
+}
+
+impl From<fs::Metadata> for Stat {
+    fn from(metadata: fs::Metadata) -> Stat {
+        Stat {
+            kind: kind_of(metadata.file_type()),
+            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            size: metadata.size(),
+            mode: metadata.mode(),
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl From<FileStat> for Stat {
+    fn from(stat: FileStat) -> Stat {
+        let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFREG => Kind::File,
+            SFlag::S_IFDIR => Kind::Directory,
+            SFlag::S_IFLNK => Kind::Link,
+            _ => Kind::Other,
+        };
+        Stat {
+            kind,
+            id: FileId { device: stat.st_dev, inode: stat.st_ino },
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+pub(super) fn kind_of(kind: fs::FileType) -> Kind {
+    match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
+        (true, ..) => Kind::File,
+        (_, true, _) => Kind::Directory,
+        (.., true) => Kind::Link,
+        _ => Kind::Other,
+    }
+}

@@ -1,0 +1,431 @@
+//! A machine as it was looked at, as the text that describes it: of everything that was asked, what it takes to get the
+//! same answers. No user's name, no value that nobody needs; what cannot be kept is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{decides, reaches_libraries};
+use crate::catalog::catalog;
+use crate::config::{files, trust};
+use crate::doctor::{self, Examination};
+use crate::environment::{library_path_elements, preload_elements};
+use crate::formats::ldcache::LdCache;
+use crate::formats::{elf, names as library_names};
+use crate::host::{Asked, FileId, Host, Kind, Stat};
+use crate::loader::search::default_directories;
+
+mod library;
+mod names;
+mod texts;
+
+use names::Names;
+
+/// Larger texts are tables of somebody else's.
+const TEXT: u64 = 4 << 20;
+
+/// The variables by which environments are found that are not the program's.
+const FOR_OTHERS: [&str; 3] = ["CONDA_EXE", "CONDA_DEFAULT_ENV", "SPACK_ROOT"];
+
+/// A directory as most are.
+const DIRECTORY: &str = "directory = true\n";
+
+/// What is to be written, and what of the machine is not in it.
+#[derive(Debug)]
+pub struct Saved {
+    pub text: String,
+    pub files: usize,
+    /// Files of which a description says less than they do.
+    pub lost: Vec<PathBuf>,
+}
+
+/// One file of the description.
+struct Entry {
+    path: PathBuf,
+    /// In TOML, without its path.
+    fields: String,
+    /// It says something by being there; other directories and links only lead to what does.
+    matters: bool,
+    /// Where a link leads in the end.
+    leads_to: Option<PathBuf>,
+}
+
+/// Describes what was asked of `host`, which has recorded it, and what `examination` found there.
+pub fn describe(host: &Host, examination: &Examination) -> Saved {
+    let asked = host.asked();
+    let plain = host.inside(host.env.clone(), host.cwd.clone());
+    let names = Names::of(host.home().as_deref(), &host.env, asked.keys().map(PathBuf::as_path));
+    let mut writer = Writer {
+        host: &plain,
+        names: &names,
+        examination,
+        lines: lines(examination),
+        first_names: BTreeMap::new(),
+        lost: Vec::new(),
+    };
+    let needed = needed(&plain, examination);
+    let mut entries: BTreeMap<PathBuf, Entry> = BTreeMap::new();
+    for (path, how) in &asked {
+        if !writer.is_nobodys(path)
+            && let Some(entry) = writer.entry(path, *how)
+        {
+            entries.insert(path.clone(), entry);
+        }
+    }
+    // What a list shows by names alone says less than what was read.
+    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_nobodys(path));
+    for entry in listed.flat_map(|(path, _)| writer.listed(path, needed.contains(path))) {
+        entries.entry(entry.path.clone()).or_insert(entry);
+    }
+    let lost = writer.lost;
+    let entries = without_idle(entries, &needed);
+    let mut text = format!(
+        "about = \"A machine as `cudarun doctor --save` of {} saw it\"\ncwd = {}\n",
+        env!("CARGO_PKG_VERSION"),
+        quoted(&names.hide(&host.cwd.to_string_lossy()))
+    );
+    text.push_str("\n[env]\n");
+    let is_known = |name: &str| {
+        doctor::tells_of_place(name)
+            || FOR_OTHERS.contains(&name)
+            || decides(name)
+            || reaches_libraries(OsStr::new(name))
+    };
+    for (name, value) in names.environment(&host.env, &is_known) {
+        text.push_str(&format!("{} = {}\n", quoted(&name), quoted(&value)));
+    }
+    for entry in &entries {
+        let Some(path) = names.hide_path(&entry.path) else { continue };
+        text.push_str(&format!("\n[[file]]\npath = {}\n{}", quoted(&path), entry.fields));
+    }
+    for (path, bytes) in allowed(&plain, &names, &text) {
+        let fields = format!("text = {}\nmode = 0o600\n", quoted(&bytes));
+        text.push_str(&format!("\n[[file]]\npath = {}\n{fields}", quoted(&path)));
+    }
+    Saved { text, files: entries.len(), lost }
+}
+
+/// The lines of start-up files that are kept, by file.
+fn lines(examination: &Examination) -> BTreeMap<PathBuf, Vec<(usize, String)>> {
+    let mut lines: BTreeMap<PathBuf, Vec<(usize, String)>> = BTreeMap::new();
+    for line in examination.lines.all() {
+        lines.entry(line.path.clone()).or_default().push((line.number, line.text.clone()));
+    }
+    for of_file in lines.values_mut() {
+        of_file.sort();
+        of_file.dedup();
+    }
+    lines
+}
+
+/// What must be there although nothing stands below it: places that the environment names.
+fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
+    let path = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
+    let preload = host.env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let home = host.home();
+    let named = path.iter().chain(&preload).map(|it| host.absolute(Path::new(it)));
+    let of_loader = examination.lines.of_loader.iter().map(|line| PathBuf::from(&line.text));
+    // By these, a loader knows where else it looks.
+    let defaults = [elf::X86_64, elf::AARCH64].into_iter().flat_map(|it| default_directories(host, it));
+    let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]).chain(defaults);
+    let real = |path: PathBuf| [host.canonical(&path).ok(), Some(path)];
+    all.flat_map(real).flatten().collect()
+}
+
+/// Without directories in which nothing matters, and links that lead to such.
+fn without_idle(mut entries: BTreeMap<PathBuf, Entry>, needed: &BTreeSet<PathBuf>) -> Vec<Entry> {
+    let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut fresh: Vec<PathBuf> = entries
+        .values()
+        .filter(|it| it.matters || needed.contains(&it.path))
+        .map(|it| it.path.clone())
+        .collect();
+    let links: Vec<(PathBuf, PathBuf)> =
+        entries.values().filter_map(|it| Some((it.path.clone(), it.leads_to.clone()?))).collect();
+    while let Some(path) = fresh.pop() {
+        for above in path.ancestors() {
+            if kept.insert(above.to_owned()) && above != path && entries.contains_key(above) {
+                fresh.push(above.to_owned());
+            }
+        }
+        if let Some(target) = entries.get(&path).and_then(|entry| entry.leads_to.clone()) {
+            for above in target.ancestors().filter(|above| entries.contains_key(*above)) {
+                if !kept.contains(above) {
+                    fresh.push(above.to_owned());
+                }
+            }
+        }
+        // Other names of what is kept.
+        let leads_here =
+            links.iter().filter(|(link, target)| !kept.contains(link) && path.starts_with(target));
+        fresh.extend(leads_here.map(|(link, _)| link.clone()));
+    }
+    entries.retain(|path, _| kept.contains(path));
+    // A directory that is like most comes with what stands in it.
+    let above: BTreeSet<PathBuf> =
+        entries.keys().flat_map(|path| path.ancestors().skip(1)).map(Path::to_owned).collect();
+    entries.retain(|path, entry| entry.fields != DIRECTORY || !above.contains(path));
+    entries.into_values().collect()
+}
+
+/// That a project's file is allowed goes with its place and content, both of which may have changed here.
+fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
+    let path = files::nearest(host);
+    let bytes = path.as_ref().and_then(|path| files::read(host, path).ok().flatten());
+    let (Some(path), Some(bytes), Some(directory)) = (path, bytes, trust::directory(host)) else {
+        return Vec::new();
+    };
+    if !trust::is_allowed(host, &path, &bytes) {
+        return Vec::new();
+    }
+    let (Some(path), Some(directory)) = (names.hide_path(&path), names.hide_path(&directory)) else {
+        return Vec::new();
+    };
+    let settings = names.hide(&texts::settings(&bytes));
+    let name = trust::name(&names::guest(path.clone()), settings.as_bytes());
+    let own = format!("{directory}/{name}");
+    if text.contains(&quoted(&own)) { Vec::new() } else { vec![(own, path)] }
+}
+
+struct Writer<'w> {
+    host: &'w Host,
+    names: &'w Names,
+    examination: &'w Examination,
+    lines: BTreeMap<PathBuf, Vec<(usize, String)>>,
+    /// Of files with several names, the first.
+    first_names: BTreeMap<FileId, PathBuf>,
+    lost: Vec<PathBuf>,
+}
+
+impl Writer<'_> {
+    /// What is said of the process that looks, and what we have put down ourselves.
+    fn is_nobodys(&self, path: &Path) -> bool {
+        let own = self.examination.kept.directory.as_deref();
+        let is_own = own.is_some_and(|own| path.starts_with(own) && path != own);
+        is_own || ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
+    }
+
+    fn entry(&mut self, path: &Path, how: Asked) -> Option<Entry> {
+        let stat = self.host.lstat(path).ok()?;
+        if path.to_str().is_none() {
+            self.lost.push(path.to_owned());
+            return None;
+        }
+        let entry =
+            |fields: String, matters| Entry { path: path.to_owned(), fields, matters, leads_to: None };
+        let mode = stat.mode & 0o7777;
+        match stat.kind {
+            Kind::Link => self.link(path),
+            Kind::Directory => {
+                let mode = if mode == 0o755 { String::new() } else { format!("mode = 0o{mode:o}\n") };
+                Some(entry(format!("{DIRECTORY}{mode}"), false))
+            }
+            Kind::File => {
+                let entry = self.file(path, &stat, how);
+                if entry.as_ref().is_some_and(|entry| entry.matters) {
+                    self.first_names.entry(stat.id).or_insert_with(|| path.to_owned());
+                }
+                entry
+            }
+            Kind::Other if !path.starts_with("/dev") => Some(entry("fifo = true\n".to_owned(), true)),
+            Kind::Other => {
+                // A device is as much as whoever looked may do with it.
+                let open = if self.host.may_use_here(path) { mode | 0o004 } else { mode & !0o004 };
+                Some(entry(format!("text = \"\"\nmode = 0o{open:o}\n"), true))
+            }
+        }
+    }
+
+    fn link(&self, path: &Path) -> Option<Entry> {
+        let target = self.host.read_link(path).ok()?;
+        let target = self.names.hide_path(&target)?;
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let matters = catalog().family_of(name).is_some() || name.starts_with("python");
+        let above = path.parent().and_then(|parent| self.host.canonical(parent).ok());
+        let own = self.host.read_link(path).ok();
+        // Where it leads in one step, since the next may be a link as well.
+        let leads_to = above.zip(own).map(|(above, own)| normal(&above.join(own)));
+        Some(Entry {
+            path: path.to_owned(),
+            fields: format!("link = {}\n", quoted(&target)),
+            matters,
+            leads_to,
+        })
+    }
+
+    /// What a list shows by names alone.
+    fn listed(&self, directory: &Path, is_searched: bool) -> Vec<Entry> {
+        let entries = self.host.list(directory).unwrap_or_default();
+        let is_of_device = directory == Path::new("/dev");
+        let is_source = directory == Path::new("/etc/apt/sources.list.d");
+        let mut kept = Vec::new();
+        let mut has_other = false;
+        for entry in entries.iter().filter(|entry| entry.kind != Kind::Directory) {
+            let Some(name) = entry.name.to_str() else { continue };
+            let is_library = library_names::split(name).is_some();
+            let is_known = catalog().family_of(name).is_some() || name.contains("nvidia");
+            let tells = match () {
+                () if is_of_device => name.starts_with("nvidia") || name == "dxg",
+                () if is_source => name.contains("nvidia") || name.contains("cuda"),
+                // That there are others counts, and not which.
+                () => {
+                    let is_first_other = is_searched && is_library && !is_known && !has_other;
+                    has_other |= is_first_other;
+                    is_first_other
+                }
+            };
+            if tells {
+                let fields = "text = \"\"\n".to_owned();
+                kept.push(Entry { path: directory.join(name), fields, matters: true, leads_to: None });
+            }
+        }
+        if is_of_device {
+            kept.retain(|entry| self.host.lstat(&entry.path).is_ok_and(|stat| stat.kind != Kind::Directory));
+            for entry in &mut kept {
+                if !self.host.may_use_here(&entry.path) {
+                    let mode = self.host.stat(&entry.path).map_or(0o600, |stat| stat.mode & 0o770);
+                    entry.fields = format!("text = \"\"\nmode = 0o{mode:o}\n");
+                }
+            }
+        }
+        kept
+    }
+
+    fn file(&mut self, path: &Path, stat: &Stat, how: Asked) -> Option<Entry> {
+        let entry =
+            |fields: String, matters| Some(Entry { path: path.to_owned(), fields, matters, leads_to: None });
+        let mode = |usual: u32| {
+            let mode = stat.mode & 0o7777;
+            if mode == usual { String::new() } else { format!("mode = 0o{mode:o}\n") }
+        };
+        if let Some(first) = self.first_names.get(&stat.id) {
+            let first = self.names.hide_path(first)?;
+            return entry(format!("hard_link = {}\n", quoted(&first)), true);
+        }
+        let is_library = crate::inventory::is_library(path.file_name()?.to_str()?);
+        let is_modulefile = || self.host.read_text(path).is_ok_and(|text| texts::is_modulefile(&text));
+        if let Some(lines) = self.lines.get(path).filter(|_| !is_modulefile()) {
+            return entry(
+                format!("text = {}\n{}", quoted(&texts::in_place(lines, self.names)), mode(0o644)),
+                true,
+            );
+        }
+        let project = &self.examination.project;
+        if project.files.iter().chain(&project.lock).any(|file| file == path)
+            || path.ends_with(crate::config::PROJECT)
+        {
+            let bytes = self.host.read(path).unwrap_or_default();
+            let text = self.names.hide(&texts::settings(&bytes));
+            return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
+        }
+        if how != Asked::Read && !is_library {
+            return entry(format!("text = \"\"\n{}", mode(0o644)), is_told_by_being(path));
+        }
+        if path == Path::new("/etc/ld.so.cache") {
+            return entry(self.ld_cache(path) + &mode(0o644), true);
+        }
+        let start = self.host.read_start(path, 4).unwrap_or_default();
+        let name = path.file_name()?.to_str()?;
+        if start == *b"\x7fELF" || is_library {
+            let data = self.host.map(path).ok()?;
+            let Some(kept) = library::describe(&data, name) else {
+                self.lost.push(path.to_owned());
+                return entry(format!("text = \"\"\n{}", mode(0o644)), true);
+            };
+            return match kept {
+                library::Kept::Text(text) if !data.is_empty() => {
+                    entry(format!("text = {}\n{}", quoted(text), mode(0o644)), true)
+                }
+                library::Kept::Text(_) => entry(format!("text = \"\"\n{}", mode(0o644)), true),
+                library::Kept::Elf(mut elf, cut) => {
+                    for path in [&mut elf.rpath, &mut elf.runpath] {
+                        *path = path.take().map(|it| self.names.hide(&it));
+                    }
+                    let usual = if elf.interpreter.is_some() { 0o755 } else { 0o644 };
+                    let cut = if cut == 0 { String::new() } else { format!("cut = {cut}\n") };
+                    entry(format!("elf = {}\n{cut}{}", library::toml(&elf, &quoted), mode(usual)), true)
+                }
+            };
+        }
+        if stat.size > TEXT && name != "rpmdb.sqlite" && name != "status" {
+            self.lost.push(path.to_owned());
+            return None;
+        }
+        let bytes = self.host.read(path).ok()?;
+        let site = path.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
+        let is_size =
+            |file: &str, size: u64| self.host.stat(&site.join(file)).map_or(true, |it| it.size == size);
+        let usual = if bytes.starts_with(b"#!") { 0o755 } else { 0o644 };
+        match texts::keep(path, &bytes, &is_size) {
+            texts::Kept::Text(text) => {
+                // The kernel's files look otherwise, and that says nothing.
+                let is_kernels = path.starts_with("/proc") || path.starts_with("/sys");
+                let mode = if is_kernels { String::new() } else { mode(usual) };
+                entry(format!("text = {}\n{mode}", quoted(&self.names.hide(&text))), true)
+            }
+            texts::Kept::Made(key, value) => entry(format!("{key} = {value}\n{}", mode(0o644)), true),
+            texts::Kept::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
+            texts::Kept::Nothing => None,
+        }
+    }
+
+    /// NVIDIA's names in the loader's cache; of one that cannot be used, as much.
+    fn ld_cache(&self, path: &Path) -> String {
+        let bytes = self.host.read(path).unwrap_or_default();
+        let mut entries = Vec::new();
+        for machine in [elf::X86_64, elf::AARCH64] {
+            let cache = match LdCache::parse(&bytes, machine) {
+                Ok(cache) => cache,
+                Err(error) => {
+                    let is_magic = error.to_string().contains("magic");
+                    let text = if is_magic {
+                        "nothing of use"
+                    } else {
+                        "glibc-ld.so.cache1.1 and then nothing of use"
+                    };
+                    return format!("text = {}\n", quoted(text));
+                }
+            };
+            let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
+            entries.extend(known.filter_map(|(soname, path)| {
+                let path = self.names.hide_path(path)?;
+                let (name, path) = (quoted(soname), quoted(&path));
+                Some(format!("    {{ name = {name}, path = {path}, machine = {machine} }},\n"))
+            }));
+        }
+        format!("ld_cache = [\n{}]\n", entries.concat())
+    }
+}
+
+/// A program, or what only says by being there what kind of place this is.
+fn is_told_by_being(path: &Path) -> bool {
+    let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
+    is_mark
+        || path.starts_with("/dev")
+        || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
+}
+
+/// Without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => _ = out.pop(),
+            std::path::Component::Normal(name) => out.push(name),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// As a string of TOML; what has many lines as one that shows them.
+fn quoted(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
+}

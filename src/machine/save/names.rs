@@ -1,0 +1,178 @@
+//! What must not be in a file that is sent to others: names of users, tokens, values of variables that nobody needs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+
+/// Below these, the next part of a path is a user's name.
+const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
+/// What stands in paths of every machine cannot be replaced in them, whoever is called so.
+const COMMON: &[&str] = &[
+    "bin", "boot", "conda", "cuda", "dev", "etc", "home", "lib", "local", "nvidia", "opt", "proc", "root",
+    "run", "sbin", "share", "srv", "sys", "tmp", "user", "usr", "var", "venv",
+];
+/// What looks like it opens something.
+const SECRETS: [&str; 7] = ["token", "secret", "passw", "credential", "api_key", "apikey", "private"];
+
+/// The same name has the same other name everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// By what it is replaced, longest first.
+    users: Vec<(String, String)>,
+    home: Option<(String, String)>,
+}
+
+impl Names {
+    /// Of whoever is asking, and of those whose home directories are among the paths.
+    pub(super) fn of<'p>(
+        home: Option<&Path>,
+        env: &Environment,
+        paths: impl Iterator<Item = &'p Path>,
+    ) -> Names {
+        let mut names = Names::default();
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
+        let home = home.and_then(Path::to_str).filter(|home| home.len() > 1 && *home != "/root");
+        let last = home.and_then(|home| home.rsplit('/').next()).map(str::to_owned);
+        let said = ["USER", "LOGNAME"]
+            .into_iter()
+            .filter_map(|name| env.non_empty(name)?.to_str().map(str::to_owned));
+        for own in last.into_iter().chain(said).filter(|name| !COMMON.contains(&name.as_str())) {
+            found.insert(own, "user".to_owned());
+        }
+        let mut count = 1;
+        for path in paths.filter_map(Path::to_str) {
+            for above in HOMES {
+                let Some(name) = path.strip_prefix(above).and_then(|rest| rest.split('/').next()) else {
+                    continue;
+                };
+                if !name.is_empty() && name != "user" && !found.contains_key(name) {
+                    count += 1;
+                    found.insert(name.to_owned(), format!("user{count}"));
+                }
+            }
+        }
+        names.home = home.map(|home| (home.to_owned(), "/home/user".to_owned()));
+        names.users = found.into_iter().collect();
+        names.users.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+    }
+
+    /// A text without any of them.
+    pub(super) fn hide(&self, text: &str) -> String {
+        let mut text = match &self.home {
+            Some((home, other)) => replace(text, home, other, |c| c.is_alphanumeric() || "_-.".contains(c)),
+            None => text.to_owned(),
+        };
+        for (name, other) in &self.users {
+            for above in HOMES {
+                let part = |c: char| c != '/' && (c.is_alphanumeric() || "_-.".contains(c));
+                text = replace(&text, &format!("{above}{name}"), &format!("{above}{other}"), part);
+            }
+            // In any other place only what cannot mean something else.
+            if name.len() > 2 && !COMMON.contains(&name.as_str()) {
+                text = replace(&text, name, other, char::is_alphanumeric);
+            }
+        }
+        without_logins(&text)
+    }
+
+    pub(super) fn hide_path(&self, path: &Path) -> Option<String> {
+        path.to_str().map(|path| self.hide(path))
+    }
+
+    /// The variables that tell something of the search for libraries, as far as their values are nobody's secret.
+    pub(super) fn environment(
+        &self,
+        env: &Environment,
+        is_known: &dyn Fn(&str) -> bool,
+    ) -> BTreeMap<String, String> {
+        let mut kept = BTreeMap::new();
+        for (name, value) in env.iter() {
+            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+            if is_secret(name) {
+                continue;
+            }
+            // Whose value is an address of somebody's machine.
+            if ["KUBERNETES_SERVICE_HOST", "container"].contains(&name) {
+                kept.insert(name.to_owned(), "yes".to_owned());
+            } else if is_known(name) && is_plain(value) {
+                kept.insert(name.to_owned(), self.hide(value));
+            }
+        }
+        kept
+    }
+}
+
+pub(super) fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SECRETS.iter().any(|word| name.contains(word))
+}
+
+/// Paths, numbers and words: no sentence and no key.
+fn is_plain(value: &str) -> bool {
+    let is_path_like = |part: &str| part.is_empty() || part.contains('/') || part.len() <= 64;
+    value.split([':', ';', ',', ' ']).all(is_path_like) && !value.contains(['\n', '\0'])
+}
+
+/// Every occurrence that is not a part of something longer.
+fn replace(text: &str, what: &str, by: &str, goes_on: impl Fn(char) -> bool) -> String {
+    let (mut out, mut last) = (String::new(), 0);
+    for (at, _) in text.match_indices(what) {
+        let before = text[..at].chars().next_back();
+        let after = text[at + what.len()..].chars().next();
+        let is_part = before.is_some_and(&goes_on) && !what.starts_with('/') || after.is_some_and(&goes_on);
+        if at >= last && !is_part {
+            out.push_str(&text[last..at]);
+            out.push_str(by);
+            last = at + what.len();
+        }
+    }
+    out + &text[last..]
+}
+
+/// `https://user:token@host/` has no user and no token.
+fn without_logins(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end =
+            after.find(|c: char| c == '/' || c.is_whitespace() || "\"'".contains(c)).unwrap_or(after.len());
+        let host = after[..end].rfind('@').map_or(0, |at| at + 1);
+        rest = &after[host..];
+    }
+    out + rest
+}
+
+/// A path that was hidden, as a path again.
+pub(super) fn guest(text: String) -> PathBuf {
+    PathBuf::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_named() {
+        let env = [("USER", "alice-secret")].into_iter().collect();
+        let paths = [Path::new("/home/bob/x"), Path::new("/scratch/alice-secret/y")];
+        let names = Names::of(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
+        assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
+        assert_eq!(names.hide("/scratch/alice-secret/lib:/home/bob/l"), "/scratch/user/lib:/home/user2/l");
+        assert_eq!(names.hide("/home/alice-secrets"), "/home/alice-secrets", "another one, who was not seen");
+        assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
+        assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
+        let env: Environment =
+            [("API_TOKEN", "x"), ("LD_LIBRARY_PATH", "/home/bob/l"), ("CUDA_SECRET", "y"), ("OTHER", "z")]
+                .into_iter()
+                .collect();
+        let kept = names.environment(&env, &|name| name != "OTHER");
+        assert_eq!(
+            kept.into_iter().collect::<Vec<_>>(),
+            [("LD_LIBRARY_PATH".into(), "/home/user2/l".into())]
+        );
+    }
+}

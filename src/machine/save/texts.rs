@@ -1,0 +1,196 @@
+//! What is kept of a text file: the lines that somebody here reads. What is of no known kind is not kept at all.
+
+use std::path::Path;
+
+use super::names::{self, Names};
+use crate::formats::{metadata, rpm};
+use crate::inventory;
+
+/// What becomes of it.
+pub(super) enum Kept {
+    Text(String),
+    /// In TOML, what else it is made from.
+    Made(&'static str, String),
+    /// It is there, and nobody needs to know what is in it.
+    Empty,
+    /// It can go.
+    Nothing,
+}
+
+/// A record of a wheel says how large a file is, which another file here is: `is_size` where that is what it should be.
+pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> bool) -> Kept {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let below = |above: &str| path.starts_with(above);
+    let lines = |keep: &dyn Fn(&str) -> bool| {
+        let kept: Vec<&str> = text.lines().filter(|line| keep(line)).collect();
+        if kept.is_empty() { Kept::Nothing } else { Kept::Text(kept.join("\n") + "\n") }
+    };
+    match name {
+        // What stands in brackets is who has built it, and where.
+        "version" if below("/proc/driver/nvidia") => {
+            let first = text.lines().next().unwrap_or_default();
+            Kept::Text(first.split('(').next().unwrap_or_default().trim_end().to_owned() + "  \n")
+        }
+        "information" if below("/proc/driver/nvidia") => Kept::Text(text),
+        _ if below("/sys") || path == Path::new("/proc/sys/kernel/osrelease") => Kept::Text(text),
+        "cpuinfo" => {
+            let first = text.split("\n\n").next().unwrap_or_default();
+            let is_kept =
+                |line: &&str| ["vendor_id", "flags", "Features"].iter().any(|key| line.starts_with(key));
+            Kept::Text(first.lines().filter(is_kept).map(|line| format!("{line}\n")).collect())
+        }
+        "modules.dep" => {
+            let lines = text.lines().filter(|line| line.contains("nvidia"));
+            Kept::Text(lines.map(|line| format!("{line}\n")).collect())
+        }
+        "status" if below("/var/lib/dpkg") => Kept::Text(stanzas(&text)),
+        _ if below("/var/lib/dpkg/info") => lines(&inventory::is_library),
+        "rpmdb.sqlite" => {
+            let wanted = rpm::installed(bytes, &inventory::is_wanted_package, &inventory::is_library);
+            wanted.map_or(Kept::Text("not a database\n".to_owned()), |it| Kept::Made("rpm", packages(&it)))
+        }
+        "RECORD" => record(bytes, is_size),
+        "pyvenv.cfg" => {
+            let keys = ["home", "version", "implementation", "include-system", "base-", "uv"];
+            lines(&|line| keys.iter().any(|key| line.starts_with(key)))
+        }
+        "version.json" => Kept::Text(text),
+        _ if name.ends_with(".h") => lines(&|line| line.trim_start().starts_with("#define")),
+        _ if name.ends_with(".json") && path.parent().is_some_and(|it| it.ends_with("conda-meta")) => {
+            conda(bytes)
+        }
+        _ if below("/etc/ld.so.conf.d") || name == "ld.so.conf" || name == "ld.so.preload" => {
+            Kept::Text(text)
+        }
+        "environments.txt" | "index.json" | ".python-version" | "version" => Kept::Text(text),
+        _ if is_modulefile(&text) => {
+            let words = ["token", "secret", "passw", "license", "key"];
+            let is_kept = |line: &&str| !words.iter().any(|word| line.to_lowercase().contains(word));
+            Kept::Text(text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect())
+        }
+        _ if text.starts_with("#!") => Kept::Text(text.lines().next().unwrap_or_default().to_owned() + "\n"),
+        _ => Kept::Empty,
+    }
+}
+
+pub(super) fn is_modulefile(text: &str) -> bool {
+    let commands = ["prepend-path", "append-path", "prepend_path", "append_path"];
+    text.starts_with("#%Module") || commands.iter().any(|command| text.contains(command))
+}
+
+/// Of the packages that hold libraries, who they are.
+fn stanzas(text: &str) -> String {
+    let keys = ["Package:", "Status:", "Architecture:", "Version:", "Multi-Arch:"];
+    let mut out = String::new();
+    for stanza in text.split("\n\n") {
+        let name = stanza.lines().find_map(|line| line.strip_prefix("Package:")).unwrap_or_default().trim();
+        if inventory::is_wanted_package(name) {
+            let lines = stanza.lines().filter(|line| keys.iter().any(|key| line.starts_with(key)));
+            out.extend(lines.flat_map(|line| [line, "\n"]));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The lines of libraries; a size only where it says something.
+fn record(bytes: &[u8], is_size: &dyn Fn(&str, u64) -> bool) -> Kept {
+    let libraries = metadata::record(bytes, &inventory::is_library);
+    let line = |(path, size): &(String, Option<u64>)| {
+        let size = size.filter(|size| !is_size(path, *size)).map(|size| size.to_string());
+        format!("{path},,{}\n", size.unwrap_or_default())
+    };
+    let text: String = libraries.iter().map(line).collect();
+    if text.is_empty() { Kept::Nothing } else { Kept::Text(text) }
+}
+
+fn conda(bytes: &[u8]) -> Kept {
+    match crate::formats::conda::files(bytes, &inventory::is_library) {
+        Ok(files) if files.is_empty() => Kept::Nothing,
+        Ok(files) => Kept::Text(serde_json::json!({ "files": files }).to_string()),
+        Err(_) => Kept::Text("not JSON".to_owned()),
+    }
+}
+
+fn packages(packages: &[rpm::Package]) -> String {
+    let package = |it: &rpm::Package| {
+        let files: Vec<String> = it.files.iter().map(|file| super::quoted(file)).collect();
+        let fields = [
+            ("name", &it.name),
+            ("version", &it.version),
+            ("release", &it.release),
+            ("architecture", &it.architecture),
+        ];
+        let fields: Vec<String> =
+            fields.iter().map(|(key, value)| format!("{key} = {}", super::quoted(value))).collect();
+        format!("{{ {}, files = [{}] }}", fields.join(", "), files.join(", "))
+    };
+    let packages: Vec<String> = packages.iter().map(package).collect();
+    format!("[\n    {},\n]", packages.join(",\n    "))
+}
+
+/// The lines of start-up files, each where it stood.
+pub(super) fn in_place(lines: &[(usize, String)], names: &Names) -> String {
+    let mut out = String::new();
+    let mut at = 1;
+    for (number, text) in lines {
+        while at < *number {
+            out.push('\n');
+            at += 1;
+        }
+        if at == *number {
+            out.push_str(&names.hide(text));
+            out.push('\n');
+            at += 1;
+        }
+    }
+    out
+}
+
+/// A file with settings: all that it says, without comments and without the values of variables.
+pub(super) fn settings(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let (mut out, mut is_env) = (String::new(), false);
+    for line in text.lines() {
+        let code = line.trim();
+        if code.starts_with('[') {
+            is_env = code
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .split('.')
+                .any(|part| part.trim() == "env");
+        }
+        let key = code.split('=').next().unwrap_or_default();
+        let is_variable = is_env && !code.starts_with('[') || key.trim_start().starts_with("env");
+        match code {
+            _ if code.starts_with('#') => {}
+            _ if is_variable || names::is_secret(code) => out.push_str(&without_values(line)),
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Texts as `…`; what is outside of quotes stays.
+fn without_values(line: &str) -> String {
+    let (mut out, mut quote) = (String::new(), None);
+    for c in line.chars() {
+        match quote {
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                out.push(c);
+                out.push('…');
+            }
+            None if c == '#' => break,
+            None => out.push(c),
+            Some(open) if c == open => {
+                quote = None;
+                out.push(c);
+            }
+            Some(_) => {}
+        }
+    }
+    out
+}

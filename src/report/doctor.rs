@@ -1,0 +1,279 @@
+//! The page of `doctor`: the verdict, then section by section what is there and what is wrong with it.
+
+use std::path::Path;
+
+use super::Style;
+use super::doctor_words::{evidence, remedy, sentence};
+use super::style::columns;
+use super::words::{self, size};
+use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
+use crate::inventory::Inventory;
+use crate::text::show;
+
+/// How much evidence of one finding is shown.
+const FEW: usize = 6;
+/// How many notes of one section are.
+const NOTES: usize = 4;
+
+/// Whether GPU programs can work from here, in one sentence.
+pub(super) fn verdict(examination: &Examination) -> String {
+    let mut programs = examination.stops(Stops::Programs);
+    let mut us = examination.stops(Stops::Us);
+    if let Some(first) = programs.next() {
+        let more = match programs.count() + us.count() {
+            0 => String::new(),
+            1 => ", and one more error".to_owned(),
+            more => format!(", and {more} more errors"),
+        };
+        return format!("GPU programs cannot work from here: {}{more}", sentence(&first.what));
+    }
+    match us.next() {
+        Some(first) => {
+            let what = sentence(&first.what);
+            format!("GPU programs can work from here, but cudarun starts none: {what}")
+        }
+        None => "GPU programs can work from here".to_owned(),
+    }
+}
+
+pub fn examination(examination: &Examination, inventory: &Inventory, verbosity: u8, style: Style) -> String {
+    let verdict = verdict(examination);
+    let mut text = if examination.has_error() { style.error(&verdict) } else { style.good(&verdict) };
+    let count = |severity| examination.findings.iter().filter(|it| it.severity == severity).count();
+    let warnings = count(Severity::Warning);
+    if warnings > 0 {
+        text.push_str(&format!(" ({})", counted(warnings, "warning")));
+    }
+    text.push_str("\n\n");
+    let title = |section| title(section).chars().count();
+    let width = Section::ALL.into_iter().map(title).max().unwrap_or(0);
+    for section in Section::ALL {
+        let name = self::title(section);
+        let blanks = " ".repeat(width - name.chars().count());
+        let summary = summary(section, examination, inventory);
+        text.push_str(&format!("{}{blanks}  {summary}\n", style.strong(name)));
+        text.push_str(&details(section, examination, inventory, verbosity, style));
+    }
+    text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn title(section: Section) -> &'static str {
+    match section {
+        Section::Driver => "driver and kernel",
+        Section::Gpus => "GPUs and device nodes",
+        Section::Libraries => "libraries",
+        Section::Environment => "environment",
+        Section::StartUp => "start-up files and loader",
+        Section::Project => "project",
+        Section::Cache => "cache",
+    }
+}
+
+/// What there is, in a line.
+fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
+    match section {
+        Section::Driver => match (&inventory.driver, examination.surroundings) {
+            (Some(driver), _) => {
+                let cuda = driver.cuda.map(|cuda| format!(", up to CUDA {cuda} in full"));
+                format!("kernel driver {}{}", driver.version, cuda.unwrap_or_default())
+            }
+            (None, surroundings) if surroundings.is_wsl => "that of Windows".to_owned(),
+            (None, surroundings) if surroundings.is_tegra => "that of a Jetson".to_owned(),
+            _ => "no driver of NVIDIA's runs".to_owned(),
+        },
+        Section::Gpus => gpus(examination, inventory),
+        Section::Libraries => {
+            let mut families: Vec<&str> = inventory.copies.iter().map(|it| it.family.as_str()).collect();
+            let copies = families.len();
+            families.sort_unstable();
+            families.dedup();
+            match (copies, families.len()) {
+                (0, _) => "none of NVIDIA's".to_owned(),
+                (1, _) => "1 copy".to_owned(),
+                (copies, 1) => format!("{copies} copies of 1 family"),
+                (copies, families) => format!("{copies} copies of {families} families"),
+            }
+        }
+        Section::Environment => {
+            let of = |variable: &str| {
+                let count = examination.elements.iter().filter(|it| it.variable == variable).count();
+                let elements = counted(count, "element");
+                if count == 0 {
+                    format!("{variable} is not set")
+                } else {
+                    format!("{variable} has {elements}")
+                }
+            };
+            format!("{}, {}", of("LD_LIBRARY_PATH"), of("LD_PRELOAD"))
+        }
+        Section::StartUp => match examination.lines.of_variables.len() {
+            0 => "nothing there sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),
+            1 => "1 line says where libraries are sought".to_owned(),
+            lines => format!("{lines} lines say where libraries are sought"),
+        },
+        Section::Project => {
+            let project = &examination.project;
+            let files = project.files.iter().chain(&project.lock).map(show).collect::<Vec<_>>();
+            if files.is_empty() { "no settings, no lock".to_owned() } else { files.join(", ") }
+        }
+        Section::Cache => {
+            let kept = &examination.kept;
+            let Some(directory) = &kept.directory else { return "no place".to_owned() };
+            let (starts, views) = (counted(kept.starts, "start"), counted(kept.views, "view"));
+            format!("{}: {starts}, {views}, {}", show(directory), size(kept.bytes))
+        }
+    }
+}
+
+fn gpus(examination: &Examination, inventory: &Inventory) -> String {
+    let models: Vec<String> = inventory
+        .gpus
+        .iter()
+        .map(|gpu| {
+            let capability = gpu.capability.map(|it| format!(" ({it})")).unwrap_or_default();
+            format!("{}{capability}", show(&gpu.model))
+        })
+        .collect();
+    let surroundings = examination.surroundings;
+    let place = if surroundings.is_container { "; in a container" } else { "" };
+    match models.as_slice() {
+        [] if surroundings.is_wsl => "what Windows shows".to_owned(),
+        [] if surroundings.is_tegra => "that of the processor".to_owned(),
+        [] if inventory.devices.is_empty() => format!("none{place}"),
+        [] => format!("{}{place}", counted(inventory.devices.len(), "device node")),
+        [only] => format!("{only}{place}"),
+        [first, rest @ ..] if rest.iter().all(|model| model == first) => {
+            format!("{} × {first}{place}", models.len())
+        }
+        _ => format!("{}{place}", models.join(", ")),
+    }
+}
+
+fn details(
+    section: Section,
+    examination: &Examination,
+    inventory: &Inventory,
+    verbosity: u8,
+    style: Style,
+) -> String {
+    let all: Vec<&Finding> =
+        examination.findings.iter().filter(|finding| finding.what.section() == section).collect();
+    let mut text = String::new();
+    let mut notes = 0;
+    for finding in &all {
+        if finding.severity == Severity::Note {
+            notes += 1;
+            if notes > NOTES && verbosity == 0 {
+                continue;
+            }
+        }
+        text.push_str(&self::finding(finding, verbosity, style));
+    }
+    if notes > NOTES && verbosity == 0 {
+        let more = counted(notes - NOTES, "more note");
+        text.push_str(&format!("  {}\n", style.dim(&format!("{more}: `cudarun doctor -v` shows all"))));
+    }
+    match section {
+        Section::Environment => {
+            let is_wrong = all.iter().any(|finding| finding.severity != Severity::Note);
+            if is_wrong || verbosity > 0 {
+                text.push_str(&elements(&examination.elements, style));
+            }
+        }
+        Section::Libraries if verbosity > 0 => {
+            let row = |copy: &crate::inventory::Copy| {
+                let mark = if copy.loader_gives { "*" } else { " " };
+                let version = words::version(copy.version.as_ref());
+                let family = format!("{mark} {}", words::family(&copy.family));
+                vec![family, version, copy.origin.word().to_owned(), show(&copy.directory)]
+            };
+            let rows: Vec<Vec<String>> = inventory.copies.iter().map(row).collect();
+            text.push_str(&columns("  ", &rows));
+        }
+        Section::StartUp if verbosity > 0 => {
+            let row = |line: &crate::doctor::Line| vec![at(&line.path, Some(line.number)), show(&line.text)];
+            let rows: Vec<Vec<String>> = examination.lines.of_loader.iter().map(row).collect();
+            text.push_str(&columns("  ", &rows));
+        }
+        _ => {}
+    }
+    text
+}
+
+fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
+    let label = match finding.severity {
+        Severity::Error => style.error("error:"),
+        Severity::Warning => style.warning("warning:"),
+        Severity::Note => style.dim("note:"),
+    };
+    let code = style.dim(&format!("[{}]", finding.what.code()));
+    let mut text = format!("  {label} {} {code}\n", sentence(&finding.what));
+    let is_note = finding.severity == Severity::Note;
+    let shown = match (verbosity, is_note) {
+        (0, true) => 2.min(finding.evidence.len()),
+        (0, false) => FEW.min(finding.evidence.len()),
+        _ => finding.evidence.len(),
+    };
+    let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
+    text.push_str(&columns("    ", &rows));
+    if shown < finding.evidence.len() {
+        text.push_str(&format!("    and {} more\n", finding.evidence.len() - shown));
+    }
+    if let Some(remedy) = remedy(finding) {
+        text.push_str(&format!("    {} {remedy}\n", style.hint("do:")));
+    }
+    text
+}
+
+fn row(evidence: &Evidence) -> Vec<String> {
+    let (at, says) = self::evidence(evidence);
+    vec![at, says]
+}
+
+/// Each element, what it holds and who has put it there.
+fn elements(elements: &[Element], style: Style) -> String {
+    let mut rows = Vec::new();
+    for element in elements {
+        let text = if element.text.is_empty() { "(empty)".to_owned() } else { show(&element.text) };
+        let holds: Vec<String> = element
+            .holds
+            .iter()
+            .map(|it| {
+                let version = it.version.map(|version| format!(" {version}")).unwrap_or_default();
+                format!("{}{version}", words::family(&it.family))
+            })
+            .collect();
+        let by: Vec<String> = element.set_by.iter().map(|line| at(&line.path, Some(line.number))).collect();
+        let holds = match (holds.is_empty(), &element.leads_to) {
+            (false, _) => holds.join(", "),
+            (true, None) => "leads nowhere".to_owned(),
+            (true, Some(_)) => "nothing of NVIDIA's".to_owned(),
+        };
+        let by = if by.is_empty() { String::new() } else { format!("set by {}", by.join(", ")) };
+        rows.push(vec![style.dim(&format!("{}[{}]", element.variable, element.position)), text, holds, by]);
+    }
+    columns("  ", &rows)
+}
+
+/// `/etc/profile.d/cuda.sh:3`
+pub(super) fn at(path: &Path, line: Option<usize>) -> String {
+    line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
+}
+
+/// What `--save` has written, and what to do before it is sent.
+pub fn saved(file: &Path, files: usize, lost: &[std::path::PathBuf]) -> String {
+    let lost = match lost {
+        [] => String::new(),
+        [first] => format!("; not in it: {}", show(first)),
+        [first, rest @ ..] => format!("; not in it: {} and {} more", show(first), rest.len()),
+    };
+    let files = counted(files, "file");
+    format!(
+        "{} describes {files} of this machine{lost}; read it before you send it: paths may tell of projects",
+        show(file)
+    )
+}
