@@ -1,6 +1,8 @@
 //! Whether what a project asks for holds for programs that are started without cudarun: pure, from what was decided and
 //! what the environment as it is gives.
 
+use std::collections::BTreeSet;
+
 use crate::given::{Fault, Given, given};
 use crate::inventory::{Copy, Inventory};
 use crate::loader::search::Rule;
@@ -50,7 +52,10 @@ fn of_given<'a>(
     inventory: &'a Inventory,
 ) -> Option<Trouble<'a>> {
     let copies: Vec<&Copy> = given.copies.iter().filter_map(|(copy, _)| *copy).collect();
-    if let Some(fault) = given.fault(inventory) {
+    // Two copies of one version are two all the same, and harm nobody.
+    let versions: BTreeSet<_> = copies.iter().map(|copy| (copy.version, copy.cuda)).collect();
+    let is_told = |fault: &Fault| versions.len() > 1 || !matches!(fault, Fault::Mixed | Fault::Twice);
+    if let Some(fault) = given.fault(inventory).filter(is_told) {
         let of_library_path = |file: &&Predicted| matches!(file.rule, Rule::LibraryPath { .. });
         let mut files = given.copies.iter().flat_map(|(_, files)| files);
         let by_library_path = files.any(of_library_path);

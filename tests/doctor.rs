@@ -201,6 +201,37 @@ fn an_update_without_a_restart_is_told_with_both_versions() {
 }
 
 #[test]
+fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
+    let moved = |others: &str| {
+        let (own, elsewhere) = ("/usr/lib/x86_64-linux-gnu/libcuda", "/usr/local/nvidia/lib64/libcuda");
+        Machine::describe(&format!("{}{others}", HEALTHY.replace(own, elsewhere)))
+    };
+    let value = doctor(&moved(NODES), &[]);
+    assert_eq!(codes(&value), only(&["!libcuda-not-found"]));
+    let told = [("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")];
+    assert_eq!(codes(&doctor(&moved(NODES), &told)), only(&[]), "the control");
+    let old = "elf = { soname = \"libcuda.so.1\", constants = [\"libnvidia-pkcs11-openssl3.so.535.54.03\"] }";
+    let front = format!("{NODES}[[file]]\npath = \"/usr/lib/x86_64-linux-gnu/libcuda.so.1\"\n{old}\n");
+    let value = doctor(&moved(&front), &[]);
+    assert_eq!(codes(&value), only(&["!libcuda-shadowed"]));
+    assert!(value["verdict"].as_str().unwrap().contains("535.54.03"), "{value:#}");
+}
+
+/// What the machines of the other tests have wrong with them; a healthy one has none of it.
+#[test]
+fn copies_that_are_bad_are_told_by_what_is_wrong_with_them() {
+    let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
+    let toolkits =
+        ["copy-incomplete", "copy-not-as-installed", "two-of-one-soname", "?copy-mixed", "?path-stubs"];
+    assert!(found("toolkits").is_superset(&only(&toolkits)), "{:?}", found("toolkits"));
+    let hostile = ["?cache-of-loader-bad", "?copy-damaged", "?copy-world-writable", "passed-over"];
+    assert!(found("hostile").is_superset(&only(&hostile)), "{:?}", found("hostile"));
+    assert!(found("uv-venv").contains("copy-incomplete"));
+    assert_eq!(found("h200-container"), only(&["path-duplicate"]), "the control");
+    assert_eq!(found("tegra"), only(&[]), "the control");
+}
+
+#[test]
 fn nodes_that_are_missing_or_closed_are_told_apart() {
     assert_eq!(codes(&doctor(&healthy(""), &[])), only(&["!device-nodes-missing"]));
     let container = [("NVIDIA_VISIBLE_DEVICES", "void")];
@@ -239,7 +270,9 @@ fn each_element_of_the_library_path_is_looked_at() {
     assert_eq!(path("/opt/a:"), only(&["?path-empty"]));
     assert_eq!(path("/opt/a:/opt/a"), only(&["path-duplicate"]));
     assert_eq!(path("/opt/stubs/stubs"), only(&["?path-stubs"]));
-    assert_eq!(path("/opt/old"), only(&["?path-other-driver"]));
+    assert_eq!(path("/opt/old"), only(&["!path-other-driver"]), "the loader takes it");
+    let behind = path("/usr/lib/x86_64-linux-gnu:/opt/old");
+    assert_eq!(behind, only(&["?path-other-driver"]), "it stands behind the right one");
     assert_eq!(path("/opt/b:/opt/c"), only(&["?versions-mixed"]));
     assert_eq!(path("opt/a"), only(&["?path-relative"]));
     let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b:/opt/c")]);

@@ -95,7 +95,7 @@ fn the_json_that_is_printed_is_documented() {
         (&torn, "export", &in_view, 1),
         (&torn, "trace", &predicted, 0),
         (&torn, "explain", &["--json", "/nowhere"], 2),
-        (&container, "doctor", &["--json"], 0),
+        (&container, "doctor", &["--json"], 1),
     ] {
         let words = [&[verb], arguments].concat();
         let run = Run::on(machine, &words).env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat").status(status);

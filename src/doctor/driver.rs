@@ -65,9 +65,9 @@ fn of_kernel(
         // What LD_LIBRARY_PATH does to it is said of its elements.
         (Some(right), Some(given)) if is_other(given) && !is_by_path(inventory, given) => {
             let what = What::LibcudaShadowed { given: given.version, kernel: kernel.version };
-            vec![Finding::warning(what, vec![says, named(given), named(right)])]
+            vec![Finding::error(what, vec![says, named(given), named(right)])]
         }
-        (Some(right), None) => vec![Finding::warning(What::LibcudaNotFound, vec![named(right)])],
+        (Some(right), None) => vec![Finding::error(What::LibcudaNotFound, vec![named(right)])],
         _ => Vec::new(),
     }
 }

@@ -63,8 +63,10 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
     }
     let drivers = held(subject.inventory, directory).filter(|copy| copy.family == "driver");
     for copy in drivers {
+        // What programs get fails them; what only stands there is in the way of nobody yet.
+        let severity = if copy.loader_gives { Severity::Error } else { Severity::Warning };
         if copy.origin == Origin::Stub {
-            found.push((Severity::Warning, What::PathStubs));
+            found.push((severity, What::PathStubs));
             continue;
         }
         let kernel = copy.problems.iter().find_map(|problem| match problem {
@@ -74,7 +76,7 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
             _ => None,
         });
         if let Some(kernel) = kernel {
-            found.push((Severity::Warning, What::PathOtherDriver { version: copy.version, kernel }));
+            found.push((severity, What::PathOtherDriver { version: copy.version, kernel }));
         }
     }
     found

@@ -171,7 +171,7 @@ told() {
     without=$(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)
     with=$(cd "$place" && env "$2" "$cudarun" hook --check= 2>&1 >/dev/null)
     if [ -n "$without" ] || [[ $with != *"$3"* ]]; then result=FAIL; fi
-    printf 'format = 1\ndriver = ">=999.1"\n' >"$place/.cudarun.lock"
+    printf 'format = 1\ndriver = ">=999.1"\n\n[[family]]\nname = "cudart"\n' >"$place/.cudarun.lock"
     with="$with; with a lock of driver 999: $(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)"
     [[ $with == *'.cudarun.lock:1 asks for driver >=999.1, and here is driver '* ]] || result=FAIL
     row $result "hook, uses $1" "$2" "as it is: ${without:-nothing}" "$with"
