@@ -12,11 +12,14 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
         --to | --archive | --sha256)
-            [ -n "${2-}" ] || fail "$1 needs a value" "see $0 --help"
+            case ${2-} in '' | -*) fail "$1 needs a value" "see $0 --help" ;; esac
             value "$1" "$2"
             shift
             ;;
-        --to=?* | --archive=?* | --sha256=?*) value "${1%%=*}" "${1#*=}" ;;
+        --to=* | --archive=* | --sha256=*)
+            [ -n "${1#*=}" ] || fail "${1%%=*} needs a value" "see $0 --help"
+            value "${1%%=*}" "${1#*=}"
+            ;;
         --uninstall) uninstall=yes ;;
         -h | --help)
             sed -n '2,7s/^# \{0,1\}//p' "$0"
@@ -30,6 +33,8 @@ main() {
     case $to in /*) ;; *) to=$PWD/$to ;; esac
     case $to in *"
 "*) fail "a line end in the name of a directory" "choose another one with --to DIR" ;; esac
+    [ -z "$uninstall" ] || [ -z "$archive$sum" ] || fail "nothing is installed by --uninstall" "leave out --archive and --sha256"
+    [ -z "$sum" ] || [ -n "$archive" ] || fail "--sha256 says the checksum of no archive" "name one with --archive FILE"
     manifest=$to/share/cudarun/installed
     if [ -n "$uninstall" ]; then
         take_away
@@ -112,7 +117,7 @@ unpack() {
         ;;
     esac
     named="name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
-    [ -f "$file" ] || fail "there is no file $archive" "$named"
+    [ -f "$file" ] || fail "$archive is no file" "$named"
     if [ -z "$sum" ]; then
         [ -f "$file.sha256" ] ||
             fail "there is no $archive.sha256" \
@@ -181,7 +186,7 @@ put() {
 directory() {
     [ ! -d "$1" ] || return 0
     directory "$(dirname "$1")"
-    mkdir "$1"
+    mkdir "$1" 2>/dev/null || fail "$1 cannot be made" "choose another place with --to DIR"
     remember d "$1"
 }
 
@@ -270,7 +275,7 @@ take_away() {
     # What others have put there since stays.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
-    echo "and lines that you added to a start-up file are still there"
+    echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
 }
 
 # each KIND LIST: the paths of a kind, the last made first.

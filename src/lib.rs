@@ -98,7 +98,7 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
-        None if cli.words.is_empty() => return no_program(),
+        None if cli.words.is_empty() => return no_program(arguments.len() > 1),
         None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
         Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
@@ -196,6 +196,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     // What clap would suggest starts a program that is called like the option.
     let text: String =
         text.split_inclusive('\n').filter(|line| !line.contains("as a value, use '-- ")).collect();
+    let text = text.replace("\n\n\n", "\n\n");
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match commands::print(&text) {
             Ok(()) => 0,
@@ -213,8 +214,11 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     }
 }
 
-fn no_program() -> u8 {
+fn no_program(has_options: bool) -> u8 {
     let mut command = <Cli as clap::CommandFactory>::command();
+    if has_options {
+        report::say("error: no program is named, or an option has taken its name for a value\n\n");
+    }
     report::say(&format!("{}\n", command.render_usage()));
     report::say("\nFor more information, try '--help'.\n");
     125

@@ -141,7 +141,7 @@ refuses "is not what its checksum says" "fetch it again" "$install" --to "$to" -
 : >"$work/other.tar.gz.sha256"
 refuses "other.tar.gz.sha256 is empty" "--sha256" "$install" --to "$to" --archive "$work/other.tar.gz"
 refuses "cannot be had" "look at the address" "$install" --to "$to" --archive "$address.nowhere"
-refuses "there is no file" "cudarun-VERSION" "$install" --to "$to" --archive "$work/nowhere"
+refuses "is no file" "cudarun-VERSION" "$install" --to "$to" --archive "$work/nowhere"
 tar -C "$work" -czf "$work/other.tar.gz" other.tar.gz.sha256
 (cd "$work" && sha256sum other.tar.gz >other.tar.gz.sha256)
 refuses "is no release archive of cudarun" "cudarun-VERSION" "$install" --to "$to" --archive "$work/other.tar.gz"

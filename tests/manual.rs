@@ -70,7 +70,9 @@ fn page() -> String {
     paragraphs(&mut page, &command.get_long_about().unwrap().to_string());
 
     section(&mut page, "OPTIONS");
-    page.text([roman("They may stand before a verb or after it.")]);
+    page.text([roman(
+        "Those that a verb knows may stand before it or after it; --verify goes with run alone.",
+    )]);
     options(&mut page, &command, |option| !is_everywhere(option));
     page.control("SS", ["Options of every verb"]);
     options(&mut page, &command, is_everywhere);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Exit, print, wishes};
 use crate::cli::{Allow, Common};
-use crate::config::{Fault, PROJECT, Place, Setting, Wrong, files, read, trust};
+use crate::config::{PROJECT, Setting, files, read, trust};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
@@ -25,9 +25,7 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
         say(common, &if was_allowed { report::revoked(&path) } else { report::never_allowed(&path) });
         return Ok(if was_allowed { Exit::Yes } else { Exit::No });
     }
-    let place = Place::File { path: path.clone(), line: None };
-    let none = || Fault { place, wrong: Wrong::Unreadable { why: "there is no such file".to_owned() } };
-    let bytes = files::read(host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
+    let bytes = files::read(host, &path)?.ok_or_else(|| files::missing(host, &path))?;
     // Nobody can mean to allow what cannot be understood.
     let said = read::file(&bytes, &path, &wishes::vocabulary())?;
     trust::allow(host, &path, &bytes).map_err(kept)?;

@@ -23,6 +23,9 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     if let Some(file) = file.as_ref().filter(|file| host.lstat(file).is_ok()) {
         return Err(Error::Exists { path: file.clone() });
     }
+    if let Some(file) = &file {
+        private::can_publish(&host, file).map_err(|error| Error::Report { path: file.clone(), error })?;
+    }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
     let style = style(&host, common.color, host.stdout_is_terminal());

@@ -50,11 +50,7 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
         }
         match (read(host, &path)?, choice) {
             (Some(bytes), _) => found.take(path, bytes, true),
-            (None, Choice::Named(path)) => {
-                let why = "there is no such file".to_owned();
-                let place = Place::File { path: path.clone(), line: None };
-                return Err(Fault { place, wrong: Wrong::Unreadable { why } });
-            }
+            (None, Choice::Named(path)) => return Err(missing(host, path)),
             // It has gone in this moment.
             (None, _) => {}
         }
@@ -122,6 +118,15 @@ pub fn directory(host: &Host) -> Option<PathBuf> {
 /// The lock that belongs to a start: beside the project's file, or else in the current directory.
 pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
     project.and_then(Path::parent).unwrap_or(&host.cwd).join(LOCK)
+}
+
+/// A file that is meant and cannot be had, with what the system says of it.
+pub fn missing(host: &Host, path: &Path) -> Fault {
+    let why = match host.stat(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => error.to_string(),
+        _ => "there is no such file".to_owned(),
+    };
+    Fault { place: Place::File { path: path.to_owned(), line: None }, wrong: Wrong::Unreadable { why } }
 }
 
 /// The bytes of a file, or none where there is none.

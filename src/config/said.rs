@@ -164,6 +164,7 @@ fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {
 }
 
 fn not_known(name: &str, place: &Place, words: &Vocabulary, more: &[&'static str]) -> Fault {
-    let known = more.iter().copied().chain(words.families.iter().map(|(name, _)| *name)).collect();
+    let families = words.families.iter().map(|(name, _)| *name).filter(|name| !more.contains(name));
+    let known = more.iter().copied().chain(families).collect();
     Fault { place: place.clone(), wrong: Wrong::NoFamily { name: name.to_owned(), known } }
 }

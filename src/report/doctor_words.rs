@@ -248,7 +248,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         What::SettingFault { fault } | What::LockFault { fault } => {
             return settings::fault_hint(fault).or_else(|| Some("mend what it names".to_owned()));
         }
-        What::UnknownKey { .. } => "mend the key, or take it away: docs/config.md has them all".to_owned(),
+        What::UnknownKey { .. } => "mend the key, or take it away: `cudarun init --print` shows those that there are".to_owned(),
         What::NotAllowed { file, .. } => {
             format!("read it, then `cudarun allow {}`", words::quoted_to_show(file.as_os_str()))
         }

@@ -40,6 +40,9 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook") } => {
+            format!("`{verb}` is of this machine alone, and takes no {option}")
+        }
         Error::NothingRunsUnderRoot { option, verb } => {
             format!("`{verb}` starts a program, and nothing is started under {option}")
         }
@@ -92,10 +95,16 @@ pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> 
 /// What to type after an error, where that is known. `is_bare`: the program was named where a verb could stand.
 pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String> {
     match error {
+        Error::NotFound { name } if is_bare && name.as_os_str() == "help" => {
+            Some("cudarun --help".to_owned())
+        }
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
         Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::Setting { hint, .. } => hint.clone(),
+        Error::MachineUnusable { .. } => {
+            Some("a description is what `cudarun doctor --save FILE` writes".to_owned())
+        }
         Error::Exists { path } if path.ends_with(crate::config::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }

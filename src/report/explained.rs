@@ -43,7 +43,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(target, style));
-            text.push_str(&format!("{}\n", style.strong("nothing to pick: started unchanged")));
+            text.push_str(&format!("{}\n", style.strong("nothing to pick: it would be started unchanged")));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }

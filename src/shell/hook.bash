@@ -30,7 +30,7 @@ __cudarun_hook() {
     [[ $- == *e* ]] || return "$status"
 }
 
-if [[ $- == *i* && ${CUDARUN_HOOK-} != off ]]; then
+if [[ $- == *i* && $- != *c* && ${CUDARUN_HOOK-} != off ]]; then
     case $'\n'${PROMPT_COMMAND[*]-} in
     *__cudarun_hook*) ;;
     *)

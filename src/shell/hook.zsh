@@ -30,7 +30,7 @@ __cudarun_hook() {
     return 0
 }
 
-if [[ -o interactive && ${CUDARUN_HOOK-} != off ]]; then
+if [[ -o interactive && -z ${ZSH_EXECUTION_STRING-} && ${CUDARUN_HOOK-} != off ]]; then
     typeset -ga precmd_functions
     if (( ! ${precmd_functions[(Ie)__cudarun_hook]} )); then
         # Last, so that it sees what others have set before.
