@@ -143,6 +143,12 @@ def walks(name):
     shell.type("cudarun -q allow")
     shell.type("cd ..")
     check(not shell.told(f"cd {one}"), f"{name}: all is well")
+    # By a link from elsewhere: where it leads to counts, as it does for cudarun.
+    linked = home.project("real/project") + "/deep"
+    os.makedirs(linked)
+    os.symlink(linked, home.at("plain/link"))
+    check(len(shell.told("cd ~/plain/link")) == 1, f"{name}: entered by a link")
+    shell.type("cd ~/plain")
     shutil.rmtree(one)
     seen = shell.type("true") + shell.type("cd .")
     check("cudarun" not in seen.replace(f"{one}", ""), f"{name}: the project is gone: {seen}")
@@ -243,6 +249,11 @@ def strict(name):
             shell.type(line)
         check("alive" in shell.type("echo al\"\"ive"), f"{name}: set -eu {when}")
         shell.close()
+        # A shell inside is another one, and has been told nothing.
+        inner = Shell(name, home, before="set -a\n")
+        check(len(inner.told(f"cd {project}")) == 1, f"{name}: set -a")
+        check("told--" in inner.type('sh -c \'echo "told-${__CUDARUN_TOLD-}${__CUDARUN_AT-}-"\''), f"{name}: set -a, inside")
+        inner.close()
     # Without a home, and without cudarun.
     shell = Shell(name, home)
     shell.type("unset HOME CDPATH")
@@ -278,6 +289,12 @@ def disabled(name):
     kind = shell.type("type cudarun" if name != "fish" else "type -t cudarun")
     check("function" not in kind.replace("type cudarun", ""), f"{name}: nothing stands before the program: {kind}")
     shell.close()
+    # What somebody has called so is theirs.
+    own = "function cudarun; echo theirs; end\n" if name == "fish" else "function cudarun { echo theirs; }\n"
+    for order in ["before", "after"]:
+        shell = Shell(name, home, **{order: own})
+        check("theirs" in shell.type("cudarun --version"), f"{name}: a function of one's own, {order}")
+        shell.close()
     shell = Shell(name, home, env={"CUDARUN_HOOK": "off"})
     check(not shell.told(f"cd {project}") and "never asked" not in shell.type("cudarun --version"), f"{name}: off from the start")
     shell.close()

@@ -117,6 +117,27 @@ fn a_lock_counts_without_being_asked_for() {
 }
 
 #[test]
+fn what_was_wrong_elsewhere_is_not_said_once_it_is_mended() {
+    let project = Project::with("locked = true\n");
+    let hook = || check(&project, &["new"], "");
+    for _kept_by_nobody in 0..2 {
+        hook().any_stdout().stderr_contains(&["there is no lock"]).check();
+    }
+    fs::write(project.path(".cudarun.lock"), "format = 1\n\n[[family]]\nname = \"cudnn\"\n").unwrap();
+    hook().check();
+    fs::remove_file(project.path(".cudarun.lock")).unwrap();
+    project.says("locked = false\n");
+    fs::write(project.path(".cudarun.lock"), "format = 9\n").unwrap();
+    hook().check();
+    project.user_says("requires = 3\n");
+    for _kept_by_nobody in 0..2 {
+        hook().any_stdout().stderr_contains(&["config.toml:1: `requires` must be"]).check();
+    }
+    project.user_says("");
+    hook().check();
+}
+
+#[test]
 fn a_key_that_nobody_knows_is_said_last() {
     let project = Project::with("[require]\ncudnn = \">=9\"\n");
     check(&project, &["new"], "").any_stdout().stderr_contains(&["did you mean `requires`?"]).check();

@@ -76,13 +76,15 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     }
     let mut read = Read::default();
     let answer = look(host, common, &mut read).unwrap_or_else(|error| {
+        // It came before all was read that could put it right.
+        read.is_partial = true;
         let hint = report::error_hint(&error, &[], false);
         let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
         Some(format!("{}{hint}", report::error(&error)))
     });
     let answer = answer.unwrap_or_default();
     read.watched.insert(project.to_owned());
-    let key = key.filter(|_| !read.is_of_directory);
+    let key = key.filter(|_| !read.is_partial);
     if let (Some(key), Ok(directory)) = (key, view::cache_directory(host)) {
         answers::keep(host, &directory, &key, &answer, &read.watched, &read.located);
     }
@@ -94,8 +96,8 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
 struct Read {
     watched: BTreeSet<PathBuf>,
     located: BTreeSet<PathBuf>,
-    /// Another directory of the project could have another answer.
-    is_of_directory: bool,
+    /// It could have another answer by what was not read, or in another directory of the project.
+    is_partial: bool,
 }
 
 fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
@@ -104,7 +106,8 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
     if wanted.not_allowed.is_some() {
         return Ok(wanted.not_allowed);
     }
-    let (mut target, searcher) = programs(&wanted)?;
+    let (mut target, searcher, is_seen) = programs(&wanted)?;
+    read.is_partial = !is_seen;
     wanted.join(&mut target)?;
     let mut stages = Stages::of(&wanted, common, target, searcher)?;
     let outcome = solve::solve(&stages.inventory, &stages.target, &stages.policy(0, &[]));
@@ -114,7 +117,7 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
     let before = stages.before(host);
     read.watched.extend(stages.watched(&outcome, Some(&before)));
     read.located.extend(stages.target.located.iter().cloned());
-    read.is_of_directory = stages.target.is_of_directory;
+    read.is_partial |= stages.target.is_of_directory;
     let trouble = project::judge(&outcome, &before, &stages.inventory);
     let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
     let remark = wanted.remarks.first().filter(|_| !common.quiet);
@@ -122,23 +125,23 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
 }
 
 /// What stands for the programs of a project: Python with the packages that it names, where this shell finds them, or else
-/// any program that has no search path of its own.
-fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>), Error> {
+/// any program that has no search path of its own; and whether it is what the project names.
+fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>, bool), Error> {
     let host = &wanted.host;
     let uses = wanted.settings.words(&Setting::Uses);
     let python = || {
         let command = |name: &str| Command { program: name.into(), arguments: Vec::new() };
         ["python3", "python"].iter().find_map(|name| target::read(host, &command(name), &uses).ok())
     };
-    if let Some(found) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
-        return Ok(found);
+    if let Some((target, searcher)) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
+        return Ok((target, searcher, true));
     }
     let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
     let mut target = Target::new(own.clone());
     target.machine = inventory::machine(host).unwrap_or(elf::X86_64);
     target.executable = host.canonical(&own).ok();
     let searcher = Searcher::new(host, target.machine);
-    Ok((target, searcher))
+    Ok((target, searcher, uses.is_empty()))
 }
 
 /// What stands for the programs opens what was picked for them, by the name that every program uses.

@@ -247,7 +247,8 @@ impl Wanted {
         let path = files::lock(&self.host, self.project.as_deref());
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
-        is_there || self.settings.is_locked()
+        let says = |flag| self.settings.get(&Key::Locked).any(|setting| setting.value == Value::Flag(flag));
+        says(true) || is_there && !says(false)
     }
 
     /// The lock beside the project's file, or in the current directory: it must be there, and be understood.

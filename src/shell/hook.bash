@@ -1,15 +1,18 @@
 # cudarun's hook for bash: says, once, what does not hold in the project that was entered.
 # shellcheck shell=bash disable=SC2016,SC2128,SC2178  # what is only shown; a variable that may be a list
 
-# Whether a project is in sight: a file of its own, here or above.
+# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
 __cudarun_in_sight() {
-    local directory=$PWD
-    while [[ -n $directory ]]; do
-        [[ -e $directory/.cudarun.toml || -e $directory/.cudarun.lock ]] && return 0
-        [[ $directory != "${HOME-}" ]] || return 1
-        directory=${directory%/*}
+    local directory=. name
+    while [[ -e $directory ]]; do
+        for name in .cudarun.toml .cudarun.lock; do
+            [[ -e $directory/$name || -L $directory/$name ]] && return 0
+        done
+        [[ ! $directory -ef / && ! $directory -ef ${HOME:-/} ]] || return 1
+        # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+        directory+=/..
     done
-    [[ -e /.cudarun.toml || -e /.cudarun.lock ]]
+    return 1
 }
 
 # Before each prompt; leaves the status as it was.
@@ -18,13 +21,15 @@ __cudarun_hook() {
     # It lives: nobody need be told otherwise.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset -v __CUDARUN_WAITS
-        unset -f cudarun
+        [[ $(declare -f cudarun) != *__cudarun_hook* ]] || unset -f cudarun
     fi
     if [[ $PWD != "${__CUDARUN_AT-}" && ${CUDARUN_HOOK-} != off ]]; then
         __CUDARUN_AT=$PWD
         if __cudarun_in_sight && type -P cudarun >/dev/null; then
             told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && __CUDARUN_TOLD=$told
         fi
+        # With `set -a`, a shell inside would take itself for told.
+        export -n __CUDARUN_AT __CUDARUN_TOLD
     fi
     # With `set -e`, to hand the status on would end the shell.
     [[ $- == *e* ]] || return "$status"

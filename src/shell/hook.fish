@@ -1,11 +1,15 @@
 # cudarun's hook for fish: says, once, what does not hold in the project that was entered.
 
-# Whether a project is in sight: a file of its own, here or above.
+# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
 function __cudarun_in_sight
-    set -l directory $PWD
+    # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+    set -l directory (pwd -P 2>/dev/null | string collect)
+    set -l home (path resolve -- "$HOME" | string collect)
     while test -n "$directory"
-        test -e "$directory/.cudarun.toml" -o -e "$directory/.cudarun.lock"; and return 0
-        test "$directory" = "$HOME"; and return 1
+        for name in .cudarun.toml .cudarun.lock
+            test -e "$directory/$name" -o -L "$directory/$name"; and return 0
+        end
+        test "$directory" = "$home"; and return 1
         set directory (string replace -r '/[^/]*$' '' -- "$directory" | string collect)
     end
     test -e /.cudarun.toml -o -e /.cudarun.lock
@@ -16,7 +20,7 @@ if status is-interactive; and test "$CUDARUN_HOOK" != off; and not functions -q 
         # It lives: nobody need be told otherwise.
         if set -q __CUDARUN_WAITS
             set -e __CUDARUN_WAITS
-            functions -e cudarun
+            functions cudarun | string match -q '*__cudarun_hook*'; and functions -e cudarun
         end
         test "$PWD" = "$__CUDARUN_AT"; and return
         test "$CUDARUN_HOOK" = off; and return

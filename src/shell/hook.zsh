@@ -1,15 +1,18 @@
 # cudarun's hook for zsh: says, once, what does not hold in the project that was entered.
 
-# Whether a project is in sight: a file of its own, here or above.
+# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
 __cudarun_in_sight() {
     emulate -L zsh
-    local directory=$PWD
-    while [[ -n $directory ]]; do
-        [[ -e $directory/.cudarun.toml || -e $directory/.cudarun.lock ]] && return 0
-        [[ $directory != "${HOME-}" ]] || return 1
-        directory=${directory%/*}
+    local directory=. name
+    while [[ -e $directory ]]; do
+        for name in .cudarun.toml .cudarun.lock; do
+            [[ -e $directory/$name || -L $directory/$name ]] && return 0
+        done
+        [[ ! $directory -ef / && ! $directory -ef ${HOME:-/} ]] || return 1
+        # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+        directory+=/..
     done
-    [[ -e /.cudarun.toml || -e /.cudarun.lock ]]
+    return 1
 }
 
 # Before each prompt; zsh keeps the status for the others.
@@ -19,7 +22,7 @@ __cudarun_hook() {
     # It lives: nobody need be told otherwise.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset __CUDARUN_WAITS
-        unfunction cudarun 2>/dev/null
+        [[ ${functions[cudarun]-} != *__cudarun_hook* ]] || unfunction cudarun
     fi
     if [[ $PWD != "${__CUDARUN_AT-}" && ${CUDARUN_HOOK-} != off ]]; then
         typeset -g __CUDARUN_AT=$PWD
