@@ -221,6 +221,9 @@ impl Maker<'_> {
         let fault = |path: &str, why: String| Fault(format!("file `{}`: {why}", crate::text::show(path)));
         for file in files {
             is_one_thing(file).map_err(|why| fault(&file.path, why))?;
+            // All of them before one is made; directories, also those that nobody names, as they are made.
+            let names = if file.directory == Some(true) { 0 } else { file.each.len().max(1) };
+            self.count_files(names).map_err(|why| fault(&file.path, why))?;
         }
         let rank = |file: &File| 2 * u8::from(file.link.is_some()) + u8::from(file.hard_link.is_some());
         let mut in_order: Vec<&File> = files.iter().collect();
@@ -242,8 +245,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn count_file(&mut self) -> Result<(), String> {
-        self.files += 1;
+    fn count_files(&mut self, files: usize) -> Result<(), String> {
+        self.files += files;
         if self.files > FILES { Err(format!("there are more than {FILES} files")) } else { Ok(()) }
     }
 
@@ -259,7 +262,6 @@ impl Maker<'_> {
         if file.directory == Some(true) {
             return self.directory(&guest);
         }
-        self.count_file()?;
         self.directory(parent)?;
         let real = self.root.join(&guest);
         let plain = |error: io::Error| error.to_string();
@@ -316,7 +318,7 @@ impl Maker<'_> {
             Some(_) => return Err(format!("`/{}` is no directory", crate::text::show(guest))),
             None => self.directory(parent)?,
         }
-        self.count_file()?;
+        self.count_files(1)?;
         let real = self.root.join(guest);
         match fs::create_dir(&real) {
             // As on most machines, whatever the umask says: that others could write to it would be another machine.
