@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -582,4 +583,196 @@ fn a_description_makes_nothing_outside_its_directory() {
         let status = if verb == "verify" { 2 } else { 125 };
         run.status(status).stderr_contains(&["nothing is started under --machine"]).any_stdout().check();
     }
+}
+
+/// One way to refuse a description, which must not have made anything.
+fn refused(text: &str, parts: &[&str]) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("bad.toml");
+    fs::write(&path, format!("about = \"x\"\n{text}")).unwrap();
+    let temporary = scratch.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).env("TMPDIR", &temporary).status(2);
+    run.stderr_contains(&["--machine `", "cannot be used: "]).stderr_contains(parts).check();
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "{text}");
+}
+
+#[test]
+fn a_file_that_a_description_says_two_things_of_is_refused() {
+    let victim = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let file = victim.path().join("file");
+    fs::write(&file, "x").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (directory, file_path) = (victim.path().to_str().unwrap(), file.to_str().unwrap());
+    refused(
+        &format!(
+            "[[file]]\npath = \"/x\"\ndirectory = true\nlink = \"{file_path}\"\nmode = 0o777\n\
+             [[file]]\npath = \"/a\"\ndirectory = true\nlink = \"{directory}\"\n\
+             [[file]]\npath = \"/a/evil\"\nlink = \"/tmp/whatever\"\n\
+             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
+        ),
+        &["file `/x`: says both `directory` and `link`"],
+    );
+    refused(
+        &format!(
+            "[[file]]\npath = \"/a\"\nlink = \"{directory}\"\n\
+             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
+        ),
+        &["file `/a/newdir/evil2`: `/a` is no directory"],
+    );
+    // A directory that is a link by then is not one whose mode is set.
+    refused(
+        &format!(
+            "[[file]]\npath = \"/x\"\nlink = \"{file_path}\"\n\
+             [[file]]\npath = \"/x\"\ndirectory = true\nmode = 0o777\n"
+        ),
+        &["file `/x`: is there twice"],
+    );
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 1);
+
+    let kinds = [
+        ("elf", "{}"),
+        ("rpm", "[]"),
+        ("ld_cache", "[]"),
+        ("text", "\"\""),
+        ("directory", "true"),
+        ("fifo", "true"),
+        ("hard_link", "\"/y\""),
+        ("link", "\"y\""),
+    ];
+    for (at, (first, one)) in kinds.iter().enumerate() {
+        for (second, other) in &kinds[at + 1..] {
+            let text = format!("file = [{{ path = \"/d/x\", {first} = {one}, {second} = {other} }}]");
+            let why = format!("file `/d/x`: says both `{first}` and `{second}`");
+            let fault = cudarun::machine::Machine::make(&format!("about = \"x\"\n{text}")).err().unwrap();
+            assert!(fault.0.contains(&why), "{}", fault.0);
+        }
+    }
+    refused("[[file]]\npath = \"/x\"\nmode = 0o600", &["file `/x`: nothing says what it is"]);
+    // The control: each once, and a directory in whatever order.
+    let text = "[[file]]\npath = \"/p/q/r\"\ntext = \"\"\n\
+                [[file]]\npath = \"/p/q\"\ndirectory = true\nmode = 0o500";
+    let machine = healthy(text);
+    assert_eq!(mode(&machine.real("/p/q")), 0o700);
+    assert_eq!(mode(&machine.real("/p")), 0o755);
+}
+
+#[test]
+fn a_description_makes_no_more_than_there_is_room_for() {
+    let sections: Vec<String> = (0..40).map(|at| format!("s{at} = [\"sm_90 x 1048576\"]")).collect();
+    refused(
+        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", sections.join(", ")),
+        &["file `/x`: elf: code: more than 1048576 entries"],
+    );
+    let names: Vec<String> = (0..199_000).map(|at| format!("\"{at}\"")).collect();
+    let (names, below) = (names.join(","), "/d".repeat(60));
+    refused(
+        &format!("[[file]]\npath = \"/{{name}}{below}/x\"\neach = [{names}]\ntext = \"\""),
+        &["more than 200000 files"],
+    );
+    refused(&format!("[[file]]\npath = \"{}/x\"\ntext = \"\"", "/d".repeat(64)), &["has more than 64 parts"]);
+    let many: Vec<String> = (0..70_000).map(|at| format!("\"v{at}\"")).collect();
+    let many = many.join(",");
+    for elf in [format!("versions = [{many}]"), format!("imports = {{ \"libx.so\" = [{many}] }}")] {
+        refused(
+            &format!("[[file]]\npath = \"/x\"\nelf = {{ soname = \"x\", {elf} }}"),
+            &["elf: versions and imports: more than 60000 names"],
+        );
+    }
+    let many: Vec<String> = (0..70_000).map(|at| format!("s{at} = []")).collect();
+    refused(
+        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", many.join(", ")),
+        &["elf: code_in: more than 60000 sections"],
+    );
+    // The control: as much as is allowed.
+    let half = "[\"sm_90 x 524288\"]";
+    healthy(&format!(
+        "[[file]]\npath = \"{}/x\"\nelf = {{ code = {half}, code_in = {{ s = {half} }} }}",
+        "/d".repeat(63)
+    ));
+}
+
+#[test]
+fn what_the_loader_is_configured_by_is_read_once() {
+    let names: Vec<String> = (0..30).map(|at| format!("\"{at}\"")).collect();
+    let machine = healthy(&format!(
+        "{NODES}\n[[file]]\npath = \"/etc/ld.so.conf\"\ntext = \"include /etc/ld.so.conf.d/*.conf\\n\"\n\
+         [[file]]\npath = \"/etc/ld.so.conf.d/{{name}}.conf\"\neach = [{}]\n\
+         text = \"/opt/b\\ninclude *.conf ../ld.so.conf.d/*.conf\\n\"\n\
+         [[file]]\npath = \"/etc/ld.so.cache\"\nld_cache = [{{ name = \"libcuda.so.1\", path = \"/lib/x86_64-linux-gnu/libcuda.so.1\" }}]",
+        names.join(",")
+    ));
+    // Sixty to the eighth would be more than anybody waits for.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sender.send(places(&doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b")]), "cache-stale"))
+    });
+    let found = receiver.recv_timeout(std::time::Duration::from_mins(1)).expect("it ends");
+    assert_eq!(found[0], "/etc/ld.so.conf.d/0.conf:1");
+}
+
+#[test]
+fn what_an_interrupted_machine_left_is_removed_by_the_next() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (temporary, good) = (scratch.path().join("temporary"), scratch.path().join("good.toml"));
+    fs::create_dir(&temporary).unwrap();
+    // So much that there is time to interrupt it.
+    let names: Vec<String> = (0..100_000).map(|at| format!("\"{at}\"")).collect();
+    let slow = scratch.path().join("slow.toml");
+    let text =
+        format!("about = \"x\"\n[[file]]\npath = \"/d/{{name}}\"\neach = [{}]\ntext = \"\"", names.join(","));
+    fs::write(&slow, text).unwrap();
+    fs::write(&good, "about = \"x\"").unwrap();
+    let there = || -> BTreeSet<String> {
+        let entries = fs::read_dir(&temporary).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_cudarun"))
+        .args(["--machine", slow.to_str().unwrap(), "list"])
+        .env("TMPDIR", &temporary)
+        .spawn()
+        .unwrap();
+    while there().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it makes a directory");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let list = || {
+        let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).env("TMPDIR", &temporary);
+        run.status(1).any_stdout().check();
+    };
+    // While its maker lives it is nobody else's.
+    list();
+    let left = there();
+    assert_eq!(left.len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = left.first().unwrap().clone();
+    assert_eq!(there(), only(&[&left]));
+
+    // What only looks like it stays: a link, another form, open to others, of another container or start.
+    let (begin, _) = left.rsplit_once('-').unwrap();
+    let (before, id) = begin.rsplit_once('-').unwrap();
+    let victim = scratch.path().join("victim");
+    let make = |path: &Path, mode| {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("x"), "x").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    make(&victim, 0o700);
+    let link = format!("{begin}-aaaaaa");
+    std::os::unix::fs::symlink(&victim, temporary.join(&link)).unwrap();
+    let other = format!("cudarun-machine-00000000-1-{id}-aaaaaa");
+    let (long, open) = (format!("{begin}-aaaaaaa"), format!("{begin}-bbbbbb"));
+    let zero = format!("{before}-0-aaaaaa");
+    let others = [(&other, 0o700), (&long, 0o700), (&open, 0o755), (&zero, 0o700)];
+    for (name, mode) in others {
+        make(&temporary.join(name), mode);
+    }
+    // And a link in what is removed is not followed.
+    std::os::unix::fs::symlink(&victim, temporary.join(&left).join("out")).unwrap();
+    list();
+    assert_eq!(there(), only(&[&link, &other, &long, &open, &zero]));
+    assert!(victim.join("x").exists());
 }

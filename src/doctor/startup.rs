@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Evidence, Finding, Subject, What};
 use crate::environment::Environment;
-use crate::host::Host;
+use crate::host::{FileId, Host};
 use crate::inventory::{Fault, Inventory};
 
 pub(super) const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
@@ -90,7 +90,7 @@ pub(super) fn lines(host: &Host) -> Lines {
         let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
         lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
     }
-    configured(host, Path::new(CONF), 0, &mut lines.of_loader);
+    configured(host, Path::new(CONF), 0, &mut BTreeSet::new(), &mut lines.of_loader);
     lines
 }
 
@@ -256,8 +256,12 @@ fn replaced(line: &str) -> Option<&'static str> {
     of("PROMPT_COMMAND", "PROMPT_COMMAND=").or_else(|| of("precmd_functions", "precmd_functions=("))
 }
 
-/// The directories that `ldconfig` is told of, in order.
-fn configured(host: &Host, path: &Path, depth: usize, lines: &mut Vec<Line>) {
+/// The directories that `ldconfig` is told of, in order. Files may include each other: each is read once.
+fn configured(host: &Host, path: &Path, depth: usize, read: &mut BTreeSet<FileId>, lines: &mut Vec<Line>) {
+    let Ok(stat) = host.stat(path) else { return };
+    if !read.insert(stat.id) {
+        return;
+    }
     let Ok(bytes) = host.read_start(path, LIMIT) else { return };
     for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let code = line.split('#').next().unwrap_or_default().trim();
@@ -266,7 +270,7 @@ fn configured(host: &Host, path: &Path, depth: usize, lines: &mut Vec<Line>) {
                 for pattern in patterns.split_whitespace() {
                     let pattern = path.parent().unwrap_or(Path::new("/")).join(pattern);
                     for file in matching(host, &pattern) {
-                        configured(host, &file, depth + 1, lines);
+                        configured(host, &file, depth + 1, read, lines);
                     }
                 }
             }

@@ -8,7 +8,14 @@ use serde::Deserialize;
 
 mod parts;
 
-use parts::{Bytes, Section, Strings, fat_binary, note_of_build, note_section, section_table};
+use parts::{Bytes, Section, Strings, count, fat_binary, note_of_build, note_section, section_table};
+
+/// The bytes of an entry of GPU code.
+pub(super) const ENTRY: usize = parts::ENTRY;
+/// More entries of GPU code than any library has.
+const ENTRIES: usize = 1 << 20;
+/// More sections and versions than any library has; their numbers have 16 bits.
+const NUMBERED: usize = 60_000;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -71,8 +78,25 @@ struct Tables {
 }
 
 impl Elf {
+    /// How many entries of GPU code are in all of it, or why it cannot be made.
+    pub(super) fn entries(&self) -> Result<usize, String> {
+        let entries = count(self.code.iter().chain(self.code_in.values().flatten()))?;
+        // Versions and what is imported with one have their numbers from one row.
+        let versions = self.versions.len() + self.imports.values().map(Vec::len).sum::<usize>();
+        let lists = [
+            ("code: more than", entries, ENTRIES, "entries"),
+            ("code_in: more than", self.code_in.len(), NUMBERED, "sections"),
+            ("versions and imports: more than", versions, NUMBERED, "names"),
+        ];
+        match lists.into_iter().find(|(_, length, most, _)| length > most) {
+            Some((what, _, most, of)) => Err(format!("{what} {most} {of}")),
+            None => Ok(entries),
+        }
+    }
+
     /// The bytes of the file, or what is wrong with its description.
     pub fn build(&self) -> Result<Vec<u8>, String> {
+        self.entries()?;
         let mut strings = Strings::default();
         strings.add("");
         let header = 64 + 56 * (4 + usize::from(self.truncated));
@@ -228,15 +252,16 @@ impl Elf {
         let mut needed: Vec<(&str, Vec<(&str, u16)>)> = Vec::new();
         for (file, names) in &self.imports {
             let mut nodes: Vec<(&str, u16)> = Vec::new();
+            let mut known: BTreeMap<&str, u16> = BTreeMap::new();
             for name in names {
                 let (name, version) = name.split_once('@').unwrap_or((name, file));
-                let known = nodes.iter().find(|(node, _)| *node == version).map(|(_, index)| *index);
-                let index = match known {
+                let index = match known.get(version) {
                     _ if file.is_empty() => 1,
-                    Some(index) => index,
+                    Some(index) => *index,
                     None => {
                         next += 1;
                         nodes.push((version, next - 1));
+                        known.insert(version, next - 1);
                         next - 1
                     }
                 };

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use serde::Deserialize;
 
 use crate::environment::Environment;
@@ -25,8 +26,12 @@ use elf::Elf;
 const FILES: usize = 200_000;
 /// More bytes than all of them have as they are made.
 const BYTES: usize = 512 << 20;
+/// What the names of our directories begin with.
+const PREFIX: &str = "cudarun-machine-";
 /// The largest description.
 const TEXT: u64 = 64 << 20;
+/// More parts than any path has that matters.
+const DEPTH: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +94,14 @@ impl Machine {
         let cwd = PathBuf::from(description.cwd.unwrap_or_else(|| "/".to_owned()));
         inside(&cwd).map_err(|why| Fault(format!("`cwd`: {why}")))?;
         let private = fs::Permissions::from_mode(0o700);
-        let root = tempfile::Builder::new().prefix("cudarun-machine-").permissions(private).tempdir();
+        let makers = makers();
+        let own = makers.as_ref().map(|makers| format!("{makers}{}-", std::process::id()));
+        let prefix = own.as_deref().unwrap_or(PREFIX);
+        let root = tempfile::Builder::new().prefix(prefix).permissions(private).tempdir();
         let root = root.map_err(|error| Fault(format!("no temporary directory: {error}")))?;
+        if let (Some(makers), Some(parent)) = (&makers, root.path().parent()) {
+            remove_left_over(parent, makers);
+        }
         let machine = Machine { root, env: description.env, cwd };
         Maker { root: machine.root(), files: 0, bytes: 0, made: BTreeMap::new() }.all(&description.file)?;
         Ok(machine)
@@ -129,141 +140,229 @@ impl Machine {
     }
 }
 
+/// What stands before a process id in the names that this machine, since its start, and this container give: elsewhere
+/// the same id is another process. Nothing where that cannot be told.
+fn makers() -> Option<String> {
+    let started = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let ids = fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    let started = started.get(..8).filter(|start| start.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    Some(format!("{PREFIX}{started}-{ids}-"))
+}
+
+/// Takes away what makers have left that were interrupted.
+fn remove_left_over(directory: &Path, makers: &str) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_gone = name.to_str().and_then(|name| maker(name, makers)).is_some_and(|maker| {
+            let asked = nix::sys::signal::kill(nix::unistd::Pid::from_raw(maker), None);
+            asked == Err(nix::errno::Errno::ESRCH)
+        });
+        // Neither this nor what removes it follows a link.
+        let is_ours = |stat: &fs::Metadata| {
+            stat.is_dir() && stat.uid() == nix::unistd::geteuid().as_raw() && stat.mode() & 0o7777 == 0o700
+        };
+        if is_gone && fs::symlink_metadata(entry.path()).is_ok_and(|stat| is_ours(&stat)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process that made a directory of this name.
+fn maker(name: &str, makers: &str) -> Option<i32> {
+    let (id, random) = name.strip_prefix(makers)?.split_once('-')?;
+    let is_random = random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+    // Zero is no process, and asks for a group of them.
+    id.parse().ok().filter(|id| is_random && is_number && *id > 0)
+}
+
 struct Maker<'r> {
     root: &'r Path,
     files: usize,
     bytes: usize,
-    /// What has been made, and whether it is a plain file: of two that are called alike the later counts.
-    made: BTreeMap<PathBuf, bool>,
+    /// What has been made: of two plain files that are called alike the later counts.
+    made: BTreeMap<PathBuf, Made>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Plain,
+    Directory,
+    Other,
+}
+
+impl File {
+    /// The keys that say what it is.
+    fn kinds(&self) -> Vec<&'static str> {
+        let said = [
+            ("elf", self.elf.is_some()),
+            ("rpm", self.rpm.is_some()),
+            ("ld_cache", self.ld_cache.is_some()),
+            ("text", self.text.is_some()),
+            ("directory", self.directory == Some(true)),
+            ("fifo", self.fifo == Some(true)),
+            ("hard_link", self.hard_link.is_some()),
+            ("link", self.link.is_some()),
+        ];
+        said.iter().filter(|(_, is_said)| *is_said).map(|(key, _)| *key).collect()
+    }
+
+    /// Each path that it stands for, with the word that `{name}` is there.
+    fn paths(&self) -> impl Iterator<Item = (String, &str)> {
+        let one = self.each.is_empty().then_some("");
+        let names = one.into_iter().chain(self.each.iter().map(String::as_str));
+        names.map(|name| (self.path.replace("{name}", name), name))
+    }
 }
 
 impl Maker<'_> {
     /// Files first, links last: while anything is written, no link leads anywhere.
     fn all(&mut self, files: &[File]) -> Result<(), Fault> {
-        let is_link = |file: &File| file.link.is_some();
-        let is_hard = |file: &File| file.hard_link.is_some();
-        let of = |wanted: [bool; 2]| files.iter().filter(move |it| [is_link(it), is_hard(it)] == wanted);
-        let in_order =
-            of([false, false]).chain(of([false, true])).chain(of([true, false])).chain(of([true, true]));
+        let fault = |path: &str, why: String| Fault(format!("file `{}`: {why}", crate::text::show(path)));
+        for file in files {
+            is_one_thing(file).map_err(|why| fault(&file.path, why))?;
+            // All of them before one is made; directories, also those that nobody names, as they are made.
+            let names = if file.directory == Some(true) { 0 } else { file.each.len().max(1) };
+            self.count_files(names).map_err(|why| fault(&file.path, why))?;
+        }
+        let rank = |file: &File| 2 * u8::from(file.link.is_some()) + u8::from(file.hard_link.is_some());
+        let mut in_order: Vec<&File> = files.iter().collect();
+        in_order.sort_by_key(|file| rank(file));
         for file in in_order {
-            let none = [String::new()];
-            let names = if file.each.is_empty() { &none[..] } else { &file.each };
-            for name in names {
-                let path = file.path.replace("{name}", name);
-                let fault = |why: String| Fault(format!("file `{}`: {why}", crate::text::show(&path)));
-                self.count(0).map_err(fault)?;
-                let bytes = self.one(file, &path, name).map_err(fault)?;
-                self.count(bytes).map_err(fault)?;
+            for (path, name) in file.paths() {
+                self.one(file, &path, name).map_err(|why| fault(&path, why))?;
             }
         }
         // What nobody may write to is closed last.
         for file in files.iter().filter(|file| file.directory == Some(true)) {
             let Some(mode) = file.mode else { continue };
-            let each = if file.each.is_empty() { vec![String::new()] } else { file.each.clone() };
-            for name in each {
-                let path = self.root.join(file.path.replace("{name}", &name).trim_start_matches('/'));
+            for (path, _) in file.paths() {
+                let Ok(guest) = inside(Path::new(&path)) else { continue };
                 // We ourselves must be able to look, and to take all of it away.
-                let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 | 0o700));
+                let _ = set_mode(&self.root.join(guest), mode & 0o7777 | 0o700);
             }
         }
         Ok(())
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), String> {
-        self.files += usize::from(bytes == 0);
-        self.bytes = self.bytes.saturating_add(bytes);
-        match () {
-            () if self.files > FILES => Err(format!("there are more than {FILES} files")),
-            () if self.bytes > BYTES => Err(format!("there are more than {BYTES} bytes")),
-            () => Ok(()),
-        }
+    fn count_files(&mut self, files: usize) -> Result<(), String> {
+        self.files += files;
+        if self.files > FILES { Err(format!("there are more than {FILES} files")) } else { Ok(()) }
     }
 
-    /// Makes one file, and says how large it is.
-    fn one(&mut self, file: &File, path: &str, name: &str) -> Result<usize, String> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), String> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > BYTES { Err(format!("there are more than {BYTES} bytes")) } else { Ok(()) }
+    }
+
+    /// Makes one file.
+    fn one(&mut self, file: &File, path: &str, name: &str) -> Result<(), String> {
         let guest = inside(Path::new(path))?;
-        if guest.as_os_str().is_empty() {
-            return Err("is the root itself".to_owned());
+        let Some(parent) = guest.parent() else { return Err("is the root itself".to_owned()) };
+        if file.directory == Some(true) {
+            return self.directory(&guest);
         }
+        self.directory(parent)?;
         let real = self.root.join(&guest);
         let plain = |error: io::Error| error.to_string();
-        if let Some(parent) = real.parent() {
-            self.directory(&guest, parent)?;
-        }
-        let is_directory = file.directory == Some(true);
-        let is_plain =
-            !is_directory && file.fifo != Some(true) && file.link.is_none() && file.hard_link.is_none();
-        let before = if is_directory { None } else { self.made.insert(guest.clone(), is_plain) };
-        if before.is_some_and(|was_plain| !(was_plain && is_plain)) {
+        let is_plain = file.fifo != Some(true) && file.link.is_none() && file.hard_link.is_none();
+        let kind = if is_plain { Made::Plain } else { Made::Other };
+        let before = self.made.get(&guest).copied();
+        if before.is_some_and(|before| (before, kind) != (Made::Plain, Made::Plain)) {
             return Err("is there twice".to_owned());
         }
         if let Some(target) = &file.link {
             symlink(target.replace("{name}", name), &real).map_err(plain)?;
-            return Ok(0);
-        }
-        if let Some(same) = &file.hard_link {
+        } else if let Some(same) = &file.hard_link {
             let same = inside(Path::new(same)).map_err(|why| format!("hard_link: {why}"))?;
             // What was made before is no link, and neither is anything above it.
-            let is_made = self.made.contains_key(&same);
-            let link = is_made.then(|| fs::hard_link(self.root.join(same), &real).map_err(plain));
-            return link.unwrap_or_else(|| Err("hard_link: there is no such file".to_owned())).map(|()| 0);
-        }
-        if is_directory {
-            return if real.is_dir() { Ok(0) } else { create_directory(&real).map_err(plain).map(|()| 0) };
-        }
-        if file.fifo == Some(true) {
+            if self.made.get(&same).is_none_or(|made| *made == Made::Directory) {
+                return Err("hard_link: there is no such file".to_owned());
+            }
+            fs::hard_link(self.root.join(same), &real).map_err(plain)?;
+        } else if file.fifo == Some(true) {
             nix::unistd::mkfifo(&real, nix::sys::stat::Mode::S_IRWXU).map_err(|error| error.to_string())?;
-            return Ok(0);
+        } else {
+            self.write(file, name, &real, before.is_none())?;
+        }
+        self.made.insert(guest, kind);
+        Ok(())
+    }
+
+    fn write(&mut self, file: &File, name: &str, real: &Path, is_new: bool) -> Result<(), String> {
+        let plain = |error: io::Error| error.to_string();
+        if let Some(elf) = &file.elf {
+            // What a few words make much of is counted before it is made.
+            let least = elf.entries().map_err(|why| format!("elf: {why}"))?.saturating_mul(elf::ENTRY);
+            self.count_bytes(least)?;
+            self.bytes -= least;
         }
         let bytes = content(file, name)?;
-        if self.bytes.saturating_add(bytes.len()) > BYTES {
-            return Err(format!("there are more than {BYTES} bytes"));
-        }
+        self.count_bytes(bytes.len())?;
+        let kept = bytes.len().saturating_sub(file.cut.unwrap_or(0));
         let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
-        let mut made = options.open(&real).map_err(plain)?;
-        made.write_all(&bytes).map_err(plain)?;
+        let options = options.write(true).create_new(is_new).truncate(true).mode(0o600);
+        let mut made = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(real).map_err(plain)?;
+        made.write_all(&bytes[..kept]).map_err(plain)?;
         let executable = file.elf.as_ref().is_some_and(|elf| elf.interpreter.is_some());
         let script = file.text.as_ref().is_some_and(|text| text.starts_with("#!"));
         let mode = file.mode.unwrap_or(if executable || script { 0o755 } else { 0o644 });
-        made.set_permissions(fs::Permissions::from_mode(mode & 0o7777)).map_err(plain)?;
-        Ok(bytes.len())
+        made.set_permissions(fs::Permissions::from_mode(mode & 0o7777)).map_err(plain)
     }
 
-    /// The directories above a file. None of them is a link: those come last, and stand where nothing else is.
-    fn directory(&self, guest: &Path, parent: &Path) -> Result<(), String> {
-        let above = guest.ancestors().skip(1);
-        if let Some(file) = above.filter(|above| self.made.contains_key(*above)).last() {
-            return Err(format!("`/{}` is no directory", crate::text::show(file)));
+    /// A directory and those above it, one by one: each is one that we have made, and no link.
+    fn directory(&mut self, guest: &Path) -> Result<(), String> {
+        let Some(parent) = guest.parent() else { return Ok(()) };
+        match self.made.get(guest) {
+            Some(Made::Directory) => return Ok(()),
+            Some(_) => return Err(format!("`/{}` is no directory", crate::text::show(guest))),
+            None => self.directory(parent)?,
         }
-        let above: Vec<&Path> = parent.ancestors().take_while(|above| !above.is_dir()).collect();
-        for above in above.into_iter().rev() {
-            create_directory(above).map_err(|error| error.to_string())?;
+        self.count_files(1)?;
+        let real = self.root.join(guest);
+        match fs::create_dir(&real) {
+            // As on most machines, whatever the umask says: that others could write to it would be another machine.
+            Ok(()) => set_mode(&real, 0o755).map_err(|error| error.to_string())?,
+            // Where upper and lower case are one it may be there by another name, and then as a link.
+            Err(_) if fs::symlink_metadata(&real).is_ok_and(|stat| stat.is_dir()) => {}
+            Err(error) => return Err(error.to_string()),
         }
+        self.made.insert(guest.to_owned(), Made::Directory);
         Ok(())
     }
 }
 
-fn content(file: &File, name: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = match (&file.elf, &file.rpm, &file.ld_cache, &file.text) {
-        (Some(elf), None, None, None) => {
-            let mut elf = elf.clone();
-            elf.soname = elf.soname.map(|soname| soname.replace("{name}", name));
-            elf.build().map_err(|why| format!("elf: {why}"))?
+/// Whether one key says what it is, and no other says that it is something else.
+fn is_one_thing(file: &File) -> Result<(), String> {
+    inside(Path::new(&file.path))?;
+    match file.kinds()[..] {
+        [_] => Ok(()),
+        [] => Err("nothing says what it is, such as `text` or `link`".to_owned()),
+        [first, second, ..] => {
+            Err(format!("says both `{first}` and `{second}`, and can be only one of them"))
         }
-        (None, Some(packages), None, None) => rpm::database(packages),
-        (None, None, Some(entries), None) => ldcache::cache(entries),
-        (None, None, None, text) => text.clone().unwrap_or_default().into_bytes(),
-        _ => return Err("is one of elf, rpm, ld_cache and text".to_owned()),
-    };
-    bytes.truncate(bytes.len().saturating_sub(file.cut.unwrap_or(0)));
-    Ok(bytes)
+    }
 }
 
-/// As on most machines, whatever the umask says: that others could write to it would be another machine.
-fn create_directory(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+/// Sets the mode of a directory that is none by a link.
+fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
+    if !fs::symlink_metadata(directory)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(mode))
+}
+
+fn content(file: &File, name: &str) -> Result<Vec<u8>, String> {
+    match (&file.elf, &file.rpm, &file.ld_cache, &file.text) {
+        (Some(elf), ..) => {
+            let mut elf = elf.clone();
+            elf.soname = elf.soname.map(|soname| soname.replace("{name}", name));
+            elf.build().map_err(|why| format!("elf: {why}"))
+        }
+        (_, Some(packages), ..) => Ok(rpm::database(packages)),
+        (_, _, Some(entries), _) => Ok(ldcache::cache(entries)),
+        (.., text) => Ok(text.clone().unwrap_or_default().into_bytes()),
+    }
 }
 
 /// A guest's path below its root.
@@ -275,6 +374,9 @@ fn inside(path: &Path) -> Result<PathBuf, String> {
     let is_plain = |component: &Component<'_>| matches!(component, Component::Normal(_));
     if !components.clone().all(|component| is_plain(&component)) {
         return Err("has `..` in it".to_owned());
+    }
+    if components.clone().count() > DEPTH {
+        return Err(format!("has more than {DEPTH} parts"));
     }
     Ok(components.collect())
 }

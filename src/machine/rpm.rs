@@ -2,6 +2,8 @@
 //! tables have several. `rpm` reads real ones: tests/packages.sh.
 #![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -57,7 +59,8 @@ impl Package {
         }
         add(1022, 6, 1, &text(&self.architecture));
         let files: Vec<&String> = self.files.iter().chain(&self.replaced).collect();
-        let states: Vec<u8> = files.iter().map(|file| u8::from(self.replaced.contains(file))).collect();
+        let replaced: BTreeSet<&String> = self.replaced.iter().collect();
+        let states: Vec<u8> = files.iter().map(|file| u8::from(replaced.contains(file))).collect();
         let parts: Vec<(&str, &str)> =
             files.iter().map(|file| file.split_at(file.rfind('/').map_or(0, |at| at + 1))).collect();
         let mut directories: Vec<&str> = parts.iter().map(|(directory, _)| *directory).collect();

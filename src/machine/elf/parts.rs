@@ -1,8 +1,8 @@
 //! What such a file is put together from: bytes, strings, containers of GPU code, notes, the table of sections.
 #![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
 
-/// More entries of GPU code than any library has.
-const ENTRIES: usize = 1 << 20;
+/// The bytes of an entry of GPU code.
+pub(super) const ENTRY: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
@@ -76,28 +76,43 @@ pub(super) fn note_of_build(body: &mut Bytes, id: &str) -> Result<(u64, u64), St
     Ok((at, body.0.len() as u64 - at))
 }
 
+/// Entries of GPU code that are all alike.
+struct Alike<'t> {
+    kind: u16,
+    number: u32,
+    suffix: &'t str,
+    count: usize,
+}
+
+fn alike(text: &str) -> Result<Alike<'_>, String> {
+    let bad = || format!("code: `{text}` is not like `sm_90a` or `compute_90 x 12`");
+    let (name, count) = text.split_once(" x ").unwrap_or((text, "1"));
+    let count: usize = count.parse().map_err(|_| bad())?;
+    let (kind, rest) = name.split_once('_').ok_or_else(bad)?;
+    let number = rest.trim_end_matches(['a', 'f']);
+    let (number, suffix): (u32, &str) = (number.parse().map_err(|_| bad())?, &rest[number.len()..]);
+    let kind = match kind {
+        "sm" => 2,
+        "compute" => 1,
+        _ => return Err(bad()),
+    };
+    Ok(Alike { kind, number, suffix, count })
+}
+
+/// How many entries these are.
+pub(super) fn count<'t>(code: impl IntoIterator<Item = &'t String>) -> Result<usize, String> {
+    code.into_iter().try_fold(0_usize, |sum, text| Ok(sum.saturating_add(alike(text)?.count)))
+}
+
 /// A container of entries that hold nothing but what they are made for.
 pub(super) fn fat_binary(code: &[String]) -> Result<Vec<u8>, String> {
     let mut entries = Bytes::default();
     for text in code {
-        let bad = || format!("code: `{text}` is not like `sm_90a` or `compute_90 x 12`");
-        let (name, count) = text.split_once(" x ").unwrap_or((text, "1"));
-        let count: usize = count.parse().map_err(|_| bad())?;
-        let (kind, rest) = name.split_once('_').ok_or_else(bad)?;
-        let number = rest.trim_end_matches(['a', 'f']);
-        let (number, suffix): (u32, &str) = (number.parse().map_err(|_| bad())?, &rest[number.len()..]);
-        let kind = match kind {
-            "sm" => 2,
-            "compute" => 1,
-            _ => return Err(bad()),
-        };
-        if count.saturating_add(entries.0.len() / 64) > ENTRIES {
-            return Err(format!("code: more than {ENTRIES} entries"));
-        }
+        let Alike { kind, number, suffix, count } = alike(text)?;
         for _ in 0..count {
             entries.u16(kind);
             entries.u16(0x0101);
-            entries.u32(64);
+            entries.u32(ENTRY as u32);
             entries.u64(0);
             entries.u64(0);
             entries.u32(0);
@@ -108,7 +123,7 @@ pub(super) fn fat_binary(code: &[String]) -> Result<Vec<u8>, String> {
                 "f" => 0x0020_0011,
                 _ => 0x11,
             });
-            entries.0.resize(entries.0.len().next_multiple_of(64), 0);
+            entries.0.resize(entries.0.len().next_multiple_of(ENTRY), 0);
         }
     }
     let mut container = Bytes::default();
