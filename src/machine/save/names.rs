@@ -21,7 +21,26 @@ pub(super) struct Names {
     /// By what it is replaced, longest first.
     users: Vec<(String, String)>,
     home: Option<(String, String)>,
+    /// Where this user's home directory stands, others' do too.
+    homes: Vec<String>,
 }
+
+/// Variables of libraries whose values say nothing of anybody; of others, that they are set.
+const SHOWN: &[&str] = &[
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_PATH",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_ENABLE_CRC_CHECK",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VERSION",
+    "LD_BIND_NOW",
+    "NVIDIA_DISABLE_REQUIRE",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_VISIBLE_DEVICES",
+];
 
 impl Names {
     /// Of whoever is asking, and of those whose home directories are among the paths.
@@ -32,7 +51,20 @@ impl Names {
     ) -> Names {
         let mut names = Names::default();
         let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let home = home.and_then(Path::to_str).filter(|home| home.len() > 1 && *home != "/root");
+        let is_own = |home: &&str| {
+            home.starts_with('/') && home.matches('/').count() > 1
+                || !COMMON.contains(&home.trim_matches('/'))
+        };
+        let home = home.and_then(Path::to_str).map(|home| home.trim_end_matches('/'));
+        let home = home.filter(|home| home.len() > 1).filter(is_own);
+        let homes = HOMES.map(str::to_owned).into_iter();
+        let above = home.and_then(|home| home.rsplit_once('/')).map(|(above, _)| format!("{above}/"));
+        // What stands in places that are for all is no home directory.
+        let above = above.filter(|above| {
+            above.matches('/').count() > 2 || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
+        });
+        let above = above.filter(|above| !HOMES.contains(&above.as_str()));
+        names.homes = homes.chain(above).collect();
         let last = home.and_then(|home| home.rsplit('/').next()).map(str::to_owned);
         let said = ["USER", "LOGNAME"]
             .into_iter()
@@ -42,8 +74,9 @@ impl Names {
         }
         let mut count = 1;
         for path in paths.filter_map(Path::to_str) {
-            for above in HOMES {
-                let Some(name) = path.strip_prefix(above).and_then(|rest| rest.split('/').next()) else {
+            for above in &names.homes {
+                let Some(name) = path.strip_prefix(above.as_str()).and_then(|rest| rest.split('/').next())
+                else {
                     continue;
                 };
                 if !name.is_empty() && name != "user" && !found.contains_key(name) {
@@ -65,7 +98,7 @@ impl Names {
             None => text.to_owned(),
         };
         for (name, other) in &self.users {
-            for above in HOMES {
+            for above in &self.homes {
                 let part = |c: char| c != '/' && (c.is_alphanumeric() || "_-.".contains(c));
                 text = replace(&text, &format!("{above}{name}"), &format!("{above}{other}"), part);
             }
@@ -86,6 +119,7 @@ impl Names {
         &self,
         env: &Environment,
         is_known: &dyn Fn(&str) -> bool,
+        is_shown: &dyn Fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         for (name, value) in env.iter() {
@@ -93,15 +127,23 @@ impl Names {
             if is_secret(name) {
                 continue;
             }
-            // Whose value is an address of somebody's machine.
-            if ["KUBERNETES_SERVICE_HOST", "container"].contains(&name) {
-                kept.insert(name.to_owned(), "yes".to_owned());
-            } else if is_known(name) && is_plain(value) {
+            if !is_known(name) {
+                continue;
+            }
+            // Whose value may be an address of somebody's machine, or anything.
+            if is_shown(name) && is_plain(value) {
                 kept.insert(name.to_owned(), self.hide(value));
+            } else if !is_shown(name) {
+                kept.insert(name.to_owned(), "yes".to_owned());
             }
         }
         kept
     }
+}
+
+/// Of the variables that only reach libraries.
+pub(super) fn is_shown(name: &str) -> bool {
+    SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_")
 }
 
 pub(super) fn is_secret(name: &str) -> bool {
@@ -169,7 +211,7 @@ mod tests {
             [("API_TOKEN", "x"), ("LD_LIBRARY_PATH", "/home/bob/l"), ("CUDA_SECRET", "y"), ("OTHER", "z")]
                 .into_iter()
                 .collect();
-        let kept = names.environment(&env, &|name| name != "OTHER");
+        let kept = names.environment(&env, &|name| name != "OTHER", &|_| true);
         assert_eq!(
             kept.into_iter().collect::<Vec<_>>(),
             [("LD_LIBRARY_PATH".into(), "/home/user2/l".into())]
