@@ -129,7 +129,7 @@ fn of_the_environment_only_values_that_matter_are_kept() {
 
 #[test]
 fn comments_names_of_others_and_what_nobody_reads_are_not_kept() {
-    let nccl = "\n[[file]]\npath = \"/usr/lib/libnccl.so.2\"\nelf = { soname = \"libnccl.so.2\", \
+    let nccl = "\n[[file]]\npath = \"/nfs/users/LEAK/lib/libnccl.so.2\"\nelf = { soname = \"libnccl.so.2\", \
         needed = [\"/nfs/users/LEAK/libx.so\"], constants = [\"NCCL version 2.20.5+cuda12.4\"] }\n";
     let card =
         "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nSerial: \t LEAK\n";
@@ -155,4 +155,22 @@ fn a_home_that_is_the_place_of_all_homes_changes_no_path() {
     let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/home/LEAK/lib\"", "");
     assert!(!kept.contains(WORD) && !kept.contains("/home/user/user"), "{kept}");
     assert!(kept.contains("\"HOME\" = \"/home\""), "{kept}");
+}
+
+#[test]
+fn what_lets_a_start_go_on_is_no_error() {
+    let findings = |env: &str, text: &str| {
+        let [_, json, _] = all(BEGIN, env, &file("/home/user/work/.cudarun.toml", text));
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let of_project = ["lock-fault", "not-allowed"];
+        let findings = value["findings"].as_array().unwrap().iter();
+        let found = findings.filter(|it| of_project.iter().any(|code| it["code"] == *code));
+        found.map(|it| format!("{} {}", it["severity"], it["code"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(findings("", "locked = false\n"), none);
+    assert_eq!(findings("CUDARUN_LOCKED = \"no\"", "locked = true\n"), none);
+    assert_eq!(findings("", "locked = true\n"), ["error lock-fault"], "the control");
+    assert_eq!(findings("", "[program.foo.env]\nA = \"1\"\n"), ["warning not-allowed"]);
+    assert_eq!(findings("", "[env]\nA = \"1\"\n"), ["error not-allowed"], "the control");
 }

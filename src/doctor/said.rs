@@ -207,7 +207,7 @@ mod tests {
                 r#"{"env": {"K": "LEAK", "LD_LIBRARY_PATH": "/x", "B": "LEAK"}}"#,
                 r#"… "LD_LIBRARY_PATH": "/x"…"#,
             ),
-            ("LD_LIBRARY_PATH=/x:$(curl LEAK)", "LD_LIBRARY_PATH=/x:$… …"),
+            ("LD_LIBRARY_PATH=/x:$(curl LEAK)", "LD_LIBRARY_PATH=/x:$…"),
             ("setenv LD_LIBRARY_PATH /x # LEAK", "setenv LD_LIBRARY_PATH /x …"),
             (
                 "prepend_path(\"LD_LIBRARY_PATH\", \"/x\") -- LEAK",

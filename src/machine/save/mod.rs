@@ -247,7 +247,7 @@ impl Writer<'_> {
         let above = path.parent().and_then(|parent| self.host.canonical(parent).ok());
         let own = self.host.read_link(path).ok();
         // Where it leads in one step, since the next may be a link as well.
-        let leads_to = above.zip(own).map(|(above, own)| normal(&above.join(own)));
+        let leads_to = above.zip(own).map(|(above, own)| names::normal(&above.join(own)));
         Some(Entry {
             path: path.to_owned(),
             fields: format!("link = {}\n", quoted(&target)),
@@ -418,19 +418,6 @@ fn is_told_by_being(path: &Path) -> bool {
     is_mark
         || path.starts_with("/dev")
         || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
-}
-
-/// Without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => _ = out.pop(),
-            std::path::Component::Normal(name) => out.push(name),
-            _ => {}
-        }
-    }
-    out
 }
 
 /// As a string of TOML; what has many lines as one that shows them.

@@ -46,7 +46,7 @@ impl Names {
     /// Of whoever is asking, and of those whose home directories are among the paths.
     pub(super) fn of<'p>(
         home: Option<&Path>,
-        env: &Environment,
+        env: &'p Environment,
         paths: impl Iterator<Item = &'p Path>,
     ) -> Names {
         let mut names = Names::default();
@@ -73,7 +73,9 @@ impl Names {
             found.insert(own, "user".to_owned());
         }
         let mut count = 1;
-        for path in paths.filter_map(Path::to_str) {
+        let of_env =
+            env.iter().filter_map(|(_, value)| value.to_str()).flat_map(|it| it.split([':', ' ', ';']));
+        for path in paths.filter_map(Path::to_str).chain(of_env) {
             for above in &names.homes {
                 let Some(name) = path.strip_prefix(above.as_str()).and_then(|rest| rest.split('/').next())
                 else {
@@ -106,6 +108,9 @@ impl Names {
             if name.len() > 2 && !COMMON.contains(&name.as_str()) {
                 text = replace(&text, name, other, char::is_alphanumeric);
             }
+        }
+        for above in &self.homes {
+            text = without_others(&text, above);
         }
         without_logins(&text)
     }
@@ -173,6 +178,25 @@ fn replace(text: &str, what: &str, by: &str, goes_on: impl Fn(char) -> bool) -> 
     out + &text[last..]
 }
 
+/// Whoever else has a home directory there, and was not seen before, is `someone`.
+fn without_others(text: &str, above: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let (mut out, mut last) = (String::new(), 0);
+    for (at, _) in text.match_indices(above) {
+        let start = at + above.len();
+        if at < last || text[..at].chars().next_back().is_some_and(is_part) {
+            continue;
+        }
+        let end = text[start..].find(|c| !is_part(c)).map_or(text.len(), |length| start + length);
+        let number = text[start..end].strip_prefix("user");
+        let is_known = number.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+        out.push_str(&text[last..start]);
+        out.push_str(if is_known || start == end { &text[start..end] } else { "someone" });
+        last = end;
+    }
+    out + &text[last..]
+}
+
 /// `https://user:token@host/` has no user and no token.
 fn without_logins(text: &str) -> String {
     let mut out = String::new();
@@ -186,6 +210,19 @@ fn without_logins(text: &str) -> String {
         rest = &after[host..];
     }
     out + rest
+}
+
+/// Without `.` and `..`.
+pub(super) fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => _ = out.pop(),
+            std::path::Component::Normal(name) => out.push(name),
+            _ => {}
+        }
+    }
+    out
 }
 
 /// A path that was hidden, as a path again.
@@ -204,7 +241,7 @@ mod tests {
         let names = Names::of(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
         assert_eq!(names.hide("/scratch/alice-secret/lib:/home/bob/l"), "/scratch/user/lib:/home/user2/l");
-        assert_eq!(names.hide("/home/alice-secrets"), "/home/alice-secrets", "another one, who was not seen");
+        assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "another one, who was not seen");
         assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
         assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
         let env: Environment =
