@@ -175,6 +175,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
 }
 
 /// What to type, or to do; nothing where it is only good to know.
+#[expect(clippy::too_many_lines, reason = "a line or two for each finding")]
 pub(super) fn remedy(finding: &Finding) -> Option<String> {
     const BY_CUDARUN: &str = "start programs with cudarun, which takes the right one";
     let edit = || {

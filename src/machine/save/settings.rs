@@ -76,8 +76,7 @@ fn is_known(path: &[&str]) -> bool {
         "gpus",
     ];
     match path {
-        ["program", _, key, ..] => KNOWN.contains(key),
-        [key, ..] => KNOWN.contains(key),
+        ["program", _, key, ..] | [key, ..] => KNOWN.contains(key),
         [] => true,
     }
 }
