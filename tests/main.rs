@@ -40,6 +40,7 @@ mod progress;
 mod proof;
 mod proving;
 mod reports;
+mod saved;
 mod snapshots;
 mod solver;
 mod solving;

@@ -82,7 +82,7 @@ pub(super) fn findings(
                 let makes = host.stat(Path::new(MAKER)).is_ok_and(|stat| stat.mode & 0o4000 != 0);
                 let severity = if makes { Severity::Note } else { Severity::Error };
                 let mut evidence = vec![stat(Path::new(UVM))];
-                if !makes {
+                if host.stat(Path::new(MAKER)).is_err() {
                     evidence.push(stat(Path::new(MAKER)));
                 }
                 findings.push(Finding::new(severity, What::UvmMissing, evidence));

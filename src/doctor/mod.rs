@@ -15,6 +15,7 @@ mod finding;
 mod gpus;
 mod libraries;
 mod project;
+mod said;
 mod startup;
 
 pub use cache::Kept;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{Evidence, Finding, Severity, Subject, What, evidence};
-use crate::config::{Fault, Setting, container, files, lock, read, said, trust};
+use crate::config::{Fault, Setting, Settings, container, files, lock, read, said, trust};
 
 /// What there is.
 #[derive(Debug, Default)]
@@ -22,14 +22,16 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         let evidence = evidence(&fault.place);
         Finding::error(What::SettingFault { fault }, evidence)
     };
-    if let Err(wrong) = said::variables(&host.env, &subject.vocabulary) {
-        findings.push(fault(wrong));
+    // In the order in which a start takes them.
+    let mut settings = Settings::default();
+    match said::variables(&host.env, &subject.vocabulary) {
+        Ok(layer) => settings.add(layer),
+        Err(wrong) => findings.push(fault(wrong)),
     }
     let found = files::find(host, &subject.choice).unwrap_or_else(|wrong| {
         findings.push(fault(wrong));
         files::Found::default()
     });
-    let mut is_locked = host.env.non_empty("CUDARUN_LOCKED").is_some_and(|value| value != "0");
     for source in &found.sources {
         project.files.push(source.path.clone());
         let file = match read::file(&source.bytes, &source.path, &subject.vocabulary) {
@@ -42,17 +44,24 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         findings.extend(file.remarks.iter().map(|remark| {
             Finding::warning(What::UnknownKey { remark: remark.clone() }, evidence(&remark.place))
         }));
-        is_locked |= file.layer.iter().any(|it| it.key == crate::config::Key::Locked);
+        settings.add(file.layer.clone());
         let all = file.layer.iter().chain(file.programs.iter().flat_map(|(_, layer)| layer));
         let proposed: Vec<&Setting> = all.filter(|setting| setting.needs_trust()).collect();
         let asks = source.is_project && !proposed.is_empty();
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
             let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
-            findings.push(Finding::error(What::NotAllowed { file: source.path.clone(), keys }, evidence));
+            // What is said of one program stops no other.
+            let is_of_all = |it: &Setting| it.needs_trust() && it.stands_in(&source.path);
+            let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
+            findings.push(Finding::new(
+                severity,
+                What::NotAllowed { file: source.path.clone(), keys },
+                evidence,
+            ));
         }
     }
-    findings.extend(of_lock(subject, &found, is_locked, &mut project));
+    findings.extend(of_lock(subject, &found, settings.is_locked(), &mut project));
     let (_, malformed) = container::conditions(&host.env);
     findings.extend(malformed.into_iter().map(|malformed| {
         let evidence = vec![Evidence::Set { name: malformed.variable.clone() }];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, Subject, What};
+use super::{Evidence, Finding, Subject, What, said};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::{Fault, Inventory};
@@ -125,7 +125,7 @@ impl Lines {
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || Line { path: path.to_owned(), number: number + 1, text: scrubbed(code) };
+            let line = || Line { path: path.to_owned(), number: number + 1, text: said::shown(code) };
             for variable in VARIABLES {
                 if mentions(code, variable) {
                     self.of_variables.push((variable, line()));
@@ -201,34 +201,8 @@ impl Lines {
     }
 }
 
-/// A line without the values of variables that have nothing to do with the search: they may be anybody's secret.
-fn scrubbed(line: &str) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let (mut out, mut rest) = (String::new(), line);
-    while let Some(at) = rest.find('=') {
-        let name = rest[..at].rsplit(|c| !is_word(c)).next().unwrap_or_default();
-        let is_harmless = name.is_empty()
-            || VARIABLES.contains(&name)
-            || ["PATH", "HOME", "ROOT", "DIR", "PREFIX"].iter().any(|end| name.ends_with(end));
-        out.push_str(&rest[..=at]);
-        rest = &rest[at + 1..];
-        if is_harmless {
-            continue;
-        }
-        let end = match rest.chars().next() {
-            Some(quote @ ('"' | '\'')) => rest[1..].find(quote).map_or(rest.len(), |end| end + 2),
-            _ => rest.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(rest.len()),
-        };
-        // Whether it keeps the old value matters of what a hook needs.
-        let kept = ["PROMPT_COMMAND", "precmd_functions"].into_iter().find(|it| mentions(&rest[..end], it));
-        out.push_str(&kept.map_or_else(|| "…".to_owned(), |kept| format!("\"…${kept}\"")));
-        rest = &rest[end..];
-    }
-    out + rest
-}
-
 /// Whether a line speaks of this variable, and not of a longer name.
-fn mentions(line: &str, variable: &str) -> bool {
+pub(super) fn mentions(line: &str, variable: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(variable).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_some_and(is_word);
@@ -248,7 +222,7 @@ fn has_path(text: &str, path: &str) -> bool {
 }
 
 /// The variable that a line gives a new value, and of its old one nothing.
-fn replaced(line: &str) -> Option<&'static str> {
+pub(super) fn replaced(line: &str) -> Option<&'static str> {
     let of = |variable: &'static str, assignment: &str| {
         let value = line.trim_start_matches("export ").strip_prefix(assignment)?;
         (!mentions(value, variable)).then_some(variable)
@@ -313,11 +287,9 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
         findings.push(Finding::warning(what, vec![evidence(hook), evidence(line)]));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
-        let has_library =
-            text.lines().any(|line| !line.split('#').next().unwrap_or_default().trim().is_empty());
-        if has_library {
-            let text = text.lines().next().unwrap_or_default();
-            findings.push(Finding::note(What::SystemPreload, vec![Evidence::file(PRELOAD, text)]));
+        let code = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
+            findings.push(Finding::note(What::SystemPreload, vec![Evidence::file(PRELOAD, library)]));
         }
     }
     findings.extend(of_cache(subject.inventory, lines, evidence));

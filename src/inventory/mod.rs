@@ -48,6 +48,7 @@ pub use known::Known;
 pub use model::{
     Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
 };
+pub use modules::named as named_by_module;
 pub use packages::is_wanted as is_wanted_package;
 pub use records::is_library;
 pub use visible::Visible;

@@ -112,15 +112,10 @@ fn is_name(text: &str) -> bool {
 fn places_of(look: &mut Look<'_>, file: &Path) -> Vec<Place> {
     let Ok(bytes) = look.host.read_start(file, SIZE_LIMIT) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes);
-    let is_lua = file.extension().is_some_and(|extension| extension == "lua");
-    let Modulefile { added, set } = if is_lua { modulefile::lua(&text) } else { modulefile::tcl(&text) };
-    let is_own = |directory: &str| !SYSTEM.iter().any(|system| Path::new(directory).starts_with(system));
-    let searched = added
-        .into_iter()
-        .filter(|(variable, directory)| SEARCHED.contains(&variable.as_str()) && is_own(directory));
+    let (searched, roots) = named(file, &text);
     let mut places: Vec<Place> =
-        searched.map(|(_, directory)| Place::new(directory, Origin::Module)).collect();
-    for (_, root) in set.into_iter().filter(|(variable, root)| is_root(variable) && root.starts_with('/')) {
+        searched.into_iter().map(|directory| Place::new(directory, Origin::Module)).collect();
+    for (_, root) in roots {
         let root = Path::new(&root);
         let mut below = toolkit::places_in(look, root);
         below.extend(hpc_sdk::places_in(look, root));
@@ -133,6 +128,18 @@ fn places_of(look: &mut Look<'_>, file: &Path) -> Vec<Place> {
         places.extend(below);
     }
     places
+}
+
+/// The directories that a module adds to a search path, and the variables that name roots of libraries with these.
+pub fn named(file: &Path, text: &str) -> (Vec<String>, Vec<(String, String)>) {
+    let is_lua = file.extension().is_some_and(|extension| extension == "lua");
+    let Modulefile { added, set } = if is_lua { modulefile::lua(text) } else { modulefile::tcl(text) };
+    let is_own = |directory: &str| !SYSTEM.iter().any(|system| Path::new(directory).starts_with(system));
+    let searched = added
+        .into_iter()
+        .filter(|(variable, directory)| SEARCHED.contains(&variable.as_str()) && is_own(directory));
+    let roots = set.into_iter().filter(|(variable, root)| is_root(variable) && root.starts_with('/'));
+    (searched.map(|(_, directory)| directory).collect(), roots.collect())
 }
 
 fn is_root(variable: &str) -> bool {

@@ -175,6 +175,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
 }
 
 /// What to type, or to do; nothing where it is only good to know.
+#[expect(clippy::too_many_lines, reason = "a line or two for each finding")]
 pub(super) fn remedy(finding: &Finding) -> Option<String> {
     const BY_CUDARUN: &str = "start programs with cudarun, which takes the right one";
     let edit = || {
@@ -184,8 +185,15 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         });
         line.map_or_else(|| "take it out of the variable".to_owned(), |line| format!("take it out of {line}"))
     };
-    let again =
-        |copy: &Named| format!("install {} again, or take it away: {}", title(copy), show(&copy.directory));
+    let again = |copy: &Named| {
+        let system = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+        // Of a directory that all share, nobody is told to take it away.
+        if system.iter().any(|it| copy.directory.starts_with(it)) {
+            format!("install the package again that {} in {} is from", title(copy), show(&copy.directory))
+        } else {
+            format!("install {} again, or take its files away from {}", title(copy), show(&copy.directory))
+        }
+    };
     let remedy = match &finding.what {
         What::NoDriver => "install the NVIDIA driver, as your distribution has it".to_owned(),
         What::DriverNotLoaded => {
@@ -210,7 +218,13 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         What::ContainerWithoutGpus => {
             "start the container with `--gpus all` (podman: `--device nvidia.com/gpu=all`, apptainer: `--nv`)".to_owned()
         }
+        What::UvmMissing if has_absent(finding, "/usr/bin/nvidia-modprobe") => {
+            "sudo modprobe nvidia-uvm; a container must be started with the node".to_owned()
+        }
         What::DeviceNodesMissing | What::UvmMissing => "sudo nvidia-modprobe -u -c 0".to_owned(),
+        What::DeviceNotPermitted if is_of_root(finding) => {
+            "ask whoever runs this machine for the rights to use them; in a batch system, ask for a GPU".to_owned()
+        }
         What::DeviceNotPermitted => {
             "ask for the group that owns them (`sudo usermod -aG GROUP USER`, then log in again); in a batch system, for a GPU".to_owned()
         }
@@ -255,9 +269,24 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         What::LockNeedsDriver { .. } => "update the driver, or `cudarun record PROGRAM …` on this machine".to_owned(),
         What::ImageConditionMalformed { .. } => "mend the variable in the image".to_owned(),
         What::NoCache => "export XDG_CACHE_HOME=DIR, a directory of your own".to_owned(),
-        What::CacheRefused { .. } => "chmod go-w what is named, or export XDG_CACHE_HOME=DIR, a directory of your own".to_owned(),
+        What::CacheRefused { .. } => match finding.evidence.first() {
+            // It is said of what belongs to this user.
+            Some(Evidence::Place { path, why }) if why == "others can write to it" => {
+                format!("chmod go-w {}", words::quoted_to_show(path.as_os_str()))
+            }
+            _ => "export XDG_CACHE_HOME=DIR, a directory of your own".to_owned(),
+        },
         What::CacheFull { .. } => "make room, or export XDG_CACHE_HOME=DIR on another disk".to_owned(),
         What::CacheNoexec => "export XDG_CACHE_HOME=DIR on another disk, where that mode is needed".to_owned(),
     };
     Some(remedy)
+}
+
+fn has_absent(finding: &Finding, what: &str) -> bool {
+    finding.evidence.iter().any(|it| matches!(it, Evidence::Absent { path } if path.as_os_str() == what))
+}
+
+/// Nobody should be in root's group.
+fn is_of_root(finding: &Finding) -> bool {
+    finding.evidence.iter().any(|it| matches!(it, Evidence::Mode { owner: Some((_, 0)), .. }))
 }

@@ -163,6 +163,16 @@ fn say(evidence: &Evidence, version: &Version, kept: &mut Description) {
     }
 }
 
+/// Replaces what may be a path in somebody's home directory.
+pub(super) fn hide(elf: &mut Description, hidden: &dyn Fn(&str) -> String) {
+    for text in [&mut elf.soname, &mut elf.rpath, &mut elf.runpath, &mut elf.interpreter] {
+        *text = text.take().map(|it| hidden(&it));
+    }
+    elf.needed = elf.needed.iter().map(|it| hidden(it)).collect();
+    let imports = std::mem::take(&mut elf.imports);
+    elf.imports = imports.into_iter().map(|(name, symbols)| (hidden(&name), symbols)).collect();
+}
+
 fn take_code(code: &GpuCode, kept: &mut Description) {
     for (section, entries) in code {
         let entry = |(made_for, count): (&_, &u32)| match count {

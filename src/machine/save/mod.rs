@@ -16,7 +16,9 @@ use crate::host::{Asked, FileId, Host, Kind, Stat};
 use crate::loader::search::default_directories;
 
 mod library;
+mod modules;
 mod names;
+mod settings;
 mod texts;
 
 use names::Names;
@@ -91,7 +93,8 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
             || decides(name)
             || reaches_libraries(OsStr::new(name))
     };
-    for (name, value) in names.environment(&host.env, &is_known) {
+    let is_shown = |name: &str| FOR_OTHERS.contains(&name) || decides(name) || names::is_shown(name);
+    for (name, value) in names.environment(&host.env, &is_known, &is_shown) {
         text.push_str(&format!("{} = {}\n", quoted(&name), quoted(&value)));
     }
     for entry in &entries {
@@ -181,8 +184,8 @@ fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
     let (Some(path), Some(directory)) = (names.hide_path(&path), names.hide_path(&directory)) else {
         return Vec::new();
     };
-    let settings = names.hide(&texts::settings(&bytes));
-    let name = trust::name(&names::guest(path.clone()), settings.as_bytes());
+    let hidden = names.hide(&settings::settings(&bytes));
+    let name = trust::name(&names::guest(path.clone()), hidden.as_bytes());
     let own = format!("{directory}/{name}");
     if text.contains(&quoted(&own)) { Vec::new() } else { vec![(own, path)] }
 }
@@ -244,7 +247,7 @@ impl Writer<'_> {
         let above = path.parent().and_then(|parent| self.host.canonical(parent).ok());
         let own = self.host.read_link(path).ok();
         // Where it leads in one step, since the next may be a link as well.
-        let leads_to = above.zip(own).map(|(above, own)| normal(&above.join(own)));
+        let leads_to = above.zip(own).map(|(above, own)| names::normal(&above.join(own)));
         Some(Entry {
             path: path.to_owned(),
             fields: format!("link = {}\n", quoted(&target)),
@@ -303,19 +306,16 @@ impl Writer<'_> {
             return entry(format!("hard_link = {}\n", quoted(&first)), true);
         }
         let is_library = crate::inventory::is_library(path.file_name()?.to_str()?);
-        let is_modulefile = || self.host.read_text(path).is_ok_and(|text| texts::is_modulefile(&text));
-        if let Some(lines) = self.lines.get(path).filter(|_| !is_modulefile()) {
-            return entry(
-                format!("text = {}\n{}", quoted(&texts::in_place(lines, self.names)), mode(0o644)),
-                true,
-            );
+        if self.lines.contains_key(path) || self.is_modulefile(path, how) {
+            let text = self.script(path);
+            return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), !text.is_empty());
         }
         let project = &self.examination.project;
         if project.files.iter().chain(&project.lock).any(|file| file == path)
             || path.ends_with(crate::config::PROJECT)
         {
             let bytes = self.host.read(path).unwrap_or_default();
-            let text = self.names.hide(&texts::settings(&bytes));
+            let text = self.names.hide(&settings::settings(&bytes));
             return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
         }
         if how != Asked::Read && !is_library {
@@ -338,9 +338,7 @@ impl Writer<'_> {
                 }
                 library::Kept::Text(_) => entry(format!("text = \"\"\n{}", mode(0o644)), true),
                 library::Kept::Elf(mut elf, cut) => {
-                    for path in [&mut elf.rpath, &mut elf.runpath] {
-                        *path = path.take().map(|it| self.names.hide(&it));
-                    }
+                    library::hide(&mut elf, &|text| self.names.hide(text));
                     let usual = if elf.interpreter.is_some() { 0o755 } else { 0o644 };
                     let cut = if cut == 0 { String::new() } else { format!("cut = {cut}\n") };
                     entry(format!("elf = {}\n{cut}{}", library::toml(&elf, &quoted), mode(usual)), true)
@@ -367,6 +365,23 @@ impl Writer<'_> {
             texts::Kept::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
             texts::Kept::Nothing => None,
         }
+    }
+
+    fn is_modulefile(&self, path: &Path, how: Asked) -> bool {
+        how == Asked::Read
+            && (modules::is_named(&self.host.env, path)
+                || self.host.read_start(path, 8).is_ok_and(|start| start == b"#%Module"))
+    }
+
+    /// Of a start-up file or a module, what it says of search paths.
+    fn script(&self, path: &Path) -> String {
+        let none = Vec::new();
+        let kept = texts::in_place(self.lines.get(path).unwrap_or(&none), self.names);
+        let bytes = self.host.read_start(path, TEXT).unwrap_or_default();
+        if !self.is_modulefile(path, Asked::Read) {
+            return kept;
+        }
+        modules::with_places(path, kept, &String::from_utf8_lossy(&bytes), self.names)
     }
 
     /// NVIDIA's names in the loader's cache; of one that cannot be used, as much.
@@ -403,19 +418,6 @@ fn is_told_by_being(path: &Path) -> bool {
     is_mark
         || path.starts_with("/dev")
         || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
-}
-
-/// Without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => _ = out.pop(),
-            std::path::Component::Normal(name) => out.push(name),
-            _ => {}
-        }
-    }
-    out
 }
 
 /// As a string of TOML; what has many lines as one that shows them.

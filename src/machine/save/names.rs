@@ -21,18 +21,50 @@ pub(super) struct Names {
     /// By what it is replaced, longest first.
     users: Vec<(String, String)>,
     home: Option<(String, String)>,
+    /// Where this user's home directory stands, others' do too.
+    homes: Vec<String>,
 }
+
+/// Variables of libraries whose values say nothing of anybody; of others, that they are set.
+const SHOWN: &[&str] = &[
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_PATH",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_ENABLE_CRC_CHECK",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VERSION",
+    "LD_BIND_NOW",
+    "NVIDIA_DISABLE_REQUIRE",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_VISIBLE_DEVICES",
+];
 
 impl Names {
     /// Of whoever is asking, and of those whose home directories are among the paths.
     pub(super) fn of<'p>(
         home: Option<&Path>,
-        env: &Environment,
+        env: &'p Environment,
         paths: impl Iterator<Item = &'p Path>,
     ) -> Names {
         let mut names = Names::default();
         let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let home = home.and_then(Path::to_str).filter(|home| home.len() > 1 && *home != "/root");
+        let is_own = |home: &&str| {
+            home.starts_with('/') && home.matches('/').count() > 1
+                || !COMMON.contains(&home.trim_matches('/'))
+        };
+        let home = home.and_then(Path::to_str).map(|home| home.trim_end_matches('/'));
+        let home = home.filter(|home| home.len() > 1).filter(is_own);
+        let homes = HOMES.map(str::to_owned).into_iter();
+        let above = home.and_then(|home| home.rsplit_once('/')).map(|(above, _)| format!("{above}/"));
+        // What stands in places that are for all is no home directory.
+        let above = above.filter(|above| {
+            above.matches('/').count() > 2 || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
+        });
+        let above = above.filter(|above| !HOMES.contains(&above.as_str()));
+        names.homes = homes.chain(above).collect();
         let last = home.and_then(|home| home.rsplit('/').next()).map(str::to_owned);
         let said = ["USER", "LOGNAME"]
             .into_iter()
@@ -41,9 +73,12 @@ impl Names {
             found.insert(own, "user".to_owned());
         }
         let mut count = 1;
-        for path in paths.filter_map(Path::to_str) {
-            for above in HOMES {
-                let Some(name) = path.strip_prefix(above).and_then(|rest| rest.split('/').next()) else {
+        let of_env =
+            env.iter().filter_map(|(_, value)| value.to_str()).flat_map(|it| it.split([':', ' ', ';']));
+        for path in paths.filter_map(Path::to_str).chain(of_env) {
+            for above in &names.homes {
+                let Some(name) = path.strip_prefix(above.as_str()).and_then(|rest| rest.split('/').next())
+                else {
                     continue;
                 };
                 if !name.is_empty() && name != "user" && !found.contains_key(name) {
@@ -65,7 +100,7 @@ impl Names {
             None => text.to_owned(),
         };
         for (name, other) in &self.users {
-            for above in HOMES {
+            for above in &self.homes {
                 let part = |c: char| c != '/' && (c.is_alphanumeric() || "_-.".contains(c));
                 text = replace(&text, &format!("{above}{name}"), &format!("{above}{other}"), part);
             }
@@ -73,6 +108,9 @@ impl Names {
             if name.len() > 2 && !COMMON.contains(&name.as_str()) {
                 text = replace(&text, name, other, char::is_alphanumeric);
             }
+        }
+        for above in &self.homes {
+            text = without_others(&text, above);
         }
         without_logins(&text)
     }
@@ -86,6 +124,7 @@ impl Names {
         &self,
         env: &Environment,
         is_known: &dyn Fn(&str) -> bool,
+        is_shown: &dyn Fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         for (name, value) in env.iter() {
@@ -93,15 +132,23 @@ impl Names {
             if is_secret(name) {
                 continue;
             }
-            // Whose value is an address of somebody's machine.
-            if ["KUBERNETES_SERVICE_HOST", "container"].contains(&name) {
-                kept.insert(name.to_owned(), "yes".to_owned());
-            } else if is_known(name) && is_plain(value) {
+            if !is_known(name) {
+                continue;
+            }
+            // Whose value may be an address of somebody's machine, or anything.
+            if is_shown(name) && is_plain(value) {
                 kept.insert(name.to_owned(), self.hide(value));
+            } else if !is_shown(name) {
+                kept.insert(name.to_owned(), "yes".to_owned());
             }
         }
         kept
     }
+}
+
+/// Of the variables that only reach libraries.
+pub(super) fn is_shown(name: &str) -> bool {
+    SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_")
 }
 
 pub(super) fn is_secret(name: &str) -> bool {
@@ -131,6 +178,25 @@ fn replace(text: &str, what: &str, by: &str, goes_on: impl Fn(char) -> bool) -> 
     out + &text[last..]
 }
 
+/// Whoever else has a home directory there, and was not seen before, is `someone`.
+fn without_others(text: &str, above: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let (mut out, mut last) = (String::new(), 0);
+    for (at, _) in text.match_indices(above) {
+        let start = at + above.len();
+        if at < last || text[..at].chars().next_back().is_some_and(is_part) {
+            continue;
+        }
+        let end = text[start..].find(|c| !is_part(c)).map_or(text.len(), |length| start + length);
+        let number = text[start..end].strip_prefix("user");
+        let is_known = number.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+        out.push_str(&text[last..start]);
+        out.push_str(if is_known || start == end { &text[start..end] } else { "someone" });
+        last = end;
+    }
+    out + &text[last..]
+}
+
 /// `https://user:token@host/` has no user and no token.
 fn without_logins(text: &str) -> String {
     let mut out = String::new();
@@ -144,6 +210,19 @@ fn without_logins(text: &str) -> String {
         rest = &after[host..];
     }
     out + rest
+}
+
+/// Without `.` and `..`.
+pub(super) fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => _ = out.pop(),
+            std::path::Component::Normal(name) => out.push(name),
+            _ => {}
+        }
+    }
+    out
 }
 
 /// A path that was hidden, as a path again.
@@ -162,14 +241,14 @@ mod tests {
         let names = Names::of(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
         assert_eq!(names.hide("/scratch/alice-secret/lib:/home/bob/l"), "/scratch/user/lib:/home/user2/l");
-        assert_eq!(names.hide("/home/alice-secrets"), "/home/alice-secrets", "another one, who was not seen");
+        assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "another one, who was not seen");
         assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
         assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
         let env: Environment =
             [("API_TOKEN", "x"), ("LD_LIBRARY_PATH", "/home/bob/l"), ("CUDA_SECRET", "y"), ("OTHER", "z")]
                 .into_iter()
                 .collect();
-        let kept = names.environment(&env, &|name| name != "OTHER");
+        let kept = names.environment(&env, &|name| name != "OTHER", &|_| true);
         assert_eq!(
             kept.into_iter().collect::<Vec<_>>(),
             [("LD_LIBRARY_PATH".into(), "/home/user2/l".into())]

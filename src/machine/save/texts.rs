@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::names::{self, Names};
+use super::names::Names;
 use crate::formats::{metadata, rpm};
 use crate::inventory;
 
@@ -32,7 +32,10 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             let first = text.lines().next().unwrap_or_default();
             Kept::Text(first.split('(').next().unwrap_or_default().trim_end().to_owned() + "  \n")
         }
-        "information" if below("/proc/driver/nvidia") => Kept::Text(text),
+        "information" if below("/proc/driver/nvidia") => {
+            let keys = ["Model:", "Bus Location:", "Device Minor:", "GPU UUID:", "GPU Excluded:"];
+            lines(&|line| keys.iter().any(|key| line.starts_with(key)))
+        }
         _ if below("/sys") || path == Path::new("/proc/sys/kernel/osrelease") => Kept::Text(text),
         "cpuinfo" => {
             let first = text.split("\n\n").next().unwrap_or_default();
@@ -61,22 +64,14 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
             conda(bytes)
         }
         _ if below("/etc/ld.so.conf.d") || name == "ld.so.conf" || name == "ld.so.preload" => {
-            Kept::Text(text)
+            // A file is there and says nothing, which is not the same as no file.
+            let code = |line: &str| line.split('#').next().unwrap_or_default().trim_end().to_owned() + "\n";
+            Kept::Text(text.lines().map(code).collect())
         }
         "environments.txt" | "index.json" | ".python-version" | "version" => Kept::Text(text),
-        _ if is_modulefile(&text) => {
-            let words = ["token", "secret", "passw", "license", "key"];
-            let is_kept = |line: &&str| !words.iter().any(|word| line.to_lowercase().contains(word));
-            Kept::Text(text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect())
-        }
         _ if text.starts_with("#!") => Kept::Text(text.lines().next().unwrap_or_default().to_owned() + "\n"),
         _ => Kept::Empty,
     }
-}
-
-pub(super) fn is_modulefile(text: &str) -> bool {
-    let commands = ["prepend-path", "append-path", "prepend_path", "append_path"];
-    text.starts_with("#%Module") || commands.iter().any(|command| text.contains(command))
 }
 
 /// Of the packages that hold libraries, who they are.
@@ -143,53 +138,6 @@ pub(super) fn in_place(lines: &[(usize, String)], names: &Names) -> String {
             out.push_str(&names.hide(text));
             out.push('\n');
             at += 1;
-        }
-    }
-    out
-}
-
-/// A file with settings: all that it says, without comments and without the values of variables.
-pub(super) fn settings(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let (mut out, mut is_env) = (String::new(), false);
-    for line in text.lines() {
-        let code = line.trim();
-        if code.starts_with('[') {
-            is_env = code
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .split('.')
-                .any(|part| part.trim() == "env");
-        }
-        let key = code.split('=').next().unwrap_or_default();
-        let is_variable = is_env && !code.starts_with('[') || key.trim_start().starts_with("env");
-        match code {
-            _ if code.starts_with('#') => {}
-            _ if is_variable || names::is_secret(code) => out.push_str(&without_values(line)),
-            _ => out.push_str(line),
-        }
-        out.push('\n');
-    }
-    out
-}
-
-/// Texts as `…`; what is outside of quotes stays.
-fn without_values(line: &str) -> String {
-    let (mut out, mut quote) = (String::new(), None);
-    for c in line.chars() {
-        match quote {
-            None if c == '"' || c == '\'' => {
-                quote = Some(c);
-                out.push(c);
-                out.push('…');
-            }
-            None if c == '#' => break,
-            None => out.push(c),
-            Some(open) if c == open => {
-                quote = None;
-                out.push(c);
-            }
-            Some(_) => {}
         }
     }
     out
