@@ -81,6 +81,7 @@ fn unfit<'a>(copy: &'a Copy, pick: &'a Pick, plan: &'a Plan) -> Option<Trouble<'
         Reason::Clash { .. }
             | Reason::DeadEnd
             | Reason::LessPreferred { .. }
+            | Reason::LoaderTakesAnother { .. }
             | Reason::NeedsAbsent { .. }
             | Reason::PassedOver
     );
