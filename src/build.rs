@@ -73,12 +73,25 @@ fn has_static_unwinder() -> bool {
     answer.is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
 }
 
+/// A keyword for the linker, as its driver takes it or, where there is none, as it takes it itself.
+fn keyword(word: &str) -> String {
+    if is_without_driver() { format!("-z{word}") } else { format!("-Wl,-z,{word}") }
+}
+
+/// Another kind of machine may have a linker here and no compiler, which would call it.
+fn is_without_driver() -> bool {
+    Path::new(&linker()).file_name().is_some_and(|name| name.to_string_lossy().ends_with("lld"))
+}
+
 /// Code and what is only read in one segment. Zig's linker knows no such argument, and does so unasked.
-fn few_segments() -> Option<&'static str> {
-    let argument = "-Wl,-z,noseparate-code";
+fn few_segments() -> Option<String> {
+    let argument = keyword("noseparate-code");
+    if is_without_driver() {
+        return Some(argument);
+    }
     let probe = PathBuf::from(required("OUT_DIR")).join("probe.so");
     let mut command = Command::new(linker());
-    command.args(["-shared", "-nostdlib", argument, "-o"]).arg(probe).args(["-x", "c", "/dev/null"]);
+    command.args(["-shared", "-nostdlib", &argument, "-o"]).arg(probe).args(["-x", "c", "/dev/null"]);
     command.output().is_ok_and(|output| output.status.success()).then_some(argument)
 }
 
@@ -99,7 +112,8 @@ fn compile_module(module: &Path) {
         // Each segment is a system call more in every process, and so is making one read-only that holds nothing.
         .arg("-Crelro-level=off")
         .args(few_segments().map(|argument| format!("-Clink-arg={argument}")))
-        .args(["-Clink-arg=-nostdlib", "-Clink-arg=-Wl,-z,defs", &format!("-Clinker={}", linker())])
+        .args(["-Clink-arg=-nostdlib", &format!("-Clink-arg={}", keyword("defs"))])
+        .arg(format!("-Clinker={}", linker()))
         .arg("-o")
         .arg(module);
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
