@@ -27,7 +27,7 @@ refuses() {
 }
 
 # The manual page has no fault that a formatter sees.
-[ -z "$(groff -man -ww -z "$repository/docs/cudarun.1" 2>&1)" ] || fail "groff warns of docs/cudarun.1"
+[ -z "$(groff -man -Tutf8 -ww -z "$repository/docs/cudarun.1" 2>&1)" ] || fail "groff warns of docs/cudarun.1"
 [ -z "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$repository/docs/cudarun.1" 2>&1 >/dev/null)" ] || fail "man warns of docs/cudarun.1"
 
 mkdir -p "$to/bin" "$to/share/fish"
