@@ -4,12 +4,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::progress::Looking;
-use super::{Exit, Purpose, asked, everywhere, look, machine, own_views, print, style, wanted, wishes};
+use super::{
+    Exit, Purpose, everywhere, look, machine, of_any_program, own_views, print, style, wanted, wishes,
+};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::config::said;
 use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
-use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Scope};
 use crate::machine::save;
@@ -56,12 +57,11 @@ fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Err
 
 /// What a program from here may come to: no environments of others, and those of the first Python of the PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
-    let machine = inventory::machine(host).unwrap_or(elf::X86_64);
     // What is wrong with settings hinders nothing here: it is among the findings.
     let wanted = wanted(host, common, &Wishes::default(), None, Purpose::Examine);
     let mut settings = wanted.map(|wanted| wanted.settings).unwrap_or_default();
     settings.add(said::options(common, &Wishes::default(), &wishes::vocabulary())?);
-    let mut scope = Scope { machine, views: own_views(host), ..asked(host, common, &settings)? };
+    let mut scope = of_any_program(host, common, &settings)?;
     let python = Command { program: "python3".into(), arguments: Vec::new() };
     if let Ok(target) = target::environment(host, &python) {
         scope.machine = target.machine;

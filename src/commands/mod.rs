@@ -242,6 +242,12 @@ fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Err
     Ok(Scope { also, without: settings.words(&Key::SearchWithout), ..Scope::default() })
 }
 
+/// The same for whatever program may be started from here.
+fn of_any_program(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Error> {
+    let machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    Ok(Scope { machine, views: own_views(host), ..asked(host, common, settings)? })
+}
+
 /// All of the machine, and what the named Python has, or else the first of the PATH.
 fn everywhere(
     host: &Host,
@@ -249,10 +255,9 @@ fn everywhere(
     purpose: Purpose,
     python: Option<&OsStr>,
 ) -> Result<Scope, Error> {
-    let machine = inventory::machine(host).unwrap_or(elf::X86_64);
     let wanted = wanted(host, common, &Wishes::default(), None, purpose)?;
-    let asked = asked(host, common, &wanted.settings)?;
-    let mut scope = Scope { machine, views: own_views(host), elsewhere: true, ..asked };
+    let mut scope = of_any_program(host, common, &wanted.settings)?;
+    scope.elsewhere = true;
     scope.also.extend(wanted.directories.iter().cloned());
     let program = python.unwrap_or(OsStr::new("python3")).to_owned();
     match target::environment(host, &Command { program, arguments: Vec::new() }) {

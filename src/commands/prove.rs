@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::progress::Looking;
 use super::proving::{How, Proven};
-use super::{Exit, Purpose, asked, command_of, consider, look, own_views, print, say_notes, style, wanted};
+use super::{Exit, Purpose, command_of, consider, look, of_any_program, print, say_notes, style, wanted};
 use crate::catalog::catalog;
 use crate::cli::{Common, Verify, When};
 use crate::environment::Diff;
 use crate::error::Error;
-use crate::formats::elf;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, Scope};
+use crate::inventory::Inventory;
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
 use crate::pin::Places;
@@ -39,9 +38,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     };
     let proven = match &command {
         None => {
-            let machine = inventory::machine(host).unwrap_or(elf::X86_64);
-            let mut scope =
-                Scope { machine, views: own_views(host), ..asked(host, common, &wanted.settings)? };
+            let mut scope = of_any_program(host, common, &wanted.settings)?;
             scope.also.extend(wanted.directories.iter().cloned());
             let shown = Looking::begin(host, common);
             let inventory = look(host, &scope);
