@@ -118,14 +118,16 @@ pub struct Wishes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PinMode {
-    /// A directory of links, first in LD_LIBRARY_PATH
-    View,
-    /// The view, and a module in LD_AUDIT that answers for every name in it: glibc 2.35 or newer
+    /// Set nothing
+    None,
+    /// Remove elements of LD_LIBRARY_PATH that only do harm
+    Clean,
+    /// A module in LD_AUDIT answers for the picked libraries, in this program only: glibc 2.35 or newer
     Audit,
+    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
+    View,
     /// The view, and in LD_PRELOAD what a search path of the program's own would find elsewhere
     Preload,
-    /// Only take out of the environment what would do harm
-    Clean,
 }
 
 /// Options of what starts a program or would.

@@ -3,6 +3,8 @@
 
 #[path = "audit/pins.rs"]
 mod pins;
+#[path = "audit/program.rs"]
+mod program;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,6 +20,10 @@ use crate::private;
 
 /// The table of pinned names; see [`pins()`].
 pub const PINS: &str = pins::VARIABLE;
+
+/// The program that the table is for: its path; or the directory of an environment of Python, with a slash at its end.
+/// Without it, the table is for every process.
+pub const FOR: &str = pins::FOR;
 
 /// The path of a file to which the module adds a record for each object that is mapped.
 pub const TRACE: &str = "CUDARUN_TRACE";
@@ -86,6 +92,27 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     // A path that is too long for one is no answer.
     pins::Pins::parse(&table)?.answer(longest.as_bytes(), &mut [0; pins::PATH_LIMIT])?;
     Some(OsString::from_vec(table))
+}
+
+/// The value of [`FOR`] for a program that is called by this path; none if it would not tell the program from others.
+pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
+    let directory = called.parent().filter(|_| is_python);
+    let mut value = directory.unwrap_or(called).as_os_str().to_owned();
+    if is_python && !value.as_bytes().ends_with(b"/") {
+        value.push("/");
+    }
+    (value.as_bytes().starts_with(b"/") && value.len() < pins::PATH_LIMIT).then_some(value)
+}
+
+/// Whether the module would answer in a process that is called by this path, where [`FOR`] has this value.
+pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
+    let identity = |path: &[u8]| {
+        let path = path.strip_suffix(b"\0")?;
+        let id = host.stat(Path::new(OsStr::from_bytes(path))).ok()?.id;
+        Some((id.device, id.inode))
+    };
+    let called = called.as_os_str().as_bytes();
+    program::is_meant(value.as_bytes(), called, called, &identity, &mut [0; pins::PATH_LIMIT])
 }
 
 /// What the module has written. The last record may still be on its way; what is no record is passed over.

@@ -132,6 +132,8 @@ impl Cluster {
     fn run(&self, code: &str) -> Said {
         let session = self.0.session(&["partial", "whole"]).of_root();
         let session = if self.1 == 2 { session.before(SECOND_GPU) } else { session };
+        // The view tells whether all ranks have one set.
+        let session = session.set("CUDARUN_PIN_MODE", "view");
         let session = session.set("MODULEPATH", self.0.path("modules").display().to_string());
         // Open MPI counts processors, and asks root whether that is meant.
         let session = session.set("OMPI_ALLOW_RUN_AS_ROOT", "1").set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -241,6 +243,8 @@ fn ranks_of_open_mpi_have_one_set_and_one_proof() {
     let outside = cluster.run(&format!("cudarun {}", without(&mpirun)));
     outside.are_alike(4);
     assert_eq!(cluster.proofs(), 0);
+    // The module finds its ranks below mpirun.
+    cluster.run(&format!("export CUDARUN_PIN_MODE=audit\ncudarun {}", without(&mpirun))).are_alike(4);
 }
 
 #[test]

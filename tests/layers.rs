@@ -106,7 +106,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("private.rs", &["host"]),
     // Another crate, for other processes.
     ("audit/pins.rs", &[]),
-    ("audit/", &["log", "pins", "system"]),
+    ("audit/program.rs", &["pins"]),
+    ("audit/", &["log", "pins", "program", "system"]),
     ("module.rs", &["environment", "host", "private"]),
     ("view.rs", &["environment", "error", "host", "inventory::Copy", "private", "solve::Plan", "text"]),
     (
@@ -118,6 +119,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "pin/",
         &[
+            "catalog",
             "environment",
             "error",
             "formats::elf",
@@ -128,6 +130,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "predict",
             "solve",
             "target",
+            "text",
             "version",
             "view",
         ],

@@ -110,9 +110,12 @@ fn compat_and_stubs_are_taken_out_of_the_path() {
     let removed: Vec<&str> =
         explained["removed"].as_array().unwrap().iter().map(|row| row["element"].as_str().unwrap()).collect();
     assert_eq!(removed, ["/usr/local/cuda/compat", "/usr/local/cuda/lib64/stubs"]);
+    assert_eq!(explained["environment"]["LD_LIBRARY_PATH"], "/opt/mine");
+    assert!(explained["view"].as_str().unwrap().starts_with("/home/user/.cache/cudarun/views/"));
+    let run = Run::on(&machine, &["explain", "--json", "--pin-mode=view", "python3", "/home/user/train.py"]);
+    let explained = run.env("LD_LIBRARY_PATH", path).json();
     let after = explained["environment"]["LD_LIBRARY_PATH"].as_str().unwrap();
-    assert!(after.ends_with(":/opt/mine"), "{after}");
-    assert!(after.starts_with("/home/user/.cache/cudarun/views/"), "{after}");
+    assert_eq!(after, format!("{}:/opt/mine", explained["view"].as_str().unwrap()));
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn explain_reads_like_a_story() {
         "libcudnn.so.9",
         "site-packages/nvidia/cudnn/lib",
         "the loader takes it in any case",
-        "LD_LIBRARY_PATH  /home/user/.cache/cudarun/views/",
+        "CUDARUN_PINS_FOR  /opt/venv/bin/",
     ] {
         assert!(text.contains(part), "lacks `{part}`\n{text}");
     }
@@ -230,7 +233,7 @@ fn what_would_be_mapped_without_cudarun_is_shown_with_what_is_wrong_with_it() {
         "/usr/lib/x86_64-linux-gnu",
         &[
             "without: mixed: 9.19.0.56 site-packages/nvidia/cudnn/lib and 9.14.0.64 /usr/lib/x86_64-linux-gnu",
-            "mode view: first in LD_LIBRARY_PATH, which is enough here",
+            "mode audit: a module in LD_AUDIT answers for every pinned name, in this program only",
         ],
     );
     let stub = machine.real("/usr/local/cuda-13.0/targets/x86_64-linux/lib/stubs/libcuda.so.1");

@@ -10,6 +10,7 @@
 
 mod audit;
 mod blocks;
+mod children;
 mod cli;
 mod clusters;
 mod config;

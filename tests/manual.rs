@@ -52,7 +52,7 @@ const FILES: &[(&str, &str)] = &[
 /// Beside those that say what an option would.
 const VARIABLES: &[(&str, &str)] = &[
     ("CUDARUN_HOOK", "`off` switches the shell's hook off"),
-    ("CUDARUN_VIEW", "the program finds in it the directory of links that it was started with"),
+    ("CUDARUN_VIEW", "the directory of links to the pinned libraries, in modes audit, view and preload"),
 ];
 
 fn page() -> String {

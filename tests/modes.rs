@@ -121,7 +121,7 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
 }
 
 #[test]
-fn clean_mends_the_environment_and_adds_nothing() {
+fn clean_removes_what_does_harm_and_adds_nothing() {
     let elements = WORLD.library_path(&["", "stubs", "old"]);
     let run = |mode: &str| on(&["export", "--json", mode], "plain").env("LD_LIBRARY_PATH", &elements).json();
     let environment = run("--pin-mode=clean")["environment"].clone();
@@ -136,12 +136,13 @@ fn what_an_outer_start_has_set_goes_where_it_is_not_needed() {
     let variable = |name: &str| outer["environment"][name].as_str().unwrap().to_owned();
     assert!(variable("LD_AUDIT").starts_with(home.path().join(".cache/cudarun/audit").to_str().unwrap()));
     let mut inner = on(&["export", "--json"], "plain").env("HOME", home.path());
-    for name in ["LD_AUDIT", "CUDARUN_PINS", "GLIBC_TUNABLES", "CUDARUN_VIEW"] {
+    for name in ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR", "GLIBC_TUNABLES", "CUDARUN_VIEW"] {
         inner = inner.env(name, variable(name));
     }
-    let inner = inner.env("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH")).json();
-    assert_eq!(inner["environment"]["LD_AUDIT"], Value::Null);
-    assert_eq!(inner["environment"]["CUDARUN_PINS"], Value::Null);
+    let inner = inner.json();
+    for name in ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR"] {
+        assert_eq!(inner["environment"][name], Value::Null);
+    }
     // An auditor and tunables of others stay.
     let others = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath")
         .env("LD_AUDIT", "/opt/auditor.so")
@@ -318,7 +319,12 @@ int main(void) {{ return system("{}"); }}"#,
     assert_eq!(run(&["--pin-mode=view"]).directories.len(), 2, "the control: by a path alone it is a mix");
     assert_eq!(run(&[]), all_new());
     let words = [PathBuf::from("explain"), "--json".into(), PathBuf::from(&pin), program.clone()];
-    assert_eq!(why(&Run::new(words).json()["passed_over"][0]), ("view", "unseen"));
+    let explained = Run::new(words).json();
+    assert_eq!(
+        (why(&explained["passed_over"][0]), &explained["mode"]),
+        (("clean", "unseen"), &"audit".into())
+    );
+    assert_eq!(explained["environment"].get("CUDARUN_PINS_FOR"), None, "a child is meant");
     // A file stands for the copy that it is of.
     let file = format!("--pin=cudnn={}", WORLD.path("new/libcudnn.so.9.10.2").display());
     assert_eq!(got(Run::new([PathBuf::from(file), program])), all_new());
@@ -337,11 +343,6 @@ fn a_pin_that_cannot_be_kept_is_refused() {
             .check();
     };
     refused(&["--pin=cudnn=9.10"], still, "--pin cannot be kept: `static` is static");
-    refused(
-        &["--pin=cudnn=9.10", "--pin-mode=clean"],
-        WORLD.path("plain"),
-        "--pin cannot be kept: --pin-mode clean",
-    );
     refused(&["--pin=driver=9"], WORLD.path("plain"), "error: no driver here fits");
 }
 

@@ -294,12 +294,15 @@ fn empty_elements_and_stubs_go_and_the_rest_stays() {
     let elements = world.library_path(&["", "stubs", "new", ""]);
     let control = world.control("plain", &world.library_path(&["stubs"]));
     assert_eq!(control.version, 0, "a stub has no libcudnn.so.9: {control:?}");
-    let exported = Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([world.path("plain")]))
-        .env("LD_LIBRARY_PATH", format!("{elements}:/usr/lib"))
-        .json();
-    let path = exported["environment"]["LD_LIBRARY_PATH"].as_str().unwrap().to_owned();
-    let rest: Vec<&str> = path.split(':').skip(1).collect();
-    assert_eq!(rest, [world.path("new").to_str().unwrap(), "/usr/lib"]);
+    let path = |options: &[&str]| {
+        let words =
+            ["export", "--json"].iter().chain(options).map(PathBuf::from).chain([world.path("plain")]);
+        let exported = Run::new(words).env("LD_LIBRARY_PATH", format!("{elements}:/usr/lib")).json();
+        exported["environment"]["LD_LIBRARY_PATH"].as_str().unwrap().to_owned()
+    };
+    let rest = format!("{}:/usr/lib", world.path("new").display());
+    assert_eq!(path(&[]), rest);
+    assert_eq!(path(&["--pin-mode=view"]).split_once(':').unwrap().1, rest);
     Run::new([PathBuf::from("-v"), world.path("plain")])
         .env("LD_LIBRARY_PATH", &elements)
         .any_stdout()
@@ -347,7 +350,8 @@ fn cudarun_below_cudarun_changes_nothing_more() {
         world.cured("with-rpath", &world.library_path(&["new"]))
     );
     // Inside a plan, the outer view is no input and does not stay.
-    let outer = Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([program.clone()]));
+    let words = ["export", "--json", "--pin-mode=view"].map(PathBuf::from);
+    let outer = Run::new(words.into_iter().chain([program.clone()]));
     let home = outer.home().to_owned();
     let first = outer.env("LD_LIBRARY_PATH", world.library_path(&["new"])).json();
     let variable = |name: &str| first["environment"][name].as_str().unwrap().to_owned();
@@ -363,8 +367,12 @@ fn cudarun_below_cudarun_changes_nothing_more() {
 #[test]
 fn a_view_holds_every_name_that_may_be_asked_for() {
     let world = &*WORLD;
-    let run =
-        Run::new(["export", "--json"].map(PathBuf::from).into_iter().chain([world.path("with-runpath")]));
+    let run = Run::new(
+        ["export", "--json", "--pin-mode=view"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([world.path("with-runpath")]),
+    );
     let home = tempfile::tempdir().unwrap();
     let exported = run.env("HOME", home.path()).json();
     let view = PathBuf::from(exported["environment"]["CUDARUN_VIEW"].as_str().unwrap());

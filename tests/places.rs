@@ -42,7 +42,7 @@ fn who_only_asks_is_told_the_same_place() {
     ];
     for (cache, is_taken) in places {
         let ask = |verb: &str| {
-            Run::new([verb.as_ref(), "--json".as_ref(), two.program.as_os_str()])
+            Run::new([verb.as_ref(), "--json".as_ref(), "--pin-mode=view".as_ref(), two.program.as_os_str()])
                 .env("LD_LIBRARY_PATH", &two.path)
                 .env("XDG_CACHE_HOME", &cache)
                 .env("XDG_RUNTIME_DIR", &session)

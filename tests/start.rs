@@ -467,7 +467,7 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
     let has_view = || {
         let code = "import os; print('CUDARUN_VIEW' in os.environ)";
         let run = Run::new(["python3", "-c", code]).env("HOME", home.path()).env("PYTHONPATH", &packages);
-        run.env("LD_LIBRARY_PATH", workshop.path("lib")).any_stdout().check()
+        run.env("CUDARUN_PIN_MODE", "view").env("LD_LIBRARY_PATH", workshop.path("lib")).any_stdout().check()
     };
     for _cold_then_warm in 0..2 {
         assert_eq!(has_view(), "False\n");

@@ -172,6 +172,7 @@ fn the_set_reaches_the_program_inside() {
     let program = two.program.to_str().unwrap().to_owned();
     let words = ["nohup", "nice", "-n", "1", "timeout", "60", "env", "A=1", "sh", "-c"];
     let run = |words: &[&str]| {
+        let words = ["--pin-mode=view"].iter().chain(words);
         Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path).any_stdout()
     };
     let code = format!("exec {program}");

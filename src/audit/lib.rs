@@ -6,6 +6,7 @@
 
 mod log;
 mod pins;
+mod program;
 mod system;
 
 use core::cell::UnsafeCell;
@@ -42,6 +43,7 @@ struct Shared(UnsafeCell<State>);
 unsafe impl Sync for Shared {}
 
 static STATE: Shared = Shared(UnsafeCell::new(State {
+    arguments: core::ptr::null(),
     environment: core::ptr::null(),
     pins: None,
     log: None,
@@ -56,6 +58,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
 }));
 
 struct State {
+    arguments: *const *const u8,
     environment: *const *const u8,
     pins: Option<Pins<'static>>,
     /// The path of the log, ended by NUL.
@@ -80,9 +83,11 @@ struct Search {
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn(c_int, *const *const u8, *const *const u8) = start;
 
-extern "C" fn start(_: c_int, _: *const *const u8, environment: *const *const u8) {
+extern "C" fn start(_: c_int, arguments: *const *const u8, environment: *const *const u8) {
     // SAFETY: one call at a time.
-    unsafe { (*STATE.0.get()).environment = environment };
+    let state = unsafe { &mut *STATE.0.get() };
+    state.arguments = arguments;
+    state.environment = environment;
 }
 
 /// The interface that we speak; 0 sends us away without a word.
@@ -94,10 +99,45 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     // SAFETY: one call at a time.
     let state = unsafe { &mut *STATE.0.get() };
     let pins = variable(state.environment, pins::VARIABLE).filter(|table| Pins::parse(table).is_some());
+    let pins = pins.filter(|_| is_meant(state));
     state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
     state.log = log.filter(|path| path.first() == Some(&b'/') && path.len() < PATH_LIMIT).map(kept);
     if state.pins.is_none() && state.log.is_none() { 0 } else { INTERFACE }
+}
+
+/// Pins are for the processes of one program, or of one environment of Python; for every process where none is named.
+fn is_meant(state: &mut State) -> bool {
+    let Some(program) = variable(state.environment, pins::FOR) else { return true };
+    // SAFETY: the list of arguments ends in a null pointer, and each argument in NUL.
+    let first = unsafe { state.arguments.as_ref().map_or(&b""[..], |first| text(*first)) };
+    // SAFETY: the loader hands on what the kernel has put on the stack.
+    let executed = unsafe { text(executed(state.environment)) };
+    program::is_meant(program, first, executed, &system::identity, &mut state.answer)
+}
+
+/// The path that the kernel was given, from the auxiliary vector behind the environment; null if it is not there.
+///
+/// # Safety
+/// `environment` is null, or the list of variables on the stack of a new process.
+unsafe fn executed(mut environment: *const *const u8) -> *const u8 {
+    const END: usize = 0;
+    const EXECUTED: usize = 31;
+    // SAFETY: the list ends in a null pointer, and the vector in an entry of type 0.
+    unsafe {
+        while environment.as_ref().is_some_and(|entry| !entry.is_null()) {
+            environment = environment.add(1);
+        }
+        let mut entry = environment.wrapping_add(1).cast::<[usize; 2]>();
+        while !environment.is_null() {
+            match *entry {
+                [END, _] => break,
+                [EXECUTED, path] => return core::ptr::with_exposed_provenance(path),
+                _ => entry = entry.add(1),
+            }
+        }
+    }
+    core::ptr::null()
 }
 
 /// Where to look for a name; for a candidate of the search, the same again.

@@ -4,6 +4,10 @@
 /// The variable that holds the table.
 pub(super) const VARIABLE: &str = "CUDARUN_PINS";
 
+/// The variable that names the program that the table is for: its path; or the directory of an environment of Python,
+/// with a slash at its end, for every `python` in it.
+pub(super) const FOR: &str = "CUDARUN_PINS_FOR";
+
 /// No path is longer, its NUL included.
 pub(super) const PATH_LIMIT: usize = 4096;
 

@@ -1,6 +1,7 @@
 //! System calls, by hand: the module has no libc. Nothing here knows what it is done for, or touches `errno`.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -12,6 +13,7 @@ mod number {
     pub(super) const FCNTL: usize = 72;
     pub(super) const RT_SIGTIMEDWAIT: usize = 128;
     pub(super) const OPENAT: usize = 257;
+    pub(super) const NEWFSTATAT: usize = 262;
     pub(super) const READLINKAT: usize = 267;
     pub(super) const O_NOFOLLOW: usize = 0o400_000;
 }
@@ -23,6 +25,7 @@ mod number {
     pub(super) const CLOSE: usize = 57;
     pub(super) const WRITEV: usize = 66;
     pub(super) const READLINKAT: usize = 78;
+    pub(super) const NEWFSTATAT: usize = 79;
     pub(super) const RT_SIGPROCMASK: usize = 135;
     pub(super) const RT_SIGTIMEDWAIT: usize = 137;
     pub(super) const GETPID: usize = 172;
@@ -107,6 +110,18 @@ pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     // SAFETY: the path ends in NUL; no more than the buffer's length is written.
     let read = unsafe { call(number::READLINKAT, [AT_FDCWD, path.as_ptr() as usize, start, length, 0, 0]) };
     read.and_then(|length| buffer.get(..length)).unwrap_or_default()
+}
+
+/// Device and inode of the file that a path leads to. `path` ends in NUL.
+pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
+    // `struct stat` begins with these two on both machines, and is shorter than this.
+    let mut stat = MaybeUninit::<[u64; 32]>::uninit();
+    let start = stat.as_mut_ptr().cast::<u64>();
+    // SAFETY: the path ends in NUL and outlives the call, which writes the whole structure or fails.
+    unsafe {
+        call(number::NEWFSTATAT, [AT_FDCWD, path.as_ptr() as usize, start as usize, 0, 0, 0])?;
+        Some((*start, *start.add(1)))
+    }
 }
 
 /// Memory of our own, zeroed, that is never given back.

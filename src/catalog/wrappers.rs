@@ -156,6 +156,11 @@ fn parse() -> Result<Vec<Wrapper>, toml::de::Error> {
 }
 
 impl Wrapper {
+    /// Whether it starts more than the one program: `torchrun`, `xargs`, `mpirun`.
+    pub fn starts_several(&self) -> bool {
+        self.runs == Runs::PythonScript || self.more || !self.remote.is_empty()
+    }
+
     /// How many words an option takes and what it means, by its name with its dashes; none when it is not known.
     pub fn option(&self, name: &str) -> Option<(Takes, Meaning)> {
         let is_in = |list: &[String]| list.iter().any(|known| self.is_same(known, name));

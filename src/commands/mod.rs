@@ -19,10 +19,10 @@ use crate::launch;
 use crate::loader::search::Searcher;
 use crate::machine::Machine;
 use crate::module;
-use crate::pin::{self, Decision, Mode, Places};
+use crate::pin::{self, Decision, Mode, Pinned, Places};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
-use crate::solve::{Disproved, Outcome, Policy};
+use crate::solve::{Disproved, Outcome, Plan, Policy};
 use crate::target::{self, Command, How, Target};
 use crate::view;
 
@@ -156,13 +156,15 @@ impl<'h> Stages<'h> {
             target: &self.target,
             policy: self.policy(passed, disproved),
             mode: self.wanted.settings.mode().map(mode),
+            asks_all_sources: self.wanted.settings.words(&Key::SearchWithout).is_empty(),
         })
     }
 
     /// What the program maps in the environment as it is.
     fn before(&self, host: &Host) -> Prediction {
         let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
-        let pinned = pin::inherited::pins(host, env, &self.views);
+        let called = self.target.called.as_ref().map_or(self.target.program.as_path(), |called| &called.path);
+        let pinned = pin::inherited::pins(host, env, &self.views, called);
         predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
     }
 
@@ -222,6 +224,7 @@ fn family(word: &str) -> Result<&'static str, Error> {
 
 fn mode(mode: PinMode) -> Mode {
     match mode {
+        PinMode::None => Mode::None,
         PinMode::View => Mode::View,
         PinMode::Audit => Mode::Audit,
         PinMode::Preload => Mode::Preload,
@@ -315,10 +318,19 @@ impl Considered<'_> {
 
     /// The change of environment that the program would get, and where what it needs is put: now, or only said.
     fn change(&self, host: &Host, publish: bool) -> Result<(Diff, Places), Error> {
-        let own = &self.wanted.variables;
-        let (Outcome::Plan(plan), Some(pinned)) = (&self.decision.outcome, &self.decision.pinned) else {
-            return Ok((own.clone(), Places::default()));
-        };
+        match (&self.decision.outcome, &self.decision.pinned) {
+            (Outcome::Plan(plan), Some(pinned)) => self.change_by(host, plan, pinned, publish),
+            _ => Ok((self.wanted.variables.clone(), Places::default())),
+        }
+    }
+
+    fn change_by(
+        &self,
+        host: &Host,
+        plan: &Plan,
+        pinned: &Pinned,
+        publish: bool,
+    ) -> Result<(Diff, Places), Error> {
         let view = match (pinned.spec.is_empty(), publish) {
             (true, _) => None,
             (false, true) => Some(view::publish(host, &pinned.spec)?),
@@ -326,7 +338,8 @@ impl Considered<'_> {
         };
         let module = if pinned.mode == Mode::Audit { Some(audit_module(host, publish)?) } else { None };
         let places = Places { view, module };
-        Ok((own.then(&pinned.environment(plan, &places, &self.views, &host.env)), places))
+        let change = pinned.environment(plan, &places, &self.views, &host.env);
+        Ok((self.wanted.variables.then(&change), places))
     }
 }
 
@@ -359,6 +372,10 @@ fn must_be_said(considered: &Considered<'_>) -> Vec<String> {
     if let Outcome::Plan(plan) = &considered.decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
+        let reaches_children = considered.decision.pinned.as_ref().is_some_and(Pinned::reaches_children);
+        if reaches_children && considered.target.is_launched {
+            lines.push(report::launches(&considered.target));
+        }
     }
     lines
 }

@@ -135,7 +135,13 @@ impl Considered<'_> {
         if how.when == When::Never {
             return Ok((Verdict::Skipped { why: Skip::NotAsked }, false));
         }
-        let env = host.env.with(diff);
+        // A child of our own has no search paths that lead to the plan, and is not the program that the module answers to.
+        let aided = self.decision.pinned.as_ref().and_then(|pinned| pinned.for_proof(plan));
+        let mut env = match &aided {
+            Some(aided) => host.env.with(&self.change_by(host, plan, aided, true)?.0),
+            None => host.env.with(diff),
+        };
+        env.remove(OsStr::new(module::FOR));
         let subject = Subject::of_plan(plan);
         let run = || how.prove_once(host, &self.inventory, &subject, &env);
         let names = self.names(host, &subject, &env, how.level);

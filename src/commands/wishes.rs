@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::catalog;
-use crate::cli::{Common, PinMode, Wishes};
+use crate::cli::{Common, Wishes};
 use crate::config::files::{self, Choice, Found};
 use crate::config::read::{self, File};
 use crate::config::{
@@ -306,18 +306,12 @@ impl Wanted {
     /// Adds to what a target asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
     /// to it, and what was typed for this very start cannot be kept.
     pub(super) fn join(&self, target: &mut Target) -> Result<(), Error> {
-        let is_pin = |setting: &&Setting| matches!(setting.key, Key::Pin(_));
         let is_asked =
-            |setting: &&Setting| is_pin(setting) || matches!(setting.key, Key::Requires(_) | Key::Locked);
+            |setting: &&Setting| matches!(setting.key, Key::Pin(_) | Key::Requires(_) | Key::Locked);
         let typed = |setting: &&Setting| match setting.from {
             Place::Option(name) => Some(name),
             _ => None,
         };
-        if self.settings.mode() == Some(PinMode::Clean)
-            && let Some(option) = self.settings.iter().filter(is_pin).find_map(|setting| typed(&setting))
-        {
-            return Err(Error::NotPinned { option, why: "--pin-mode clean adds nothing".to_owned() });
-        }
         let lost = target.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         if let Some(note) = lost.as_ref().or_else(|| target.cannot_be_pinned()) {
             let option = self.settings.iter().filter(is_asked).find_map(|setting| typed(&setting));
@@ -329,11 +323,9 @@ impl Wanted {
         // What files say for all programs, and images for all that could be run in them, is nothing to `ls`.
         let is_concerned = self.purpose == Purpose::Project
             || target.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
-        let is_clean = self.settings.mode() == Some(PinMode::Clean);
         for asked in [Some(&self.asked), Some(&self.asked_of_concerned).filter(|_| is_concerned)] {
             let Some(Asked { requirements, conditions }) = asked else { continue };
-            let added = requirements.iter().filter(|it| !(is_clean && it.is_pinned()));
-            target.requirements.extend(added.cloned());
+            target.requirements.extend(requirements.iter().cloned());
             target.conditions.extend(conditions.iter().cloned());
         }
         Ok(())

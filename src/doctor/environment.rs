@@ -9,7 +9,7 @@ use crate::environment::audit_elements;
 use crate::inventory::{Copy, Inventory, Origin, Problem};
 
 /// What we set ourselves for what we start.
-const OF_OURS: [&str; 3] = ["CUDARUN_VIEW", "CUDARUN_PINS", "CUDARUN_TRACE"];
+const OF_OURS: [&str; 4] = ["CUDARUN_VIEW", "CUDARUN_PINS", "CUDARUN_PINS_FOR", "CUDARUN_TRACE"];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
     let mut findings = Vec::new();

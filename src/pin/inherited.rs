@@ -11,10 +11,12 @@ use crate::host::Host;
 use crate::loader::search::Overlay;
 use crate::module;
 
-/// The view that the module answers from; none where there is no module of ours, or nothing for it to answer.
-pub fn pins(host: &Host, env: &Environment, own: &[PathBuf]) -> Option<Overlay> {
+/// The view that the module answers from in a program that is called by this path; none where there is no module of ours,
+/// or nothing for it to answer.
+pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> Option<Overlay> {
     let is_ours = |element: &&OsStr| is_own_module(Path::new(element), own);
     audit_elements(env.get("LD_AUDIT").unwrap_or_default()).iter().find(|element| is_ours(element))?;
+    env.get(module::FOR).is_none_or(|value| module::is_meant(host, value, called)).then_some(())?;
     let mut parts = env.get(module::PINS)?.as_bytes().split(|byte| *byte == b':');
     let directory = Path::new(OsStr::from_bytes(parts.next()?)).to_owned();
     let (mut links, mut empty) = (BTreeMap::new(), BTreeSet::new());

@@ -45,6 +45,10 @@ pub(super) struct Means<'a> {
     pub plan: &'a Plan,
     pub mode: Mode,
     pub spec: &'a ViewSpec,
+    /// Elements of `LD_LIBRARY_PATH` that go besides those that no plan keeps.
+    pub removed: &'a [OsString],
+    /// The processes in which the audit module answers; none for all of them.
+    pub only_for: Option<&'a OsStr>,
     pub preload: &'a [String],
     /// Directories in which views of ours stand.
     pub own: &'a [PathBuf],
@@ -67,6 +71,7 @@ impl Means<'_> {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }
         change("LD_AUDIT", self.auditors(module, env));
+        change(module::FOR, pins.as_ref().and(self.only_for).map(OsStr::to_owned));
         change(module::PINS, pins);
         if let Some(view) = &places.view {
             change(VIEW, Some(view.as_os_str().to_owned()));
@@ -82,9 +87,12 @@ impl Means<'_> {
 
     fn library_path(&self, places: &Places, env: &Environment) -> Option<OsString> {
         let kept = self.plan.library_path.iter().filter(|element| element.removed.is_none());
-        let kept = kept.map(|element| element.text.as_os_str());
-        let elements: Vec<&OsStr> =
-            places.view.as_deref().map(Path::as_os_str).into_iter().chain(kept).collect();
+        let kept = kept
+            .map(|element| element.text.as_os_str())
+            .filter(|text| !self.removed.iter().any(|it| it == text));
+        // Every child searches LD_LIBRARY_PATH; the module answers where it is to answer.
+        let view = places.view.as_deref().filter(|_| self.mode != Mode::Audit);
+        let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept).collect();
         if elements.is_empty() { as_empty(env.get("LD_LIBRARY_PATH")) } else { Some(join_elements(elements)) }
     }
 

@@ -1,5 +1,5 @@
-//! How the loader is made to take a plan: the weakest mode that its model says is enough. A plan of which the model
-//! shows a leak in every mode is not started.
+//! How the loader is made to take a plan: the least intrusive mode that its model says is enough. A plan of which the
+//! model shows a leak in every mode is not started.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,12 +16,14 @@ use crate::loader::search::{Overlay, Searcher};
 use crate::module;
 use crate::predict::{self, Predicted, Prediction, When};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
-use crate::target::Target;
+use crate::target::{Requirement, Target};
+use crate::text;
 use crate::version::Version;
 use crate::view::{self, ViewSpec};
 
 pub mod inherited;
 mod means;
+mod unaided;
 
 use means::Means;
 pub use means::{Places, VIEW, watched};
@@ -30,24 +32,32 @@ pub use means::{Places, VIEW, watched};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nothing is added; what would do harm is taken out.
+    /// Nothing is set: the program gets the plan as it is, and nothing else can be reached.
+    None,
+    /// Elements of `LD_LIBRARY_PATH` that only do harm are removed; nothing is added.
     Clean,
+    /// A module in `LD_AUDIT` answers for every name in the view, in processes of this program only.
+    Audit,
     /// A directory of links, first in `LD_LIBRARY_PATH`.
     View,
-    /// The view, and a module in `LD_AUDIT` that answers for every name in it.
-    Audit,
     /// The view, and in `LD_PRELOAD` what a search path of the program's own would find elsewhere.
     Preload,
 }
 
-/// The modes that are tried, the weakest first.
-const LADDER: [Mode; 3] = [Mode::View, Mode::Audit, Mode::Preload];
+/// The modes that are tried, the least intrusive first. `Clean` finds out when nothing has to be removed, which is `None`.
+const LADDER: [Mode; 4] = [Mode::Clean, Mode::Audit, Mode::View, Mode::Preload];
+/// The modes that win against search paths of the program's own.
+const FORCING: [Mode; 2] = [Mode::Audit, Mode::Preload];
 
 /// How a plan is pinned.
 #[derive(Debug)]
 pub struct Pinned {
     pub mode: Mode,
     pub spec: ViewSpec,
+    /// Elements of `LD_LIBRARY_PATH` that are removed besides those that no plan keeps.
+    pub removed: Vec<OsString>,
+    /// The processes in which the audit module answers, as [`module::FOR`] has it; none for all of them.
+    pub only_for: Option<OsString>,
     /// The names in the view that are preloaded, in order.
     pub preload: Vec<String>,
     /// What the program maps in the environment as planned.
@@ -71,6 +81,25 @@ pub enum Why {
     LedAstray { families: Vec<String> },
     /// Nobody is seen to ask for these, which a person has named.
     Unseen { families: Vec<String> },
+    /// Another installation of the family can be reached, whoever may ask for it.
+    Reachable {
+        family: String,
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
+    },
+    /// This element of `LD_LIBRARY_PATH` leads to another directory after each `chdir`.
+    Relative {
+        #[serde(serialize_with = "text::path")]
+        element: OsString,
+    },
+    /// The program would not find these of the plan.
+    NotFound { names: Vec<String> },
+    /// Not every directory was looked into: a person has excluded some.
+    SearchIsLimited,
+    /// Something in the environment has to be removed.
+    Harmful,
+    /// The module could not tell the program from its children: it is not known which program will run.
+    ProgramNotKnown,
     /// The program puts a directory of its own before all others.
     RewritesLibraryPath,
     /// A wrapper on the way to the program sets it anew, or takes it away.
@@ -106,6 +135,8 @@ pub struct Question<'a, 'h> {
     pub policy: Policy,
     /// The mode that a person wants.
     pub mode: Option<Mode>,
+    /// Whether every source of installations was asked.
+    pub asks_all_sources: bool,
 }
 
 impl Decision {
@@ -156,7 +187,7 @@ impl Question<'_, '_> {
                 && let Some(plan) = self.released(&outcome)
             {
                 let by_force = Outcome::Plan(plan);
-                let pinned = self.first_that_is_enough(&by_force, &LADDER[1..], &mut passed_over)?;
+                let pinned = self.first_that_is_enough(&by_force, &FORCING, &mut passed_over)?;
                 if pinned.is_some() {
                     return Ok(Decision { outcome: by_force, pinned, passed_over, instead: None });
                 }
@@ -210,21 +241,22 @@ impl Question<'_, '_> {
 
     /// Pins the plan in this mode, if the model says that nothing leaks.
     fn attempt(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
-        let mut pinned =
-            Pinned { mode, spec: view::spec(plan), preload: Vec::new(), after: Prediction::default() };
-        if mode == Mode::Clean {
-            // On request only, for programs whose children bring their own: it promises nothing.
-            pinned.spec = ViewSpec::default();
-            pinned.after = self.predict(plan, &pinned)?;
-            return Ok(Ok(pinned));
+        if matches!(mode, Mode::None | Mode::Clean) {
+            return self.unaided(plan, mode);
         }
         if let Some(why) = self.obstacle(mode) {
             return Ok(Err(why));
         }
+        let mut pinned = Pinned::new(mode, view::spec(plan));
         loop {
             pinned.after = self.predict(plan, &pinned)?;
-            let unseen = self.unseen(&pinned.after);
-            if mode != Mode::Audit && self.mode.is_none() && !unseen.is_empty() {
+            let unseen = self.unseen(&pinned.after, Requirement::is_pinned);
+            if mode == Mode::Audit {
+                match self.only_for(&pinned.after, unseen.is_empty()) {
+                    Ok(only_for) => pinned.only_for = only_for,
+                    Err(why) => return Ok(Err(why)),
+                }
+            } else if self.mode.is_none() && !unseen.is_empty() {
                 return Ok(Err(Why::Unseen { families: unseen }));
             }
             if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
@@ -241,7 +273,7 @@ impl Question<'_, '_> {
             let is_mended = match mode {
                 Mode::Preload => pinned.preload_more(plan, &leaks),
                 Mode::Audit => pinned.stop_more(&leaks),
-                Mode::View | Mode::Clean => false,
+                Mode::View | Mode::Clean | Mode::None => false,
             };
             if !is_mended {
                 return Ok(Err(Why::Leaks { files: leaks }));
@@ -251,11 +283,29 @@ impl Question<'_, '_> {
 
     /// The families that a person has named and for which nobody is seen to ask: whoever does may have search paths
     /// of its own.
-    fn unseen(&self, prediction: &Prediction) -> Vec<String> {
-        let pinned = self.target.requirements.iter().filter(|requirement| requirement.is_pinned());
+    fn unseen(&self, prediction: &Prediction, is_meant: fn(&Requirement) -> bool) -> Vec<String> {
+        let named = self.target.requirements.iter().filter(|requirement| is_meant(requirement));
         let is_seen =
             |family: &String| prediction.files.iter().any(|file| file.family.as_ref() == Some(family));
-        pinned.map(|requirement| requirement.family.clone()).filter(|family| !is_seen(family)).collect()
+        named.map(|requirement| requirement.family.clone()).filter(|family| !is_seen(family)).collect()
+    }
+
+    /// The processes in which the audit module is to answer. A child of another environment has libraries of its own, and
+    /// keeps them. Every process is meant where a child may be the one that asks.
+    fn only_for(&self, prediction: &Prediction, are_pins_seen: bool) -> Result<Option<OsString>, Why> {
+        if !are_pins_seen || self.target.rewrites_library_path() {
+            return Ok(None);
+        }
+        let wished = |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
+        let families = self.unseen(prediction, wished);
+        let called = self.target.called.as_ref();
+        let only_for = called.and_then(|called| module::meant(&called.path, called.is_python));
+        match only_for {
+            _ if self.mode.is_some() && (!families.is_empty() || only_for.is_none()) => Ok(None),
+            _ if !families.is_empty() => Err(Why::Unseen { families }),
+            None => Err(Why::ProgramNotKnown),
+            only_for => Ok(only_for),
+        }
     }
 
     /// The table of the audit module; none where it cannot be made.
@@ -267,9 +317,9 @@ impl Question<'_, '_> {
     /// What keeps a mode from working at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
         let variables = match mode {
-            Mode::Audit => &["LD_AUDIT", module::PINS][..],
+            Mode::Audit => &["LD_AUDIT", module::PINS, module::FOR][..],
             Mode::Preload => &["LD_PRELOAD"],
-            Mode::View | Mode::Clean => &[],
+            Mode::View | Mode::Clean | Mode::None => &[],
         };
         if let Some(variable) = self.target.undone.iter().find(|undone| variables.contains(undone)) {
             return Some(Why::Undone { variable });
@@ -309,6 +359,21 @@ impl Question<'_, '_> {
 }
 
 impl Pinned {
+    fn new(mode: Mode, spec: ViewSpec) -> Pinned {
+        let after = Prediction::default();
+        Pinned { mode, spec, removed: Vec::new(), only_for: None, preload: Vec::new(), after }
+    }
+
+    /// Whether a child of another environment may get libraries of this plan beside its own.
+    pub fn reaches_children(&self) -> bool {
+        matches!(self.mode, Mode::View | Mode::Preload)
+    }
+
+    /// How to prove a plan that the program finds by search paths of its own: by a view.
+    pub fn for_proof(&self, plan: &Plan) -> Option<Pinned> {
+        matches!(self.mode, Mode::None | Mode::Clean).then(|| Pinned::new(Mode::View, view::spec(plan)))
+    }
+
     /// The change of environment, with the view and the module where they were put; `own` are the directories in
     /// which views of ours stand.
     pub fn environment(&self, plan: &Plan, places: &Places, own: &[PathBuf], env: &Environment) -> Diff {
@@ -316,8 +381,8 @@ impl Pinned {
     }
 
     fn means<'a>(&'a self, plan: &'a Plan, own: &'a [PathBuf]) -> Means<'a> {
-        let Pinned { mode, spec, preload, .. } = self;
-        Means { plan, mode: *mode, spec, preload, own }
+        let Pinned { mode, spec, removed, only_for, preload, .. } = self;
+        Means { plan, mode: *mode, spec, removed, only_for: only_for.as_deref(), preload, own }
     }
 
     /// Preloads the picked files for which others would be mapped; says whether there was one more.

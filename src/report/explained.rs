@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::module;
-use crate::pin::{Decision, Mode};
+use crate::pin::{Decision, Mode, NotEnough};
 use crate::predict::Prediction;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::target::{Asker, How, Package, Requirement, Standing, Target, Want};
@@ -90,11 +90,10 @@ pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style
             let rows: Vec<Vec<String>> =
                 plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
             text.push_str(&columns("  ", &rows));
-            if let Some(mode) =
-                decision.pinned.as_ref().map(|pinned| pinned.mode).filter(|mode| *mode != Mode::View)
-            {
-                text.push_str(&format!("  {}\n", mode_line(mode)));
-                for passed in &decision.passed_over {
+            if let Some(pinned) = &decision.pinned {
+                text.push_str(&format!("  {}\n", mode_line(pinned)));
+                let is_of_interest = |passed: &&NotEnough| verbosity > 1 || passed.mode >= Mode::Audit;
+                for passed in decision.passed_over.iter().filter(is_of_interest) {
                     text.push_str(&format!("  {}\n", not_enough(passed, target)));
                 }
             }
@@ -316,7 +315,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
     }
     text.push_str(&stopped(plan));
     if diff.is_empty() {
-        text.push_str("  as it is\n");
+        text.push_str("  nothing has to be set\n");
     }
     text
 }

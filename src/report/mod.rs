@@ -31,7 +31,7 @@ pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use hints::hint;
 pub use listed::listed;
-pub use pinned::{refusal, too_old_for_auditors};
+pub use pinned::{launches, refusal, too_old_for_auditors};
 pub use project::trouble;
 pub use settings::{
     NotRecorded, allowed, fault, fault_hint, malformed, never_allowed, not_allowed, not_recorded,

@@ -7,7 +7,7 @@ use super::style::columns;
 use super::words;
 use crate::given::{Fault, Given, given};
 use crate::inventory::{Copy, Inventory};
-use crate::pin::{Decision, Mode, NotEnough, Why};
+use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
 use crate::predict::{Predicted, Prediction};
 use crate::solve::Outcome;
 use crate::target::Target;
@@ -56,7 +56,7 @@ pub(super) fn loads(
         return String::new();
     }
     let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
-    text.push_str(&format!("  {}\n", mode_line(pinned.mode)));
+    text.push_str(&format!("  {}\n", mode_line(pinned)));
     for passed in &decision.passed_over {
         text.push_str(&format!("  {}\n", not_enough(passed, target)));
     }
@@ -88,15 +88,29 @@ fn places(given: &Given<'_>, target: &Target) -> String {
     words::list(&given.copies.iter().map(place).collect::<Vec<_>>())
 }
 
-pub(super) fn mode_line(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Clean => "mode clean: the environment is mended, and nothing is added",
-        Mode::View => "mode view: first in LD_LIBRARY_PATH, which is enough here",
-        Mode::Audit => "mode audit: a module in LD_AUDIT answers for every name that is pinned",
-        Mode::Preload => {
-            "mode preload: LD_PRELOAD maps it before any search path counts, in every child as well"
+pub(super) fn mode_line(pinned: &Pinned) -> String {
+    let line = match pinned.mode {
+        Mode::None => "mode none: nothing has to be set",
+        Mode::Clean => "mode clean: harmful elements of LD_LIBRARY_PATH are removed, nothing is added",
+        Mode::Audit if pinned.only_for.is_some() => {
+            "mode audit: a module in LD_AUDIT answers for every pinned name, in this program only"
         }
-    }
+        Mode::Audit => "mode audit: a module in LD_AUDIT answers for every pinned name, in every process",
+        Mode::View => "mode view: first in LD_LIBRARY_PATH, which is enough here",
+        Mode::Preload => "mode preload: LD_PRELOAD maps it before any search path counts",
+    };
+    let children = if pinned.reaches_children() { format!("; {CHILDREN}") } else { String::new() };
+    format!("{line}{children}")
+}
+
+const CHILDREN: &str = "a child process of another environment may mix it with its own libraries";
+
+/// Said at the start of a program that launches others, where the mode reaches them.
+pub fn launches(target: &Target) -> String {
+    format!(
+        "`{}` launches other programs: {CHILDREN}; put cudarun before each of them",
+        show(target.program.file_name().unwrap_or_default())
+    )
 }
 
 /// Why a mode was passed over.
@@ -106,6 +120,7 @@ pub(super) fn not_enough(passed: &NotEnough, target: &Target) -> String {
 
 fn mode_name(mode: Mode) -> &'static str {
     match mode {
+        Mode::None => "none",
         Mode::Clean => "clean",
         Mode::View => "view",
         Mode::Audit => "audit",
@@ -133,6 +148,21 @@ fn why(why: &Why, target: &Target) -> String {
             let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
             format!("who asks for {} is not seen, and may have search paths of its own", words::list(&names))
         }
+        Why::Reachable { family, directory } => {
+            format!(
+                "another {} can be reached: {}",
+                words::family(family),
+                words::place(directory, Some(target))
+            )
+        }
+        Why::Relative { element } if element.is_empty() => {
+            "an empty element of LD_LIBRARY_PATH is the current directory".to_owned()
+        }
+        Why::Relative { element } => format!("LD_LIBRARY_PATH has the relative element {}", show(element)),
+        Why::NotFound { names } => format!("the program would not find {}", words::list(names)),
+        Why::SearchIsLimited => "some sources of libraries are not asked (--without)".to_owned(),
+        Why::Harmful => "something in the environment has to be removed".to_owned(),
+        Why::ProgramNotKnown => "the program that will run is not known".to_owned(),
         Why::RewritesLibraryPath => {
             "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()
         }

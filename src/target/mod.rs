@@ -77,6 +77,12 @@ pub struct Target {
     /// The executable that the loader starts; none where nothing about it can be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
+    /// How the executable is called, links not resolved.
+    #[serde(skip)]
+    pub called: Option<Called>,
+    /// It goes through a program that starts several: mpirun, torchrun, xargs.
+    #[serde(skip)]
+    pub is_launched: bool,
     /// What it opens at run time, in order, as far as that is known.
     #[serde(skip)]
     pub loads: Vec<Load>,
@@ -101,6 +107,14 @@ pub struct Target {
     /// The variables of the stronger modes that a wrapper on the way sets anew or takes away.
     #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
+}
+
+/// The path by which an executable is called.
+#[derive(Clone, Debug)]
+pub struct Called {
+    pub path: PathBuf,
+    /// Python finds its environment by this path.
+    pub is_python: bool,
 }
 
 /// What a program finds around it.
@@ -177,7 +191,9 @@ pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(T
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running {
         let searcher = outside.in_directory(&host.env, &host.cwd);
-        match python::recognise(host, &running) {
+        let python = python::recognise(host, &running);
+        target.called = Some(Called { path: running.executable.clone(), is_python: python.is_some() });
+        match python {
             Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
             None => match uses.first() {
                 Some(name) => {
@@ -250,6 +266,8 @@ impl Target {
             pip: None,
             own_directories: BTreeSet::new(),
             executable: None,
+            called: None,
+            is_launched: false,
             loads: Vec::new(),
             is_of_directory: false,
             watched: BTreeSet::new(),

@@ -21,7 +21,7 @@ const LIMIT: usize = 16;
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const PRELOAD: &str = "LD_PRELOAD";
 /// What the stronger modes pin by.
-const PINNING: [&str; 3] = ["LD_AUDIT", "CUDARUN_PINS", PRELOAD];
+const PINNING: [&str; 4] = ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR", PRELOAD];
 /// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
 /// names another one fails a test.
 const VARIABLES: &[&str] = &[
@@ -96,6 +96,7 @@ pub(super) fn open(outer: &Host, program: &Path, command: &Command, target: &mut
         let Some(way) = Way::of(host, &inside.program, &inside.arguments) else { return inside };
         let entered = way.enter(has_more, &mut inside.loss, target);
         has_more |= way.row.more;
+        target.is_launched |= way.row.starts_several();
         match entered {
             Entered::End => {
                 target.starts_nothing = true;

@@ -377,10 +377,10 @@ def linked_programs(rows):
     words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("DT_RPATH, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
-    mixed = {"fault": "mixed", "passed_over": []}
-    rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, mode="view", **mixed)
+    mixed = {"fault": "mixed", "mode": "audit", "passed_over": [("clean", "reachable")]}
+    rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, **mixed)
     mixed["passed_over"] = [("view", "led-astray")]
-    rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, mode="audit", **mixed)
+    rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, **mixed)
 
 
 def python_programs(rows):

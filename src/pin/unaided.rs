@@ -1,0 +1,146 @@
+//! The modes that add nothing: whether the program gets the plan as it is, or once the elements of `LD_LIBRARY_PATH` that
+//! only do harm are removed.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::means::Places;
+use super::{Mode, Pinned, Question, Why, leaks};
+use crate::catalog::{catalog, soname_number};
+use crate::error::Error;
+use crate::host::FileId;
+use crate::inventory::Element;
+use crate::predict::Prediction;
+use crate::solve::{Kept, Plan, Removal};
+use crate::target::Requirement;
+use crate::view::{self, ViewSpec};
+
+impl Question<'_, '_> {
+    /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
+    pub(super) fn unaided(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
+        let mut pinned = Pinned::new(Mode::Clean, ViewSpec::default());
+        pinned.removed = self.harmful(plan);
+        if pinned.environment(plan, &Places::default(), &self.policy.views, &self.host.env).is_empty() {
+            pinned.mode = Mode::None;
+        } else if mode == Mode::None {
+            return Ok(Err(Why::Harmful));
+        }
+        if let Some(why) = self.within_reach(plan, &pinned.removed) {
+            return Ok(Err(why));
+        }
+        pinned.after = self.predict(plan, &pinned)?;
+        if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
+            return Ok(Err(Why::NotStarted { failure: failure.clone() }));
+        }
+        let files: Vec<_> = leaks(plan, &pinned.after).cloned().collect();
+        if !files.is_empty() {
+            return Ok(Err(Why::Leaks { files }));
+        }
+        let families = self.unseen(&pinned.after, Requirement::is_pinned);
+        if !families.is_empty() {
+            return Ok(Err(Why::Unseen { families }));
+        }
+        let all = self.predict(plan, &Pinned::new(Mode::Audit, view::spec(plan)))?;
+        let names = not_found(plan, &pinned.after, &all);
+        Ok(if names.is_empty() { Ok(pinned) } else { Err(Why::NotFound { names }) })
+    }
+
+    /// The elements of `LD_LIBRARY_PATH` that hold nothing but other installations of picked families, and of which every
+    /// SONAME is found elsewhere by a program that has no search path of its own.
+    fn harmful(&self, plan: &Plan) -> Vec<OsString> {
+        let mut removed = Vec::new();
+        for (element, kept) in self.elements(plan) {
+            let Some(directory) = element.directory.as_deref().filter(|_| kept.removed.is_none()) else {
+                continue;
+            };
+            let names = self.inventory.directories.get(directory);
+            let does_harm = |(name, id): (&String, &FileId)| is_other(plan, name, *id);
+            let only_harms = names.is_some_and(|names| !names.is_empty() && names.iter().all(does_harm));
+            if element.others || !only_harms {
+                continue;
+            }
+            let without = [removed.as_slice(), &[element.text.clone()]].concat();
+            let copies =
+                self.inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
+            let mut sonames = copies.flat_map(|copy| &copy.files).map(|member| member.soname.as_str());
+            if sonames.all(|soname| self.is_found(plan, &without, soname)) {
+                removed = without;
+            }
+        }
+        removed
+    }
+
+    /// Whether a program without a search path of its own finds a name once these elements are removed.
+    fn is_found(&self, plan: &Plan, removed: &[OsString], name: &str) -> bool {
+        let mut directories =
+            self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
+        directories.any(|directory| self.inventory.file_in(directory, name).is_some())
+            || self.inventory.file_by_default(name).is_some()
+    }
+
+    fn elements<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = (&'q Element, &'q Kept)> {
+        self.inventory.search.library_path.iter().zip(&plan.library_path)
+    }
+
+    fn remaining<'q>(&'q self, plan: &'q Plan, removed: &'q [OsString]) -> impl Iterator<Item = &'q Element> {
+        let stays =
+            |(element, kept): &(&Element, &Kept)| kept.removed.is_none() && !removed.contains(&element.text);
+        self.elements(plan).filter(stays).map(|(element, _)| element)
+    }
+
+    /// Why a look-up that the model does not know could find another installation of a picked family.
+    fn within_reach(&self, plan: &Plan, removed: &[OsString]) -> Option<Why> {
+        let search = &self.inventory.search;
+        if !self.asks_all_sources {
+            return Some(Why::SearchIsLimited);
+        }
+        // The current directory may hold what others need; it is removed only where it holds no library.
+        let is_needed = |(element, kept): &(&Element, &Kept)| {
+            let holds =
+                |directory: &Path| self.inventory.directories.get(directory).is_some_and(|it| !it.is_empty());
+            kept.removed == Some(Removal::Empty)
+                && (element.others || element.directory.as_deref().is_some_and(holds))
+        };
+        let needed = self.elements(plan).find(is_needed).map(|(element, _)| element);
+        let is_relative = |element: &&Element| !matches!(element.text.as_bytes().first(), Some(b'/' | b'$'));
+        if let Some(element) = needed.or_else(|| self.remaining(plan, removed).find(is_relative)) {
+            return Some(Why::Relative { element: element.text.clone() });
+        }
+        let reachable = |name: &str, id: FileId| {
+            let family = catalog().family_of(name)?.0.name.clone();
+            let copy = self.inventory.copies.iter().find(|copy| copy.has_file(id))?;
+            is_other(plan, name, id).then(|| Why::Reachable { family, directory: copy.directory.clone() })
+        };
+        let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
+        let directories = elements.chain(search.defaults.iter().map(std::path::PathBuf::as_path));
+        let mut files =
+            directories.filter_map(|directory| self.inventory.directories.get(directory)).flatten();
+        let in_directory = files.find_map(|(name, id)| reachable(name, *id));
+        in_directory.or_else(|| search.cache.iter().find_map(|(name, id)| reachable(name, *id)))
+    }
+}
+
+/// Whether a file that answers to this name is of a picked family and not of the plan.
+fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
+    let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
+    let number = soname_number(name);
+    let answers = |pick: &&crate::solve::Pick| {
+        Some(pick.copy.family.as_str()) == family && (number.is_none() || pick.is_of_soname(number))
+    };
+    let mut answering = plan.picks.iter().filter(answers).peekable();
+    answering.peek().is_some() && !answering.any(|pick| pick.copy.has_file(id))
+}
+
+/// The names of the plan that the program finds where every name is answered, and not without.
+fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String> {
+    let is_picked = |id: FileId| plan.picks.iter().any(|pick| pick.copy.has_file(id));
+    let found = all.files.iter().filter(|file| is_picked(file.id));
+    let lost = found.filter(|file| without.files.iter().all(|known| known.id != file.id));
+    let mut names: Vec<String> = lost.map(|file| file.name.clone()).collect();
+    // A pick that nothing is seen to ask for can still be found by its name.
+    let is_seen = |pick: &&crate::solve::Pick| all.files.iter().any(|file| pick.copy.has_file(file.id));
+    let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.copy.loader_gives);
+    names.extend(unseen.filter_map(|pick| Some(pick.copy.files.first()?.soname.clone())));
+    names
+}
