@@ -6,11 +6,14 @@ both. Each process ends with the cuDNN files of its own /proc/self/maps. With cu
 without, all of one directory, in an environment where nothing else can be reached (mode none) and in one with another name
 of cuDNN in LD_LIBRARY_PATH (mode audit). The control is a view, which must mix at least one child.
 
+The modes are compared for the two JAX only: what a named program finds by itself is not known here.
+
 Prints a line a row. Needs glibc 2.35 or newer.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,11 +40,11 @@ for count in range(1, len(sys.argv), 2):
 
 class Machine:
     def __init__(self, work, pair):
-        self.work, self.failures = work, 0
+        self.work, self.failures, self.is_named = work, 0, len(sys.argv) > 2
         self.reachable = work / "reachable"
         self.reachable.mkdir()
         # None of the programs asks for this name, so what it leads to mixes nobody by itself.
-        (self.reachable / "libcudnn.so").symlink_to(unpacked(NEW) / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9")
+        shutil.copy(unpacked(NEW) / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9", self.reachable / "libcudnn.so")
         (work / "home").mkdir()
         self.programs = []
         for number, (python, code) in enumerate(pair):
@@ -78,7 +81,8 @@ class Machine:
             (cured == without, f"as without cudarun: {without}\n      expected, got {cured}"),
         ]
         if mode:
-            checks.append((self.mode(path, *command) == mode, f"mode {self.mode(path, *command)}"))
+            planned = self.mode(path, *command)
+            checks.append((planned == mode or self.is_named, f"mode {planned}"))
             mixed = self.start(path, CUDARUN, "--pin-mode", "view", *command)
             directories = [len(set(map(os.path.dirname, files))) for files in mixed]
             checks.append((max(directories) > 1, f"the control must mix a child: {mixed}"))
