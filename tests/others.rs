@@ -204,6 +204,70 @@ fn a_group_without_other_members_may_write() {
     }
 }
 
+/// Another user owns all places; `/tmp` is a directory of the workshop.
+const NO_PLACE: &str = "
+mkdir -p tmp/cudarun-0 home
+chmod 1777 tmp
+chown 12345 tmp/cudarun-0 home
+mount --bind tmp /tmp
+export HOME=$PWD/home XDG_RUNTIME_DIR=$PWD/home LD_LIBRARY_PATH=$PWD/a:$PWD/b
+";
+
+/// The places are on disks that nothing can be written to.
+const READ_ONLY: &str = "
+mkdir -p home
+mount -t tmpfs -o ro none /tmp
+mount -t tmpfs -o ro none home
+export HOME=$PWD/home XDG_RUNTIME_DIR=$PWD/home LD_LIBRARY_PATH=$PWD/a:$PWD/b
+";
+
+#[test]
+fn a_program_that_is_right_without_a_view_starts_without_a_place() {
+    if !is_root() {
+        return;
+    }
+    // `/tmp` is hidden in the namespace.
+    let workshop = Workshop { directory: tempfile::tempdir_in("/var/tmp").unwrap() };
+    mode(&workshop.path(""), 0o755);
+    for (copy, number) in [("a", 1), ("b", 2)] {
+        let source = format!("int nccl(void) {{ return {number}; }}");
+        workshop.library(&format!("{copy}/libnccl.so.2"), "libnccl.so.2", &source, &[]);
+    }
+    let library = workshop.path("a/libnccl.so.2");
+    let source = "int nccl(void); int main(void) { return 40 + nccl(); }";
+    workshop.compile("program", source, &[library.to_str().unwrap()]);
+    copy_program(CUDARUN, workshop.path("cudarun"));
+    for place in [NO_PLACE, READ_ONLY] {
+        let start = |words: &str| {
+            in_namespace(
+                &workshop,
+                &format!(
+                    "{place}
+exec ./cudarun {words} ./program"
+                ),
+            )
+        };
+        let Some(output) = start("") else { return };
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(41), ""));
+        // The other copy needs a view.
+        let refused = start("--pin=nccl=b").unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(125), "{said}");
+        let parts: &[&str] = if place == NO_PLACE {
+            &[
+                "home belongs to user 12345 (mode 0755)",
+                "  /tmp/cudarun-0  it belongs to user 12345 (mode 0755)",
+            ]
+        } else {
+            &["  /tmp/cudarun-0  read-only file system"]
+        };
+        for part in parts.iter().chain(&["hint: XDG_CACHE_HOME=DIR cudarun …"]) {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
+
 /// In a container without root, the real root's directories belong to no user whom it knows.
 #[test]
 fn owners_that_a_namespace_does_not_map_count_as_root() {
