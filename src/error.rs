@@ -4,6 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::private::Unsafe;
+
 /// What ends a command early.
 #[derive(Debug)]
 pub enum Error {
@@ -70,7 +72,7 @@ pub enum Error {
     },
     /// No place for the view that nobody else can write to.
     NoCache {
-        tried: Vec<(PathBuf, String)>,
+        tried: Vec<(PathBuf, Unfit)>,
     },
     /// Some step of writing the view failed.
     View {
@@ -107,6 +109,17 @@ pub enum Error {
         path: PathBuf,
         error: io::Error,
     },
+}
+
+/// Why a place for what is kept between runs is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// `LD_LIBRARY_PATH` cannot hold its name.
+    Name,
+    /// Another user can replace what is in it.
+    Unsafe(Unsafe),
+    /// By what the operating system says.
+    Unwritable { why: String },
 }
 
 /// Which promise the exit code keeps.

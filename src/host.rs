@@ -222,6 +222,14 @@ impl Host {
             .is_ok_and(|real| rustix::fs::getxattr(real, "security.capability", value).is_ok())
     }
 
+    /// Whether an access list says more of a file than its mode does.
+    pub fn has_acl(&self, path: &Path) -> bool {
+        self.count();
+        let value: &mut [u8] = &mut [];
+        self.real(path, true)
+            .is_ok_and(|real| rustix::fs::getxattr(real, "system.posix_acl_access", value).is_ok())
+    }
+
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
         fs::read_link(self.real(path, false)?)

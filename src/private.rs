@@ -14,12 +14,23 @@ use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Stat};
 
+mod judge;
+
+pub use judge::{Fault, Unsafe, judge, judge_own};
+
 /// Thirty days, in seconds: what is kept can be worked out again, which costs a moment.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
 
 /// Whether it belongs to us and nobody else can write to it.
 pub fn is_ours(host: &Host, stat: &Stat) -> bool {
     stat.uid == host.uid && stat.mode & 0o022 == 0
+}
+
+fn own_directory(host: &Host, directory: &Path) -> io::Result<()> {
+    if is_ours(host, &host.lstat(directory)?) {
+        return Ok(());
+    }
+    Err(io::Error::other("somebody else can write to it"))
 }
 
 /// Makes a directory, and those above it that are missing, for us alone, whatever the umask says.
@@ -66,11 +77,11 @@ pub fn identity<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     })
 }
 
-/// A file that only we can have written, in a directory that only we can write to.
+/// A file that only we can have written, in a directory that only we can write to. The directories above are for the
+/// caller to judge. Another user who controls one of them cannot make a file of ours, but can lead us to one by a link or
+/// a second name: root owns what it has cloned or unpacked, and others wrote it.
 pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
-    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
-        return None;
-    }
+    own_directory(host, directory).ok()?;
     let (bytes, stat) = host.read_own(&directory.join(name)).ok()?;
     is_ours(host, &stat).then_some(bytes)
 }
@@ -79,6 +90,9 @@ pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
 /// answer is whether it was.
 pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
     let _ = create_directory(directory);
+    if own_directory(host, directory).is_err() {
+        return false;
+    }
     sweep(host, directory);
     whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes).is_ok()
 }
@@ -93,9 +107,7 @@ pub struct Turn {
 /// The turn of this name in a directory that is ours alone; none while another process has it.
 pub fn turn(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Turn>> {
     create_directory(directory)?;
-    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
-        return Err(io::Error::other("somebody else can write to it"));
-    }
+    own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))?;
     match file.try_lock() {
@@ -108,9 +120,7 @@ pub fn turn(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Turn
 /// Writes what must not be lost: a file for us alone, in a directory of which nobody else can change anything.
 pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     create_directory(directory)?;
-    if !host.lstat(directory).is_ok_and(|stat| is_ours(host, &stat)) {
-        return Err(io::Error::other("somebody else can write to it"));
-    }
+    own_directory(host, directory)?;
     whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes)
 }
 

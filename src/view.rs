@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use crate::environment::fits_library_path;
-use crate::error::Error;
+use crate::error::{Error, Unfit};
 use crate::host::{Host, Kind};
 use crate::inventory::Copy;
 use crate::private;
 use crate::solve::Plan;
-use crate::text;
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
+/// Below the directory for what is kept between runs.
+const VIEWS: &str = "views";
 
 /// What a view holds, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,9 +78,21 @@ impl ViewSpec {
 /// Why a place is not the one.
 enum Refusal {
     /// The next may be.
-    Here(String),
+    Here(Unfit),
     /// No other would be either.
     Everywhere(Error),
+}
+
+impl From<Unfit> for Refusal {
+    fn from(unfit: Unfit) -> Refusal {
+        Refusal::Here(unfit)
+    }
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::Unwritable { why: error.to_string() }
+    }
 }
 
 /// What the first place says that does not refuse.
@@ -99,46 +112,49 @@ fn first_place<T>(host: &Host, ask: impl Fn(&Path) -> Result<T, Refusal>) -> Res
 /// and can stand in `LD_LIBRARY_PATH`.
 pub fn cache_directory(host: &Host) -> Result<PathBuf, Error> {
     first_place(host, |directory| {
-        usable(host, directory).map_err(Refusal::Here)?;
+        usable(host, directory)?;
         Ok(directory.to_owned())
     })
+}
+
+/// The places whose content can be believed, there or not. A warm start mostly asks the first alone.
+pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
+    cache_directories(host).into_iter().filter(|directory| suits(host, directory).is_ok())
 }
 
 /// What is kept in the first place that can be used and takes it.
 pub fn first_that_takes<T>(host: &Host, keep: impl Fn(&Path) -> io::Result<T>) -> Result<T, Error> {
     first_place(host, |directory| {
-        usable(host, directory).map_err(Refusal::Here)?;
-        keep(directory).map_err(|error| Refusal::Here(error.to_string()))
+        usable(host, directory)?;
+        keep(directory).map_err(|error| Refusal::Here(error.into()))
     })
 }
 
 /// Where views may stand; nothing is created.
 pub fn view_parents(host: &Host) -> Vec<PathBuf> {
-    cache_directories(host).into_iter().map(|directory| directory.join("views")).collect()
+    cache_directories(host).into_iter().map(|directory| directory.join(VIEWS)).collect()
 }
 
 /// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    Ok(cache_place(host)?.join("views").join(spec.name()))
+    first_place(host, |directory| {
+        could_be_used(host, directory)?;
+        Ok(views(host, directory)?.join(spec.name()))
+    })
 }
 
 /// What `cache_directory` would be; nothing is created.
 pub fn cache_place(host: &Host) -> Result<PathBuf, Error> {
     first_place(host, |directory| {
-        suits(host, directory).map_err(Refusal::Here)?;
-        if !can_be_made(host, directory) {
-            return Err(Refusal::Here("cannot be written to".to_owned()));
-        }
+        could_be_used(host, directory)?;
         Ok(directory.to_owned())
     })
 }
 
 /// Every place for what is kept between runs, in order, and why it would not do; nothing is created.
-pub fn cache_places(host: &Host) -> Vec<(PathBuf, Result<(), String>)> {
+pub fn cache_places(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
     let answer = |directory: PathBuf| {
-        let suits = suits(host, &directory);
-        let cannot = || "cannot be written to".to_owned();
-        let answer = suits.and_then(|()| can_be_made(host, &directory).then_some(()).ok_or_else(cannot));
+        let answer = could_be_used(host, &directory);
         (directory, answer)
     };
     cache_directories(host).into_iter().map(answer).collect()
@@ -148,11 +164,11 @@ pub fn cache_places(host: &Host) -> Vec<(PathBuf, Result<(), String>)> {
 /// turns out to be full or read-only gives way to the next.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     first_place(host, |directory| {
-        usable(host, directory).map_err(Refusal::Here)?;
-        let view = directory.join("views").join(spec.name());
+        usable(host, directory)?;
+        let view = views(host, directory)?.join(spec.name());
         match publish_at(host, &view, spec) {
             Ok(()) => Ok(view),
-            Err(error) if is_of_the_place(&error) => Err(Refusal::Here(error.to_string())),
+            Err(error) if is_of_the_place(&error) => Err(Refusal::Here(error.into())),
             Err(error) => Err(Refusal::Everywhere(Error::View { path: view, error })),
         }
     })
@@ -241,55 +257,51 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
         })
 }
 
-/// Where things may be kept between runs, in order of preference; nothing is created.
-pub fn cache_directories(host: &Host) -> Vec<PathBuf> {
+/// Where things may be kept between runs, in order of preference; nothing is created and nothing is judged.
+fn cache_directories(host: &Host) -> Vec<PathBuf> {
     let user = host.user_cache().map(|directory| directory.join("cudarun"));
     let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));
     let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
     user.into_iter().chain(session).chain([last]).collect()
 }
 
-/// Why a directory does not suit, if it does not: it is missing and would be made, or it is ours alone. On
-/// another machine nobody knows who will be asking.
-fn suits(host: &Host, directory: &Path) -> Result<(), String> {
+/// Why a directory does not suit, if it does not: its name is unfit, or another user can replace it.
+fn suits(host: &Host, directory: &Path) -> Result<(), Unfit> {
     if !fits_library_path(directory) {
-        return Err("its name cannot stand in LD_LIBRARY_PATH".to_owned());
+        return Err(Unfit::Name);
     }
-    match host.lstat(directory) {
-        Ok(stat) if !stat.is_directory() => Err("not a directory".to_owned()),
-        Ok(stat) if stat.uid != host.uid && !host.is_rerooted() => Err("belongs to somebody else".to_owned()),
-        Ok(stat) if stat.mode & 0o022 != 0 => Err("others can write to it".to_owned()),
-        // Whoever can write above it can put another in its place.
-        _ => {
-            let nearest = directory.ancestors().skip(1).find_map(|above| host.canonical(above).ok());
-            let named = directory.ancestors().skip(1);
-            let real = nearest.iter().flat_map(|nearest| nearest.ancestors());
-            match named.chain(real).find(|above| is_open(host, above)) {
-                Some(above) => Err(format!("others can write to {}", text::show(above))),
-                None => Ok(()),
-            }
-        }
-    }
+    private::judge_own(host, directory).map_err(Unfit::Unsafe)
 }
 
-fn is_open(host: &Host, directory: &Path) -> bool {
-    host.stat(directory).is_ok_and(|stat| stat.is_world_writable())
+/// The directory of the views, there or not.
+fn views(host: &Host, directory: &Path) -> Result<PathBuf, Unfit> {
+    let views = directory.join(VIEWS);
+    private::judge_own(host, &views).map_err(Unfit::Unsafe)?;
+    Ok(views)
 }
 
-/// Whether the nearest directory that is there can be written to; of another machine, that it is one.
-fn can_be_made(host: &Host, directory: &Path) -> bool {
-    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok());
-    let is_writable = |nearest| host.is_rerooted() || access(nearest, AccessFlags::W_OK).is_ok();
-    nearest.is_some_and(|nearest| host.is_directory(nearest) && is_writable(nearest))
+/// Why a directory could not be used, if it could not; nothing is created. The nearest directory that is there must be
+/// writable; of another machine, it must be there.
+fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
+    suits(host, directory)?;
+    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok()).unwrap_or(directory);
+    if !host.is_directory(nearest) {
+        return Err(io::Error::from(ErrorKind::NotADirectory).into());
+    }
+    if !host.is_rerooted() {
+        access(nearest, AccessFlags::W_OK).map_err(io::Error::from)?;
+    }
+    Ok(())
 }
 
 /// Why a directory cannot be used, if it cannot. Creates it where it can.
-fn usable(host: &Host, directory: &Path) -> Result<(), String> {
+fn usable(host: &Host, directory: &Path) -> Result<(), Unfit> {
     suits(host, directory)?;
-    private::create_directory(directory).map_err(|error| error.to_string())?;
-    // Whoever has made it in the meantime is not who was asked about.
+    private::create_directory(directory)?;
+    // Another user may have made it in the meantime.
     suits(host, directory)?;
     let probe = private::unfinished(host, directory);
-    fs::DirBuilder::new().mode(0o700).create(&probe).map_err(|error| error.to_string())?;
-    fs::remove_dir(&probe).map_err(|error| error.to_string())
+    fs::DirBuilder::new().mode(0o700).create(&probe)?;
+    fs::remove_dir(&probe)?;
+    Ok(())
 }

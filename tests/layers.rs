@@ -84,7 +84,17 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("project.rs", &["given", "inventory", "loader::search", "predict", "solve"]),
     (
         "doctor/",
-        &["catalog", "config", "doctor", "environment", "host", "inventory", "version", "view::cache_places"],
+        &[
+            "catalog",
+            "config",
+            "doctor",
+            "environment",
+            "error::Unfit",
+            "host",
+            "inventory",
+            "version",
+            "view::cache_places",
+        ],
     ),
     (
         "machine/save/",
@@ -103,13 +113,13 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("machine/", &["environment", "host", "text"]),
-    ("private.rs", &["host"]),
+    ("private", &["host"]),
     // Another crate, for other processes.
     ("audit/pins.rs", &[]),
     ("audit/program.rs", &["pins"]),
     ("audit/", &["log", "pins", "program", "system"]),
     ("module.rs", &["environment", "host", "private"]),
-    ("view.rs", &["environment", "error", "host", "inventory::Copy", "private", "solve::Plan", "text"]),
+    ("view.rs", &["environment", "error", "host", "inventory::Copy", "private", "solve::Plan"]),
     (
         "predict.rs",
         &["catalog", "formats", "host::FileId", "inventory", "loader", "target", "text", "version"],
@@ -186,7 +196,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "version",
         ],
     ),
-    ("error.rs", &[]),
+    ("error.rs", &["private::Unsafe"]),
     ("cli", &["cli"]),
     (
         "report/",
@@ -204,6 +214,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "observe",
             "pin",
             "predict",
+            "private::Fault",
+            "private::Unsafe",
             "project",
             "range",
             "report",

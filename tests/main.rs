@@ -32,6 +32,7 @@ mod locked;
 mod machines;
 mod manual;
 mod modes;
+mod others;
 mod packages;
 mod pinning;
 mod places;

@@ -85,17 +85,18 @@ enum Way {
     Identity,
 }
 
-/// The start that was kept for this key, if nothing that it was read from has changed.
+/// The start that was kept for this key, if nothing that it was read from has changed. The directories must be safe: an
+/// entry can point the loader anywhere.
 pub fn find(
     host: &Host,
-    directories: &[PathBuf],
+    directories: impl IntoIterator<Item = impl AsRef<Path>>,
     key: &Key,
     program: &Path,
     command: &Command,
 ) -> Option<Exec> {
     let name = key.file_name();
-    let bytes =
-        directories.iter().find_map(|directory| private::read(host, &directory.join("starts"), &name))?;
+    let read = |directory: &Path| private::read(host, &directory.join("starts"), &name);
+    let bytes = directories.into_iter().find_map(|directory| read(directory.as_ref()))?;
     let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
     let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
     (is_it && holds(host, &entry.watched)).then(|| Exec {

@@ -66,7 +66,7 @@ fn in_sight(host: &Host) -> Option<PathBuf> {
 fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let name = if common.quiet { "hook --quiet" } else { "hook" };
     let command = Command { program: name.into(), arguments: Vec::new() };
-    let directories = view::cache_directories(host);
+    let directories: Vec<PathBuf> = view::safe_directories(host).collect();
     let is_plain = common.also.is_empty() && common.without.is_empty();
     let is_plain = is_plain && common.config.is_none() && !common.no_config;
     // A project is asked the same in each of its directories.

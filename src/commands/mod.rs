@@ -284,7 +284,7 @@ fn look(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut Known::default());
     }
-    let mut known = cache::known(host, &view::cache_directories(host));
+    let mut known = cache::known(host, &view::safe_directories(host).collect::<Vec<_>>());
     let inventory = inventory::scan(host, scope, &mut known);
     if let (true, Ok(directory)) = (known.has_changed(), view::cache_directory(host)) {
         cache::keep_known(host, &directory, &mut known);

@@ -2,7 +2,7 @@
 //! without that library.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::Considered;
@@ -145,7 +145,7 @@ impl Considered<'_> {
         let subject = Subject::of_plan(plan);
         let run = || how.prove_once(host, &self.inventory, &subject, &env);
         let names = self.names(host, &subject, &env, how.level);
-        let places = view::cache_directories(host);
+        let places: Vec<PathBuf> = view::safe_directories(host).collect();
         if names.is_empty() {
             return Ok((run()?, false));
         }

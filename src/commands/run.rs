@@ -1,7 +1,5 @@
 //! `cudarun PROGRAM …`: find, read, decide, publish, prove, become the program.
 
-use std::path::PathBuf;
-
 use super::proving::{BOOT, How, Proven};
 use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
 use crate::cache::{self, Key};
@@ -20,7 +18,7 @@ use crate::view;
 pub fn cached(host: &Host, command: &Command) -> Option<Exec> {
     let program = target::locate(host, &command.program).ok()?;
     let key = Key::of(host, &program, command)?;
-    cache::find(host, &places(host), &key, &program, command)
+    cache::find(host, view::safe_directories(host), &key, &program, command)
 }
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
@@ -94,8 +92,4 @@ fn keep(
         watched.extend(proof.finding.beside.iter().map(Beside::path));
     }
     cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, places);
-}
-
-fn places(host: &Host) -> Vec<PathBuf> {
-    view::cache_directories(host)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Evidence, Finding, What};
+use crate::error::Unfit;
 use crate::host::Host;
 use crate::view::cache_places;
 
@@ -20,7 +21,7 @@ pub struct Kept {
 
 pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
     let places = cache_places(host);
-    let refused = |(path, why): &(PathBuf, Result<(), String>)| {
+    let refused = |(path, why): &(PathBuf, Result<(), Unfit>)| {
         let why = why.as_ref().err()?.clone();
         Some(Evidence::Place { path: path.clone(), why })
     };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::config::{Fault, Remark, container::Malformed};
+use crate::error::Unfit;
 use crate::inventory::{Origin, Problem, Warning};
 use crate::version::{DriverVersion, Version};
 
@@ -174,7 +175,7 @@ pub enum Evidence {
     /// A place that is refused, and why.
     Place {
         path: PathBuf,
-        why: String,
+        why: Unfit,
     },
 }
 

@@ -231,12 +231,32 @@ impl Question<'_, '_> {
         let Outcome::Plan(plan) = outcome else { return Ok(None) };
         let wanted = self.mode.map(|mode| vec![mode]);
         for mode in wanted.as_deref().unwrap_or(ladder) {
-            match self.attempt(plan, *mode)? {
-                Ok(pinned) => return Ok(Some(pinned)),
-                Err(why) => passed_over.push(NotEnough { mode: *mode, why }),
+            match self.attempt(plan, *mode) {
+                Ok(Ok(pinned)) => return Ok(Some(pinned)),
+                Ok(Err(why)) => passed_over.push(NotEnough { mode: *mode, why }),
+                Err(error @ Error::NoCache { .. }) if self.mode.is_none() => {
+                    return self.without_a_view(plan)?.map_or(Err(error), |pinned| Ok(Some(pinned)));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    /// Without a place for a view, a program starts if every picked library is seen to come from the plan by itself.
+    fn without_a_view(&self, plan: &Plan) -> Result<Option<Pinned>, Error> {
+        let (spec, after) = (ViewSpec::default(), Prediction::default());
+        let mut pinned = Pinned { mode: Mode::Clean, spec, preload: Vec::new(), after };
+        pinned.after = self.predict(plan, &pinned)?;
+        let Prediction { files, missing, failure, .. } = &pinned.after;
+        let is_given = |pick: &Pick| {
+            let lacks = |family: &String| *family == pick.copy.family;
+            files.iter().any(|file| pick.copy.has_file(file.id))
+                && !missing.iter().filter_map(|missing| missing.family.as_ref()).any(lacks)
+        };
+        let leaks = leaks(plan, &pinned.after).next().is_some();
+        let is_enough = failure.is_none() && !leaks && plan.picks.iter().all(is_given);
+        Ok(is_enough.then_some(pinned))
     }
 
     /// Pins the plan in this mode, if the model says that nothing leaks.

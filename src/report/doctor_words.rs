@@ -1,6 +1,7 @@
 //! What each finding is called, what it rests on and what to type.
 
 use super::doctor::at;
+use super::errors::{mend_or, unfit};
 use super::settings;
 use super::words::{self, family, list, shown, size};
 use crate::doctor::{Evidence, Finding, Named, What};
@@ -170,7 +171,7 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             (show(bus), format!("{model}, {driver}"))
         }
         Evidence::Copy(copy) => (show(&copy.directory), format!("{} ({})", title(copy), copy.origin.word())),
-        Evidence::Place { path, why } => (show(path), show(why)),
+        Evidence::Place { path, why } => (show(path), unfit(path, why)),
     }
 }
 
@@ -268,14 +269,13 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         }
         What::LockNeedsDriver { .. } => "update the driver, or `cudarun record PROGRAM …` on this machine".to_owned(),
         What::ImageConditionMalformed { .. } => "mend the variable in the image".to_owned(),
-        What::NoCache => "export XDG_CACHE_HOME=DIR, a directory of your own".to_owned(),
-        What::CacheRefused { .. } => match finding.evidence.first() {
-            // It is said of what belongs to this user.
-            Some(Evidence::Place { path, why }) if why == "others can write to it" => {
-                format!("chmod go-w {}", words::quoted_to_show(path.as_os_str()))
-            }
-            _ => "export XDG_CACHE_HOME=DIR, a directory of your own".to_owned(),
-        },
+        What::NoCache | What::CacheRefused { .. } => {
+            let mend = finding.evidence.iter().find_map(|evidence| match evidence {
+                Evidence::Place { why, .. } => Some(mend_or(why)),
+                _ => None,
+            });
+            format!("{}export XDG_CACHE_HOME=DIR, a directory of your own", mend.unwrap_or_default())
+        }
         What::CacheFull { .. } => "make room, or export XDG_CACHE_HOME=DIR on another disk".to_owned(),
         What::CacheNoexec => "export XDG_CACHE_HOME=DIR on another disk, where that mode is needed".to_owned(),
     };

@@ -1,10 +1,12 @@
 //! What ended a command, in words, and what to type then.
 
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use super::settings::short;
-use super::words::list;
-use crate::error::Error;
+use super::words::{list, quoted_to_show};
+use crate::error::{Error, Unfit};
+use crate::private::{Fault, Unsafe};
 use crate::text::{escape, show};
 
 pub fn error(error: &Error) -> String {
@@ -53,9 +55,7 @@ pub fn error(error: &Error) -> String {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
         }
         Error::NoCache { tried } => {
-            let line = |(path, why): &(std::path::PathBuf, String)| {
-                format!("\n  {}  {}", show(path), plain(why).to_lowercase())
-            };
+            let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), unfit(path, why));
             let tried: Vec<String> = tried.iter().map(line).collect();
             format!("there is no place for what cudarun needs that only you can write to{}", tried.concat())
         }
@@ -63,6 +63,38 @@ pub fn error(error: &Error) -> String {
         Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),
         Error::Report { path, error } => format!("`{}` cannot be written: {}", show(path), os(error)),
         Error::Output { error } => format!("standard output cannot be written: {}", os(error)),
+    }
+}
+
+/// Why a place is not used, and how the file at fault looks.
+pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
+    let Unsafe { path, fault } = match unfit {
+        Unfit::Name => return "LD_LIBRARY_PATH cannot hold this name".to_owned(),
+        Unfit::Unwritable { why } => return plain(why).to_lowercase(),
+        Unfit::Unsafe(it) => it,
+    };
+    let subject = if path == place { "it".to_owned() } else { show(path) };
+    let mode = |mode: &u32| format!("mode {:04o}", mode & 0o7777);
+    match fault {
+        Fault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
+        Fault::Group { uid, gid, mode: bits } => {
+            format!("group {gid} can write to {subject} (user {uid}, {})", mode(bits))
+        }
+        Fault::Others { uid, mode: bits } => {
+            format!("others can write to {subject} (user {uid}, {})", mode(bits))
+        }
+        Fault::NotDirectory => format!("{subject} is not a directory"),
+        Fault::Unreadable { kind } => format!("{subject} cannot be looked at: {kind}"),
+    }
+}
+
+/// The command that makes a place safe, with an `or` for the next one; empty where there is none.
+pub(super) fn mend_or(unfit: &Unfit) -> String {
+    match unfit {
+        Unfit::Unsafe(Unsafe { path, fault: Fault::Group { .. } | Fault::Others { .. } }) => {
+            format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
+        }
+        _ => String::new(),
     }
 }
 
@@ -99,7 +131,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
             Some("cudarun --help".to_owned())
         }
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
-        Error::NoCache { .. } => Some("XDG_CACHE_HOME=DIR cudarun …, a directory of your own".to_owned()),
+        Error::NoCache { tried } => {
+            let mend = tried.first().map(|(_, why)| mend_or(why)).unwrap_or_default();
+            Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, a directory of your own"))
+        }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::Setting { hint, .. } => hint.clone(),
         Error::MachineUnusable { .. } => {

@@ -1,0 +1,313 @@
+//! Judges who can replace a directory: its owner, its group, and those who can rename a directory above it or a link on
+//! the way. Only root and this user may.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::{Host, Kind, Stat};
+
+/// Linux follows as many links in one path.
+const LINK_LIMIT: u32 = 40;
+/// The kernel shows this owner where the user namespace maps none.
+const OVERFLOW_UID: u32 = 65534;
+
+/// A file on the way to a directory by which another user could replace all that is below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsafe {
+    pub path: PathBuf,
+    pub fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It belongs neither to root nor to this user.
+    Owner {
+        uid: u32,
+        mode: u32,
+    },
+    /// Its group can write to it, and may have other members.
+    Group {
+        uid: u32,
+        gid: u32,
+        mode: u32,
+    },
+    /// Everybody can write to it, and no sticky bit protects what is in it.
+    Others {
+        uid: u32,
+        mode: u32,
+    },
+    NotDirectory,
+    Unreadable {
+        kind: ErrorKind,
+    },
+}
+
+/// Judges a directory and every directory and link on the way to it, as the kernel resolves the path. Says how the
+/// directory looks; none where it is missing: then the directory in which it would be made is safe. It costs one
+/// question for each component.
+pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
+    let directory = host.absolute(directory);
+    let unreadable = |path: &Path, kind| Unsafe { path: path.to_owned(), fault: Fault::Unreadable { kind } };
+    if !directory.is_absolute() {
+        return Err(unreadable(&directory, ErrorKind::NotFound));
+    }
+    let mut rest = backwards(&directory);
+    let mut at = PathBuf::from("/");
+    let root = examine(host, &at)?;
+    let mut seen = root;
+    let mut links = 0;
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            at.pop();
+        } else {
+            at.push(&name);
+        }
+        let Some(stat) = examine(host, &at)? else { return Ok(None) };
+        if stat.kind != Kind::Link {
+            seen = Some(stat);
+            continue;
+        }
+        links += 1;
+        if links > LINK_LIMIT {
+            return Err(unreadable(&directory, ErrorKind::TooManyLinks));
+        }
+        let target = host.read_link(&at).map_err(|error| unreadable(&at, error.kind()))?;
+        at.pop();
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+            seen = root;
+        }
+        rest.extend(backwards(&target));
+    }
+    Ok(seen)
+}
+
+/// The same for a directory that must be this user's alone, once it is there.
+pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
+    let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else { return Ok(()) };
+    let fault = if uid != host.uid && !host.is_rerooted() {
+        Fault::Owner { uid, mode }
+    } else if mode & 0o002 != 0 {
+        Fault::Others { uid, mode }
+    } else if mode & 0o020 != 0 {
+        Fault::Group { uid, gid, mode }
+    } else {
+        return Ok(());
+    };
+    Err(Unsafe { path: directory.to_owned(), fault })
+}
+
+/// The components after the root, the last first, `..` kept.
+fn backwards(path: &Path) -> Vec<OsString> {
+    let is_step =
+        |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
+    path.components().rev().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
+}
+
+fn examine(host: &Host, path: &Path) -> Result<Option<Stat>, Unsafe> {
+    let fault = match host.lstat(path) {
+        Ok(stat) => match fault(host, path, &stat) {
+            None => return Ok(Some(stat)),
+            Some(fault) => fault,
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => Fault::Unreadable { kind: error.kind() },
+    };
+    Err(Unsafe { path: path.to_owned(), fault })
+}
+
+fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
+    let Stat { uid, gid, mode, .. } = *stat;
+    let is_link = stat.kind == Kind::Link;
+    // In a sticky directory, only the owner of an entry can replace it.
+    let is_closed = is_link || mode & 0o1000 != 0 || mode & 0o022 == 0;
+    if !is_link && !stat.is_directory() {
+        return Some(Fault::NotDirectory);
+    }
+    let is_of_root = || is_closed && is_unmapped(host, uid);
+    if !is_trusted(host, uid) && !is_of_root() {
+        return Some(Fault::Owner { uid, mode });
+    }
+    if is_closed {
+        return None;
+    }
+    if mode & 0o002 != 0 {
+        return Some(Fault::Others { uid, mode });
+    }
+    let is_harmless = host.is_rerooted() || !host.has_acl(path) && is_group_harmless(host, uid, gid);
+    (!is_harmless).then_some(Fault::Group { uid, gid, mode })
+}
+
+/// On another machine, the user who will ask is not known.
+fn is_trusted(host: &Host, uid: u32) -> bool {
+    uid == 0 || uid == host.uid || host.is_rerooted()
+}
+
+/// In a container without root, the files of the real root belong to a user whom the namespace does not map.
+fn is_unmapped(host: &Host, uid: u32) -> bool {
+    let maps = |line: &str| {
+        let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
+        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(OVERFLOW_UID))
+    };
+    let is_outside = || host.read_text(Path::new("/proc/self/uid_map")).map(|map| !map.lines().any(maps));
+    uid == OVERFLOW_UID && is_outside().unwrap_or(false)
+}
+
+/// Distributions give root's files to root's group, and each user a group of the same name.
+fn is_group_harmless(host: &Host, uid: u32, gid: u32) -> bool {
+    if (uid, gid) == (0, 0) {
+        return true;
+    }
+    let text = |path: &str| host.read_text(Path::new(path)).unwrap_or_default();
+    is_own_group(&text("/etc/passwd"), &text("/etc/group"), host.uid, gid)
+}
+
+/// Whether a group has the name of this user and no other member, by its own line and by the primary groups of users.
+fn is_own_group(passwd: &str, group: &str, uid: u32, gid: u32) -> bool {
+    let fields = |line: &'_ str| line.split(':').map(str::to_owned).collect::<Vec<String>>();
+    let is = |field: Option<&String>, number: u32| field.is_some_and(|it| it.parse() == Ok(number));
+    let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();
+    let Some(own) = users.iter().find(|user| is(user.get(2), uid)).map(|user| &user[0]) else { return false };
+    let groups: Vec<Vec<String>> = group.lines().map(fields).filter(|group| is(group.get(2), gid)).collect();
+    let members = groups.iter().filter_map(|group| group.get(3)).flat_map(|members| members.split(','));
+    let mut primary = users.iter().filter(|user| is(user.get(3), gid));
+    groups.iter().any(|group| group[0] == *own)
+        && members.map(str::trim).all(|member| member.is_empty() || member == own)
+        && primary.all(|user| is(user.get(2), uid))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_group_is_own_only_without_other_members() {
+        const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nann:x:7:7::/:/bin/sh\nbob:x:8:8::/:/bin/sh\n";
+        let is_own = |passwd: &str, group: &str| is_own_group(passwd, group, 7, 7);
+        assert!(is_own(PASSWD, "root:x:0:\nann:x:7:\n"));
+        assert!(is_own(PASSWD, "ann:x:7:ann\n"));
+        assert!(is_own(PASSWD, "ann:x:7:\nusers:x:100:bob\n"), "another group");
+        assert!(!is_own(PASSWD, "ann:x:7:bob\n"), "a second member");
+        assert!(!is_own(PASSWD, "ann:x:7:\nalias:x:7:bob\n"), "a second name of the group");
+        assert!(!is_own(PASSWD, "team:x:7:\n"), "another name");
+        assert!(!is_own(PASSWD, ""), "a group that is not known");
+        assert!(!is_own(&format!("{PASSWD}eve:x:9:7::/:/bin/sh\n"), "ann:x:7:\n"), "a primary group");
+        assert!(!is_own("bob:x:8:8::/:/bin/sh\n", "ann:x:7:\n"), "a user who is not known");
+        assert!(!is_own("broken\n::\n", "x\n:::\n"));
+    }
+
+    /// A directory below which only its maker can write.
+    fn workshop() -> tempfile::TempDir {
+        let workshop = tempfile::tempdir().unwrap();
+        fs::set_permissions(workshop.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        workshop
+    }
+
+    fn make(path: PathBuf, mode: u32) -> PathBuf {
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn links_are_followed_as_the_kernel_does() {
+        let (workshop, host) = (workshop(), Host::here());
+        let at = |below: &str| workshop.path().canonicalize().unwrap().join(below);
+        let (open, closed) = (make(at("open"), 0o777), make(at("closed"), 0o755));
+        make(open.join("own"), 0o755);
+        make(closed.join("own"), 0o755);
+        for (link, target) in [
+            ("absolute", open.join("own")),
+            ("relative", "open/own".into()),
+            ("through", "closed/../open".into()),
+            ("again", "relative".into()),
+            ("harmless", "closed/own".into()),
+            ("dangling", "closed/missing".into()),
+            ("loop", "loop".into()),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        let is_open = |below: &str| match judge(&host, &at(below)) {
+            Ok(_) => false,
+            Err(Unsafe { path, fault: Fault::Others { .. } }) => path == open,
+            Err(other) => panic!("{below}: {other:?}"),
+        };
+        for below in ["open/own", "absolute", "relative/x", "through/own", "again", "closed/../open/own/x"] {
+            assert!(is_open(below), "{below}");
+        }
+        for below in ["closed/own", "harmless/x", "dangling", "open/../closed", "missing/../open"] {
+            assert_eq!(is_open(below), below.starts_with("open"), "{below}");
+        }
+        let stat = judge(&host, &at("harmless")).unwrap().unwrap();
+        assert_eq!(stat.id, host.stat(&closed.join("own")).unwrap().id);
+        assert!(judge(&host, &at("dangling")).unwrap().is_none());
+        let fault = |below: &str| judge(&host, &at(below)).unwrap_err().fault;
+        assert!(matches!(fault("loop"), Fault::Unreadable { .. }));
+        fs::write(at("file"), "").unwrap();
+        assert_eq!(fault("file/x"), Fault::NotDirectory);
+    }
+
+    #[test]
+    fn only_the_owner_of_a_directory_and_root_are_trusted() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let workshop = workshop();
+        let as_user = |uid| {
+            let mut host = Host::here();
+            host.uid = uid;
+            host
+        };
+        let at = |below: &str| workshop.path().canonicalize().unwrap().join(below);
+        let make = |below: &str, (uid, gid), mode| {
+            let path = make(at(below), mode);
+            chown(&path, Some(uid), Some(gid)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        make("hers", (12345, 12345), 0o755);
+        make("hers/mine", (0, 0), 0o700);
+        make("group", (0, 12345), 0o775);
+        make("sticky-group", (0, 12345), 0o1775);
+        make("of-root", (0, 0), 0o775);
+        make("sticky", (0, 0), 0o1777);
+        make("open", (0, 0), 0o777);
+        make("her-sticky", (12345, 0), 0o1777);
+        let link = |below: &str, to: &str, uid| {
+            symlink(to, at(below)).unwrap();
+            std::os::unix::fs::lchown(at(below), Some(uid), None).unwrap();
+        };
+        link("sticky/her-link", "../closed", 12345);
+        link("sticky/link", "../closed", 0);
+        make("closed", (0, 0), 0o755);
+        for (below, safe) in [
+            ("hers/mine/x", &[12345][..]),
+            ("group/x", &[]),
+            ("sticky-group/x", &[0, 12345, 54321]),
+            ("of-root/x", &[0, 12345, 54321]),
+            ("sticky/x", &[0, 12345, 54321]),
+            ("open/x", &[]),
+            ("her-sticky/x", &[12345]),
+            ("sticky/her-link/x", &[12345]),
+            ("sticky/link/x", &[0, 12345, 54321]),
+        ] {
+            for uid in [0, 12345, 54321] {
+                let judged = judge(&as_user(uid), &at(below));
+                assert_eq!(judged.is_ok(), safe.contains(&uid), "{below} {uid} {judged:?}");
+            }
+        }
+        let error = judge(&as_user(0), &at("hers/mine")).unwrap_err();
+        assert_eq!(error.path, at("hers"));
+        assert!(matches!(error.fault, Fault::Owner { uid: 12345, .. }));
+        assert!(judge_own(&as_user(54321), &at("closed")).is_err(), "it is root's");
+        assert!(judge_own(&as_user(0), &at("closed")).is_ok(), "the control");
+        assert!(judge_own(&as_user(0), &at("of-root")).is_err(), "a group can write to it");
+    }
+}
