@@ -19,7 +19,7 @@ use crate::launch;
 use crate::loader::search::Searcher;
 use crate::machine::Machine;
 use crate::module;
-use crate::pin::{self, Decision, Mode, Pinned, Places};
+use crate::pin::{self, Decision, Mode, Pinned, Places, Question};
 use crate::predict::{self, Prediction};
 use crate::report::{self, Style};
 use crate::solve::{Disproved, Outcome, Plan, Policy};
@@ -149,7 +149,11 @@ impl<'h> Stages<'h> {
     }
 
     fn decide(&self, passed: usize, disproved: &[Disproved]) -> Result<Decision, Error> {
-        pin::decide(pin::Question {
+        pin::decide(self.question(passed, disproved))
+    }
+
+    fn question(&self, passed: usize, disproved: &[Disproved]) -> Question<'_, 'h> {
+        Question {
             host: &self.wanted.host,
             searcher: &self.searcher,
             inventory: &self.inventory,
@@ -157,7 +161,7 @@ impl<'h> Stages<'h> {
             policy: self.policy(passed, disproved),
             mode: self.wanted.settings.mode().map(mode),
             asks_all_sources: self.wanted.settings.words(&Key::SearchWithout).is_empty(),
-        })
+        }
     }
 
     /// What the program maps in the environment as it is.

@@ -91,7 +91,14 @@ impl Considered<'_> {
         let mut given_up: Vec<Cause> = Vec::new();
         let mut first: Option<Proven> = None;
         loop {
-            let (diff, places) = self.change(host, true)?;
+            let (diff, places) = match self.change(host, true) {
+                // The place was full or read-only after all.
+                Err(error @ Error::NoCache { .. }) => {
+                    self.do_without_a_view().ok_or(error)?;
+                    self.change(host, true)?
+                }
+                changed => changed?,
+            };
             let (verdict, is_known) = self.prove_this(host, how, &diff)?;
             let Verdict::Failed { cause, .. } = &verdict else {
                 return Ok(Proven { diff, places, verdict, given_up, is_known });
@@ -103,6 +110,15 @@ impl Considered<'_> {
             self.decision = decision;
             first = Some(failed);
         }
+    }
+
+    /// Pins the plan again without a view, if the program gets all of it by itself.
+    fn do_without_a_view(&mut self) -> Option<()> {
+        let Outcome::Plan(plan) = &self.decision.outcome else { return None };
+        let question = self.stages.question(0, &[]);
+        let pinned = question.without_a_view(plan).filter(|_| question.mode.is_none())?;
+        self.decision.pinned = Some(pinned);
+        Some(())
     }
 
     /// The next best decision, without the library that is at fault. None where no library is, or where the program would
@@ -137,8 +153,11 @@ impl Considered<'_> {
         }
         // A child of our own has no search paths that lead to the plan, and is not the program that the module answers to.
         let aided = self.decision.pinned.as_ref().and_then(|pinned| pinned.for_proof(plan));
-        let mut env = match &aided {
-            Some(aided) => host.env.with(&self.change_by(host, plan, aided, true)?.0),
+        let mut env = match aided.map(|aided| self.change_by(host, plan, &aided, true)) {
+            Some(Err(Error::NoCache { .. })) => {
+                return Ok((Verdict::Skipped { why: Skip::NoPlace }, false));
+            }
+            Some(changed) => host.env.with(&changed?.0),
             None => host.env.with(diff),
         };
         env.remove(OsStr::new(module::FOR));

@@ -235,7 +235,7 @@ impl Question<'_, '_> {
                 Ok(Ok(pinned)) => return Ok(Some(pinned)),
                 Ok(Err(why)) => passed_over.push(NotEnough { mode: *mode, why }),
                 Err(error @ Error::NoCache { .. }) if self.mode.is_none() => {
-                    return self.without_a_view(plan)?.map_or(Err(error), |pinned| Ok(Some(pinned)));
+                    return self.without_a_view(plan).map_or(Err(error), |pinned| Ok(Some(pinned)));
                 }
                 Err(error) => return Err(error),
             }
@@ -243,26 +243,10 @@ impl Question<'_, '_> {
         Ok(None)
     }
 
-    /// Without a place for a view, a program starts if every picked library is seen to come from the plan by itself.
-    fn without_a_view(&self, plan: &Plan) -> Result<Option<Pinned>, Error> {
-        let (spec, after) = (ViewSpec::default(), Prediction::default());
-        let mut pinned = Pinned { mode: Mode::Clean, spec, preload: Vec::new(), after };
-        pinned.after = self.predict(plan, &pinned)?;
-        let Prediction { files, missing, failure, .. } = &pinned.after;
-        let is_given = |pick: &Pick| {
-            let lacks = |family: &String| *family == pick.copy.family;
-            files.iter().any(|file| pick.copy.has_file(file.id))
-                && !missing.iter().filter_map(|missing| missing.family.as_ref()).any(lacks)
-        };
-        let leaks = leaks(plan, &pinned.after).next().is_some();
-        let is_enough = failure.is_none() && !leaks && plan.picks.iter().all(is_given);
-        Ok(is_enough.then_some(pinned))
-    }
-
     /// Pins the plan in this mode, if the model says that nothing leaks.
     fn attempt(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
         if matches!(mode, Mode::None | Mode::Clean) {
-            return self.unaided(plan, mode);
+            return Ok(self.unaided(plan, mode));
         }
         if let Some(why) = self.obstacle(mode) {
             return Ok(Err(why));
@@ -365,6 +349,12 @@ impl Question<'_, '_> {
     fn predict(&self, plan: &Plan, pinned: &Pinned) -> Result<Prediction, Error> {
         let spec = &pinned.spec;
         let view = if spec.is_empty() { None } else { Some(view::place(self.host, spec)?) };
+        Ok(self.predict_at(plan, pinned, view))
+    }
+
+    /// The same with the view in this place.
+    fn predict_at(&self, plan: &Plan, pinned: &Pinned, view: Option<PathBuf>) -> Prediction {
+        let spec = &pinned.spec;
         let places = Places { view: view.clone(), module: None };
         let diff = pinned.environment(plan, &places, &self.policy.views, &self.host.env);
         let overlay = view.map(|directory| Overlay {
@@ -374,7 +364,7 @@ impl Question<'_, '_> {
             answers: pinned.mode == Mode::Audit,
         });
         let searcher = self.searcher.within(&self.host.env.with(&diff), overlay);
-        Ok(predict::predict(&searcher, self.target, self.inventory))
+        predict::predict(&searcher, self.target, self.inventory)
     }
 }
 

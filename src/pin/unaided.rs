@@ -3,47 +3,65 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::means::Places;
 use super::{Mode, Pinned, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
-use crate::error::Error;
 use crate::host::FileId;
 use crate::inventory::Element;
 use crate::predict::Prediction;
-use crate::solve::{Kept, Plan, Removal};
+use crate::solve::{Kept, Pick, Plan, Removal};
 use crate::target::Requirement;
 use crate::view::{self, ViewSpec};
 
 impl Question<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
-    pub(super) fn unaided(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
+    pub(super) fn unaided(&self, plan: &Plan, mode: Mode) -> Result<Pinned, Why> {
+        let pinned = self.cleaned(plan);
+        if mode == Mode::None && pinned.mode != Mode::None {
+            return Err(Why::Harmful);
+        }
+        match self.within_reach(plan, &pinned.removed) {
+            Some(why) => Err(why),
+            None => self.suffices(plan, pinned),
+        }
+    }
+
+    /// The same where there is no place for a view: what could be reached by a look-up that the model does not know is a
+    /// lesser risk than no start at all.
+    pub fn without_a_view(&self, plan: &Plan) -> Option<Pinned> {
+        self.suffices(plan, self.cleaned(plan)).ok()
+    }
+
+    fn cleaned(&self, plan: &Plan) -> Pinned {
         let mut pinned = Pinned::new(Mode::Clean, ViewSpec::default());
         pinned.removed = self.harmful(plan);
         if pinned.environment(plan, &Places::default(), &self.policy.views, &self.host.env).is_empty() {
             pinned.mode = Mode::None;
-        } else if mode == Mode::None {
-            return Ok(Err(Why::Harmful));
         }
-        if let Some(why) = self.within_reach(plan, &pinned.removed) {
-            return Ok(Err(why));
-        }
-        pinned.after = self.predict(plan, &pinned)?;
+        pinned
+    }
+
+    /// Whether the program gets all of the plan.
+    fn suffices(&self, plan: &Plan, mut pinned: Pinned) -> Result<Pinned, Why> {
+        pinned.after = self.predict_at(plan, &pinned, None);
         if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
-            return Ok(Err(Why::NotStarted { failure: failure.clone() }));
+            return Err(Why::NotStarted { failure: failure.clone() });
         }
         let files: Vec<_> = leaks(plan, &pinned.after).cloned().collect();
         if !files.is_empty() {
-            return Ok(Err(Why::Leaks { files }));
+            return Err(Why::Leaks { files });
         }
         let families = self.unseen(&pinned.after, Requirement::is_pinned);
         if !families.is_empty() {
-            return Ok(Err(Why::Unseen { families }));
+            return Err(Why::Unseen { families });
         }
-        let all = self.predict(plan, &Pinned::new(Mode::Audit, view::spec(plan)))?;
+        // The place of the view decides nothing here: every name in it is answered.
+        let answered = Pinned::new(Mode::Audit, view::spec(plan));
+        let all = self.predict_at(plan, &answered, Some(PathBuf::from("/view")));
         let names = not_found(plan, &pinned.after, &all);
-        Ok(if names.is_empty() { Ok(pinned) } else { Err(Why::NotFound { names }) })
+        if names.is_empty() { Ok(pinned) } else { Err(Why::NotFound { names }) }
     }
 
     /// The elements of `LD_LIBRARY_PATH` that hold nothing but other installations of picked families, and of which every
@@ -113,7 +131,7 @@ impl Question<'_, '_> {
             is_other(plan, name, id).then(|| Why::Reachable { family, directory: copy.directory.clone() })
         };
         let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
-        let directories = elements.chain(search.defaults.iter().map(std::path::PathBuf::as_path));
+        let directories = elements.chain(search.defaults.iter().map(PathBuf::as_path));
         let mut files =
             directories.filter_map(|directory| self.inventory.directories.get(directory)).flatten();
         let in_directory = files.find_map(|(name, id)| reachable(name, *id));
@@ -125,7 +143,7 @@ impl Question<'_, '_> {
 fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
     let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
     let number = soname_number(name);
-    let answers = |pick: &&crate::solve::Pick| {
+    let answers = |pick: &&Pick| {
         Some(pick.copy.family.as_str()) == family && (number.is_none() || pick.is_of_soname(number))
     };
     let mut answering = plan.picks.iter().filter(answers).peekable();
@@ -139,7 +157,7 @@ fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String>
     let lost = found.filter(|file| without.files.iter().all(|known| known.id != file.id));
     let mut names: Vec<String> = lost.map(|file| file.name.clone()).collect();
     // A pick that nothing is seen to ask for can still be found by its name.
-    let is_seen = |pick: &&crate::solve::Pick| all.files.iter().any(|file| pick.copy.has_file(file.id));
+    let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.copy.has_file(file.id));
     let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.copy.loader_gives);
     names.extend(unseen.filter_map(|pick| Some(pick.copy.files.first()?.soname.clone())));
     names

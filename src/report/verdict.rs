@@ -266,6 +266,7 @@ fn skip(why: Skip) -> &'static str {
         Skip::NoGpu => "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)",
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
         Skip::NothingToTry => "there is no library to try",
+        Skip::NoPlace => "no directory can be used for the view that a proof needs",
         Skip::NotAsked => "--verify=never",
         Skip::ProvedBefore => "it was proved before, and nothing has changed since",
     }

@@ -73,6 +73,8 @@ pub enum Skip {
     GpusHidden,
     /// The plan holds no library that could be tried.
     NothingToTry,
+    /// No directory can be used for the view that a proof needs.
+    NoPlace,
     /// `--verify=never`.
     NotAsked,
     /// The same set was proved on this machine, and nothing has changed since.
