@@ -4,8 +4,8 @@ For each Requires-Dist: name, extras, versions, and the extra without which it d
 `packaging`, which pip uses. The files are those of this Python, those that other scripts have left in the cache, those of
 the wheels in frameworks.txt, and every file named METADATA below each DIRECTORY.
 
-From a wheel on the index only its METADATA is fetched, once: 100 wheels, 1 MB each. A run fetches for at most SECONDS
-(45) and compares what it has by then.
+From a wheel on the index only its METADATA is fetched, once: 100 wheels, 1 MB each. A run fetches for at most 45
+seconds and compares what it has by then.
 """
 
 import email.parser
@@ -22,7 +22,7 @@ from remote import Index
 from wheels import CACHE, HERE, rows
 
 PACKAGING = "packaging==25.0"
-SECONDS = float(os.environ.get("SECONDS", 45))
+SECONDS = 45
 # Fewer files than these would not be a comparison.
 LEAST = 40
 KEPT = CACHE / "metadata"
@@ -92,7 +92,7 @@ def fetch():
     missing = [(wheel, python) for wheel, python in wheels.items() if not (KEPT / wheel).is_dir()]
     if not missing:
         return
-    print(f"fetching the METADATA of {len(missing)} wheels, for at most {SECONDS:.0f} s", flush=True)
+    print(f"fetching the METADATA of {len(missing)} wheels, for at most {SECONDS} s", flush=True)
     end = time.monotonic() + SECONDS
     with ThreadPoolExecutor(4) as pool:
         errors = [error for error in pool.map(lambda pair: fetch_one(*pair, end), missing) if error]
