@@ -24,19 +24,24 @@ in_fish() {
     fish -c 'source $argv[1]/cudarun.fish; complete -C "$argv[2..-1]"' "$completions" "$@" | cut -f 1
 }
 
-# The line as zsh completes it, on a terminal of its own.
+# The ways into zsh: a file in fpath, `eval`, and for comparison a shell that knows nothing of cudarun.
+in_fpath="fpath=($(printf %q "$completions") \$fpath); autoload -U compinit; compinit -u -D"
+unknown='autoload -U compinit; compinit -u -D; unset "_comps[cudarun]"'
+evaluated="$unknown; eval \"\$($(printf %q "$cudarun") completions zsh)\""
+
+# in_zsh SETUP LINE: the line as zsh completes it, on a terminal of its own.
 in_zsh() {
     timeout 30 zsh -f -c '
         zmodload zsh/zpty
         zpty z zsh -f -i
-        zpty -w z "fpath=(${(q)1} \$fpath); autoload -U compinit; compinit -u -D"
+        zpty -w z "$1"
         zpty -w z "complete-and-show() { zle complete-word; print -r -- \"<<\$BUFFER>>\" }"
         zpty -w z "zle -N complete-and-show; bindkey \"^I\" complete-and-show; print rea\"\"dy"
         zpty -r -m z seen "*ready*"
         zpty -n -w z "$2"$'"'\t'"'
         zpty -r -m z seen "*<<*>>*"
         print -r -- "$seen"
-    ' zsh "$completions" "$1"
+    ' zsh "$1" "$2"
 }
 
 # offers YES|no WORD LINE…: whether WORD is offered at the end of the line, in both shells.
@@ -96,9 +101,22 @@ for shell in bash zsh fish; do
 done
 
 in_fish cudarun --color=al | grep -qxe --color=always || { echo "fish: --color=al"; failed=1; }
-for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" \
-    "--color=always git cherry-|git cherry-pick"; do
-    in_zsh "cudarun ${line%|*}" | grep -qe "${line#*|}" || { echo "zsh: ${line%|*}"; failed=1; }
+for setup in "$in_fpath" "$evaluated"; do
+    for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" \
+        "--color=always git cherry-|git cherry-pick"; do
+        in_zsh "$setup" "cudarun ${line%|*}" | grep -qe "${line#*|}" || { echo "zsh: ${line%|*}, after $setup"; failed=1; }
+    done
 done
+if in_zsh "$unknown" "cudarun --color=al" | grep -qe --color=always; then
+    echo "zsh: completes a line without the completions of cudarun"
+    failed=1
+fi
+# Without compinit there is nothing to register with; strict options are no reason for an error either.
+for options in "" "-o nounset -o errexit"; do
+    # shellcheck disable=SC2086  # a list of words
+    said=$(zsh -f $options -c 'eval "$("$1" completions zsh)"; print reached' zsh "$cudarun" 2>&1) || true
+    [ "$said" = reached ] || { echo "zsh -f $options: eval without compinit says: $said"; failed=1; }
+done
+
 [ $failed -eq 0 ] && echo "completions: every line completes"
 exit $failed

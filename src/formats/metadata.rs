@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use pep440_rs::{Operator, VersionSpecifiers};
-use pep508_rs::{MarkerExpression, Requirement, VersionOrUrl};
 
 use crate::version::Version;
+
+mod requires;
 
 /// The header of a `METADATA` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub fn metadata(text: &str) -> Metadata {
         match field.to_ascii_lowercase().as_str() {
             "name" => value.clone_into(&mut found.name),
             "version" => value.clone_into(&mut found.version),
-            "requires-dist" => found.requires.extend(requires(value)),
+            "requires-dist" => found.requires.extend(requires::read(value)),
             _ => {}
         }
     }
@@ -134,25 +135,6 @@ pub fn pth_directories(text: &str) -> Vec<&str> {
         .map(str::trim_end)
         .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
         .collect()
-}
-
-fn requires(text: &str) -> Option<Requires> {
-    let requirement = Requirement::<pep508_rs::VerbatimUrl>::from_str(text).ok()?;
-    let versions = match &requirement.version_or_url {
-        Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.to_string(),
-        _ => String::new(),
-    };
-    let extra = match requirement.marker.top_level_extra() {
-        Some(MarkerExpression::Extra { name, .. }) => Some(normalised(&name.to_string())),
-        _ => None,
-    };
-    Some(Requires {
-        name: normalised(requirement.name.as_ref()),
-        extras: requirement.extras.iter().map(|extra| normalised(extra.as_ref())).collect(),
-        versions,
-        optional: extra.is_some() || text.contains("extra ==") || text.contains("extra=="),
-        extra,
-    })
 }
 
 /// A version that is only numbers, of which the first four count.
