@@ -89,30 +89,6 @@ fn a_failure_of_more_hinders_nobody_who_asks_for_less() {
     assert!(out.contains("not supported here: cudnnConvolutionForward answers 3003"), "{out}");
 }
 
-/// Whoever ends cudarun while it proves ends all that the proof has started.
-#[test]
-fn a_signal_ends_the_proof_and_what_it_has_started() {
-    let Some(machine) = GpuMachine::new(&["a"]) else { return };
-    for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        // The last process of the session that escapes sleeps for minutes.
-        let session = machine.session(&["a"]).mode("escape slow:60000").set("CUDA_MARK", signal);
-        let code = format!(
-            "trap '' HUP; \"$CUDARUN\" \"$PROGRAM\" & pid=$!
-             for glance in $(seq 200); do grep -q escaped \"$STAND_IN_LOG\" 2>/dev/null && break; sleep 0.05; done
-             kill -{signal} $pid; wait $pid; echo $?; sleep 0.2
-             grep -lz ^CUDA_MARK={signal}$ /proc/[0-9]*/environ 2>/dev/null | xargs -r -n1 dirname | while read -r process; do
-                 tr '\\0' ' ' <$process/cmdline | grep -c 'verify-chil[d]'
-             done | grep -c 1"
-        );
-        let output = session.shell(&format!("set -m\n{code}"));
-        let (out, err) = texts(&output);
-        let lines: Vec<&str> = out.lines().collect();
-        assert_eq!(lines, [status.to_string(), "0".to_owned()], "{signal}: {out}{err}");
-        assert!(machine.started().is_empty());
-        machine.proofs();
-    }
-}
-
 /// What the starter has asked of the kernel is the program's to have.
 #[test]
 fn the_program_gets_the_orphans_that_its_starter_wanted() {

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::interrupt::Interrupts;
+use super::interrupt;
 use super::protocol::{self, Line, Place, Step};
 use super::{Failure, Finding, Progress, Taken};
 use crate::host::Host;
@@ -53,10 +53,9 @@ pub(super) fn listen(
     host: &Host,
     mut child: Child,
     limit: Duration,
-    interrupts: &Interrupts,
     progress: Progress<'_>,
 ) -> io::Result<Heard> {
-    let heard = listen_to(host, &mut child, limit, interrupts, progress);
+    let heard = listen_to(host, &mut child, limit, progress);
     // Whatever it started goes with it, and it goes itself, even if it has left its group. It is not waited
     // for before: its number stays its own.
     let _ = killpg(pid_of(&child), Signal::SIGKILL);
@@ -74,7 +73,6 @@ fn listen_to(
     host: &Host,
     child: &mut Child,
     limit: Duration,
-    interrupts: &Interrupts,
     progress: Progress<'_>,
 ) -> io::Result<(Heard, Overheard, bool)> {
     let said = lines(child.stdout.take())?;
@@ -87,7 +85,7 @@ fn listen_to(
         last_words: String::new(),
         end: End::Code(None),
     };
-    let timed_out = heard.until_report(host, child, &said, limit, interrupts, progress);
+    let timed_out = heard.until_report(host, child, &said, limit, progress);
     Ok((heard, errors, timed_out))
 }
 
@@ -115,7 +113,6 @@ impl Heard {
         child: &Child,
         said: &Receiver<String>,
         limit: Duration,
-        interrupts: &Interrupts,
         progress: Progress<'_>,
     ) -> bool {
         let started = Instant::now();
@@ -136,7 +133,7 @@ impl Heard {
             if let Some(place) = &self.current {
                 progress(place, started.elapsed());
             }
-            if interrupts.came() {
+            if interrupt::came() {
                 return false;
             }
             if started.elapsed() >= limit {
