@@ -2,6 +2,7 @@
 //! stand-ins.
 
 use crate::support::gpu_machine::{GpuMachine, given, texts};
+use crate::support::skipped;
 
 #[test]
 fn a_set_is_proved_once() {
@@ -87,6 +88,33 @@ fn a_failure_of_more_hinders_nobody_who_asks_for_less() {
     let (out, err) = texts(&whole);
     assert!(whole.status.success() && out.contains("gradient of the filters, fp32"), "{out}{err}");
     assert!(out.contains("not supported here: cudnnConvolutionForward answers 3003"), "{out}");
+}
+
+/// The threads that read what the child says share a busy processor, as on a crowded machine; the one that waits does not.
+#[test]
+fn a_report_that_is_read_late_still_counts() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let code = r#"
+        taskset -c 0,1 true && taskset -c 1 true || { echo no; exit; }
+        for hog in 1 2 3; do timeout 60 taskset -c 0 sh -c 'while :; do :; done' & hogs="$hogs $!"; done
+        for number in 1 2 3; do
+            export CUDA_CACHE_PATH="/$number" STAND_IN_LOG="$WORK/log.$number"
+            taskset -c 1 "$CUDARUN" "$PROGRAM" >/dev/null & pid=$!
+            for glance in $(seq 600); do grep -q created "$STAND_IN_LOG" 2>/dev/null && break; sleep 0.05; done
+            for task in /proc/$pid/task/*; do
+                [ "${task##*/}" = $pid ] && continue
+                { taskset -pc 0 "${task##*/}"; renice -n 19 -p "${task##*/}"; } >/dev/null 2>&1
+            done
+            wait $pid; echo $?
+        done
+        kill $hogs
+    "#;
+    let output = machine.session(&["a"]).mode("slow:500").shell(code);
+    let (out, err) = texts(&output);
+    if out == "no\n" {
+        return skipped("this needs two processors");
+    }
+    assert_eq!(out, "0\n0\n0\n", "{err}");
 }
 
 /// What the starter has asked of the kernel is the program's to have.

@@ -20,8 +20,11 @@ use crate::host::Host;
 
 /// How long nothing is heard before it is asked whether the child still lives.
 const GLANCE: Duration = Duration::from_millis(1);
-/// How long what was said before the end may take to arrive.
+/// How long what was said on standard error before the end may take to arrive.
 const LINGER: Duration = Duration::from_millis(50);
+/// How long the report may. The end of the output is heard at once, so this is waited for only where something that the child
+/// has started holds the output open, or where this machine is too busy to run the thread that reads.
+const ARRIVAL: Duration = Duration::from_secs(5);
 /// How long a child that was killed may take to go: one that the kernel holds does not go at all.
 const DEPARTURE: Duration = Duration::from_secs(2);
 /// What the child may say on standard error before it is no longer kept.
@@ -120,7 +123,7 @@ impl Heard {
         // What the child has started may hold its output open after it has ended: both are watched.
         let mut has_ended = false;
         while self.report.is_none() {
-            match said.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
+            match said.recv_timeout(if has_ended { ARRIVAL } else { GLANCE }) {
                 Ok(line) => self.hear(host, &line, &mut entered),
                 Err(_) if has_ended => return false,
                 Err(pause) => {
