@@ -17,6 +17,7 @@ use nix::libc;
 
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
+use crate::signals;
 use crate::target::Command;
 
 /// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
@@ -100,7 +101,8 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
 /// Runs the program to its end. What a terminal sends to all is for the program; what is sent to us is handed on.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
     let mut command = command(exec);
-    let handled = handle_signals();
+    let handed_on = HANDED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    let handled = signals::handle(handed_on, hand_on);
     let ended = command.spawn().and_then(|mut child| {
         let id = child.id().cast_signed();
         PROGRAM.store(id, Ordering::Relaxed);
@@ -114,10 +116,7 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
         status
     });
     // From here on they end us again.
-    for signal in handled {
-        // SAFETY: sets a disposition, and no handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
+    signals::release(&handled);
     ended.map_err(|error| Error::Exec { path: exec.program.clone(), error })
 }
 
@@ -155,28 +154,6 @@ fn command(exec: &Exec) -> std::process::Command {
         });
     }
     command
-}
-
-/// Says for which signals there is a handler now. What is ignored stays ignored: the program inherits that, and not a
-/// handler.
-fn handle_signals() -> Vec<libc::c_int> {
-    let mut signals = HANDED_ON.to_vec();
-    signals.extend(libc::SIGRTMIN()..=libc::SIGRTMAX());
-    signals.retain(|signal| {
-        // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that makes one
-        // system call and touches no memory but atomics.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let is_known = libc::sigaction(*signal, std::ptr::null(), &raw mut action) == 0;
-            if !is_known || action.sa_sigaction == libc::SIG_IGN {
-                return false;
-            }
-            action.sa_sigaction = hand_on as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) == 0
-        }
-    });
-    signals
 }
 
 /// What a terminal's keys send, the program has got as well.

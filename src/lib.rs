@@ -39,6 +39,7 @@ pub mod project;
 pub mod range;
 pub mod report;
 pub mod shell;
+pub mod signals;
 pub mod solve;
 pub mod symbols;
 pub mod target;

@@ -24,6 +24,7 @@ mod helpless;
 mod hints;
 mod hook;
 mod host;
+mod interrupted;
 mod inventory;
 mod launch;
 mod layers;

@@ -2,6 +2,7 @@
 //! stand-ins.
 
 use crate::support::gpu_machine::{GpuMachine, given, texts};
+use crate::support::skipped;
 
 #[test]
 fn a_set_is_proved_once() {
@@ -89,28 +90,31 @@ fn a_failure_of_more_hinders_nobody_who_asks_for_less() {
     assert!(out.contains("not supported here: cudnnConvolutionForward answers 3003"), "{out}");
 }
 
-/// Whoever ends cudarun while it proves ends all that the proof has started.
+/// The threads that read what the child says share a busy processor, as on a crowded machine; the one that waits does not.
 #[test]
-fn a_signal_ends_the_proof_and_what_it_has_started() {
+fn a_report_that_is_read_late_still_counts() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
-    for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        // The last process of the session that escapes sleeps for minutes.
-        let session = machine.session(&["a"]).mode("escape slow:60000").set("CUDA_MARK", signal);
-        let code = format!(
-            "trap '' HUP; \"$CUDARUN\" \"$PROGRAM\" & pid=$!
-             for glance in $(seq 200); do grep -q escaped \"$STAND_IN_LOG\" 2>/dev/null && break; sleep 0.05; done
-             kill -{signal} $pid; wait $pid; echo $?; sleep 0.2
-             grep -lz ^CUDA_MARK={signal}$ /proc/[0-9]*/environ 2>/dev/null | xargs -r -n1 dirname | while read -r process; do
-                 tr '\\0' ' ' <$process/cmdline | grep -c 'verify-chil[d]'
-             done | grep -c 1"
-        );
-        let output = session.shell(&format!("set -m\n{code}"));
-        let (out, err) = texts(&output);
-        let lines: Vec<&str> = out.lines().collect();
-        assert_eq!(lines, [status.to_string(), "0".to_owned()], "{signal}: {out}{err}");
-        assert!(machine.started().is_empty());
-        machine.proofs();
+    let code = r#"
+        taskset -c 0,1 true && taskset -c 1 true || { echo no; exit; }
+        for hog in 1 2 3; do timeout 60 taskset -c 0 sh -c 'while :; do :; done' & hogs="$hogs $!"; done
+        for number in 1 2 3; do
+            export CUDA_CACHE_PATH="/$number" STAND_IN_LOG="$WORK/log.$number"
+            taskset -c 1 "$CUDARUN" "$PROGRAM" >/dev/null & pid=$!
+            for glance in $(seq 600); do grep -q created "$STAND_IN_LOG" 2>/dev/null && break; sleep 0.05; done
+            for task in /proc/$pid/task/*; do
+                [ "${task##*/}" = $pid ] && continue
+                { taskset -pc 0 "${task##*/}"; renice -n 19 -p "${task##*/}"; } >/dev/null 2>&1
+            done
+            wait $pid; echo $?
+        done
+        kill $hogs
+    "#;
+    let output = machine.session(&["a"]).mode("slow:500").shell(code);
+    let (out, err) = texts(&output);
+    if out == "no\n" {
+        return skipped("this needs two processors");
     }
+    assert_eq!(out, "0\n0\n0\n", "{err}");
 }
 
 /// What the starter has asked of the kernel is the program's to have.

@@ -1,46 +1,42 @@
 //! Signals that end cudarun while a proof is under way: what the proof has started goes first, then cudarun as the signal
 //! would have it.
 
+use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use nix::sys::signal::{SigSet, Signal, raise};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, c_int, c_void, siginfo_t};
+use nix::sys::signal::{Signal, raise};
 
-const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+use crate::signals;
 
-pub(super) struct Interrupts {
-    /// None where there is no descriptor for it: then they end cudarun on the spot.
-    signals: Option<SignalFd>,
-    before: SigSet,
-    came: AtomicI32,
+/// The last one that came while they were held.
+static CAME: AtomicI32 = AtomicI32::new(0);
+
+/// Says that a proof is to be thrown away, whatever was heard of it.
+pub(super) fn came() -> bool {
+    CAME.load(Ordering::SeqCst) != 0
 }
 
+extern "C" fn remember(signal: c_int, _: *const siginfo_t, _: *const c_void) {
+    CAME.store(signal, Ordering::SeqCst);
+}
+
+pub(super) struct Interrupts(Vec<c_int>);
+
 impl Interrupts {
-    /// From now on they wait to be asked for. What is started has them as ever.
+    /// From now on they wait to be asked for. A child has them as the caller gave them to us.
     pub(super) fn hold() -> Interrupts {
-        let mut ending = SigSet::empty();
-        for signal in ENDING {
-            ending.add(signal);
-        }
-        let before = SigSet::thread_get_mask().unwrap_or(SigSet::empty());
-        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        let signals = SignalFd::with_flags(&ending, flags).ok().filter(|_| ending.thread_block().is_ok());
-        Interrupts { signals, before, came: AtomicI32::new(0) }
+        Interrupts(signals::handle([SIGHUP, SIGINT, SIGQUIT, SIGTERM], remember))
     }
 
-    /// Whether one came.
-    pub(super) fn came(&self) -> bool {
-        if let Some(Ok(Some(signal))) = self.signals.as_ref().map(SignalFd::read_signal) {
-            self.came.store(i32::try_from(signal.ssi_signo).unwrap_or(0), Ordering::SeqCst);
-        }
-        self.came.load(Ordering::SeqCst) != 0
-    }
-
-    /// Lets them through again, and does what the one that came is to do.
-    pub(super) fn let_go(self) {
-        let _ = self.before.thread_set_mask();
-        if let Ok(signal) = Signal::try_from(self.came.load(Ordering::SeqCst)) {
+    /// Holds them no longer, and gives the one that came its effect. True if one came and this process still lives: the
+    /// kernel ends the first process of a container by no signal that it leaves at its default.
+    pub(super) fn let_go(&mut self) -> bool {
+        signals::release(&mem::take(&mut self.0));
+        let came = CAME.swap(0, Ordering::SeqCst);
+        if let Ok(signal) = Signal::try_from(came) {
             let _ = raise(signal);
         }
+        came != 0
     }
 }

@@ -13,15 +13,18 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::interrupt::Interrupts;
+use super::interrupt;
 use super::protocol::{self, Line, Place, Step};
 use super::{Failure, Finding, Progress, Taken};
 use crate::host::Host;
 
 /// How long nothing is heard before it is asked whether the child still lives.
 const GLANCE: Duration = Duration::from_millis(1);
-/// How long what was said before the end may take to arrive.
+/// How long what was said on standard error before the end may take to arrive.
 const LINGER: Duration = Duration::from_millis(50);
+/// How long the report may. The end of the output is heard at once, so this is waited for only where something that the child
+/// has started holds the output open, or where this machine is too busy to run the thread that reads.
+const ARRIVAL: Duration = Duration::from_secs(5);
 /// How long a child that was killed may take to go: one that the kernel holds does not go at all.
 const DEPARTURE: Duration = Duration::from_secs(2);
 /// What the child may say on standard error before it is no longer kept.
@@ -53,10 +56,9 @@ pub(super) fn listen(
     host: &Host,
     mut child: Child,
     limit: Duration,
-    interrupts: &Interrupts,
     progress: Progress<'_>,
 ) -> io::Result<Heard> {
-    let heard = listen_to(host, &mut child, limit, interrupts, progress);
+    let heard = listen_to(host, &mut child, limit, progress);
     // Whatever it started goes with it, and it goes itself, even if it has left its group. It is not waited
     // for before: its number stays its own.
     let _ = killpg(pid_of(&child), Signal::SIGKILL);
@@ -74,7 +76,6 @@ fn listen_to(
     host: &Host,
     child: &mut Child,
     limit: Duration,
-    interrupts: &Interrupts,
     progress: Progress<'_>,
 ) -> io::Result<(Heard, Overheard, bool)> {
     let said = lines(child.stdout.take())?;
@@ -87,7 +88,7 @@ fn listen_to(
         last_words: String::new(),
         end: End::Code(None),
     };
-    let timed_out = heard.until_report(host, child, &said, limit, interrupts, progress);
+    let timed_out = heard.until_report(host, child, &said, limit, progress);
     Ok((heard, errors, timed_out))
 }
 
@@ -115,7 +116,6 @@ impl Heard {
         child: &Child,
         said: &Receiver<String>,
         limit: Duration,
-        interrupts: &Interrupts,
         progress: Progress<'_>,
     ) -> bool {
         let started = Instant::now();
@@ -123,7 +123,7 @@ impl Heard {
         // What the child has started may hold its output open after it has ended: both are watched.
         let mut has_ended = false;
         while self.report.is_none() {
-            match said.recv_timeout(if has_ended { LINGER } else { GLANCE }) {
+            match said.recv_timeout(if has_ended { ARRIVAL } else { GLANCE }) {
                 Ok(line) => self.hear(host, &line, &mut entered),
                 Err(_) if has_ended => return false,
                 Err(pause) => {
@@ -136,7 +136,7 @@ impl Heard {
             if let Some(place) = &self.current {
                 progress(place, started.elapsed());
             }
-            if interrupts.came() {
+            if interrupt::came() {
                 return false;
             }
             if started.elapsed() >= limit {

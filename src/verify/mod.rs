@@ -230,31 +230,48 @@ pub fn run(
         return Ok(Verdict::Skipped { why: Skip::NothingToTry });
     }
     let (request, rest) = requests(subject, ask);
-    let began = Instant::now();
+    let mut interrupts = Interrupts::hold();
+    loop {
+        let began = Instant::now();
+        let heard = attempt(host, executable, env, (&request, rest.as_ref()), ask.limit, progress);
+        if interrupts.let_go() {
+            // The signal has had no effect on this process, and must have none on the proof: it is made again, and this
+            // time nothing is held.
+            continue;
+        }
+        let heard = heard.map_err(|error| Error::Verifier { error })?;
+        let milliseconds = began.elapsed().as_secs_f64() * 1e3;
+        return Ok(judge(host, subject, env, ask, machine, heard, milliseconds));
+    }
+}
+
+/// Starts the children and listens to them. When it returns, nothing that they have started is left.
+fn attempt(
+    host: &Host,
+    executable: &Path,
+    env: &Environment,
+    (request, rest): (&Request, Option<&Request>),
+    limit: Duration,
+    progress: Progress<'_>,
+) -> io::Result<Heard> {
     let offspring = Offspring::expect(host);
-    let interrupts = Interrupts::hold();
-    let hear = |progress| -> io::Result<Heard> {
-        let interrupts = &interrupts;
-        let child = start(executable, env, &request, &offspring)?;
-        let Some(rest) = &rest else { return listen(host, child, ask.limit, interrupts, progress) };
+    let mut hear = || -> io::Result<Heard> {
+        let child = start(executable, env, request, &offspring)?;
+        let Some(rest) = rest else { return listen(host, child, limit, progress) };
         let rest = start(executable, env, rest, &offspring)?;
         std::thread::scope(|scope| {
-            let listen_to_rest = move || listen(host, rest, ask.limit, interrupts, &mut |_, _| {});
+            let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
             let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
-            let heard = listen(host, child, ask.limit, interrupts, progress)?;
+            let heard = listen(host, child, limit, progress)?;
             match rest.join() {
                 Ok(rest) => Ok(heard.and(rest?)),
                 Err(_) => Ok(heard),
             }
         })
     };
-    // Whatever comes of it, nothing of it is left.
-    let heard = hear(progress);
+    let heard = hear();
     offspring.end();
-    interrupts.let_go();
-    let heard = heard.map_err(|error| Error::Verifier { error })?;
-    let milliseconds = began.elapsed().as_secs_f64() * 1e3;
-    Ok(judge(host, subject, env, ask, machine, heard, milliseconds))
+    heard
 }
 
 /// What the child is to try, in the order of the plan, the driver first. What it only loads and does not use, another one

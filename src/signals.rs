@@ -1,0 +1,35 @@
+//! Signals that this process handles for a while. A program inherits what is ignored and what is blocked, so this file
+//! changes neither: an ignored signal stays ignored, and the kernel calls no handler for a blocked one.
+#![allow(unsafe_code, reason = "sets handlers; each block says what makes it sound")]
+
+use nix::libc;
+
+/// Must do only what a handler may: system calls, and atomics for memory.
+pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
+
+/// Sets a handler for those of these signals that are not ignored, and returns them. An exec resets it to the default.
+pub fn handle(signals: impl IntoIterator<Item = libc::c_int>, handler: Handler) -> Vec<libc::c_int> {
+    let handles = |signal: &libc::c_int| {
+        // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that keeps to
+        // its contract.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let is_known = libc::sigaction(*signal, std::ptr::null(), &raw mut action) == 0;
+            if !is_known || action.sa_sigaction == libc::SIG_IGN {
+                return false;
+            }
+            action.sa_sigaction = handler as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) == 0
+        }
+    };
+    signals.into_iter().filter(handles).collect()
+}
+
+/// Returns handled signals to their default. Nothing else can have been inherited, since an ignored one is not handled.
+pub fn release(handled: &[libc::c_int]) {
+    for signal in handled {
+        // SAFETY: sets a disposition, and no handler.
+        unsafe { libc::signal(*signal, libc::SIG_DFL) };
+    }
+}

@@ -1,0 +1,220 @@
+//! Signals that come while a set is proved: those that the caller ignores or blocks lose no start, the others end cudarun
+//! and leave nothing behind.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::gpu_machine::{GpuMachine, given, texts};
+use crate::support::skipped;
+
+const SIGNALS: [(&str, i32); 4] = [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)];
+
+/// Shell functions that look at a proof. The child logs its number once it has made a handle, and then is slow.
+const LOOK: &str = r#"
+ulimit -c 0
+child_of_proof() {
+    for glance in $(seq 1200); do
+        child=$(sed -n '1s/created //p' "$STAND_IN_LOG" 2>/dev/null)
+        [ -z "$child" ] || break
+        sleep 0.05
+    done
+    echo "$child"
+}
+cudarun_of() { awk '/^PPid/ { print $2 }' "/proc/$1/status"; }
+"#;
+
+/// Verdicts and notes of failures that are kept, by name.
+fn kept(machine: &GpuMachine) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(machine.path("home/.cache/cudarun/proofs")).into_iter().flatten();
+    let paths = files.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_none_or(|extension| extension != "turn")).collect()
+}
+
+/// `CUDARUN_TESTS_STARTS` says how many starts are tried, 60 by default.
+#[test]
+fn ignored_and_blocked_signals_lose_no_start() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let mut ways = Vec::new();
+    for (signal, _) in SIGNALS {
+        for way in [
+            "env --ignore-signal=SIGNAL",
+            "env --block-signal=SIGNAL",
+            "setsid env --ignore-signal=SIGNAL",
+            "timeout 300 env --ignore-signal=SIGNAL",
+            "timeout 300 setsid env --block-signal=SIGNAL",
+        ] {
+            ways.push(format!("env --default-signal {} {signal}", way.replace("SIGNAL", signal)));
+        }
+    }
+    for way in ["nohup", "setsid nohup", "timeout 300 nohup"] {
+        ways.push(format!("env --default-signal {way} HUP"));
+    }
+    let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(60, |count| count.parse().unwrap());
+    let lines: Vec<String> =
+        ways.iter().cycle().take(starts).enumerate().map(|(n, way)| format!("{n} {way}\n")).collect();
+    machine.workshop.write("ways", &lines.concat());
+    // Each start has a proof of its own, since it has a variable that reaches the libraries.
+    let code = r#"
+        start() {
+            number=$1 signal=${!#}
+            export STAND_IN_LOG="$WORK/log.$number" STARTED="$WORK/started.$number" CUDA_CACHE_PATH="/$number"
+            "${@:2:$#-2}" "$CUDARUN" "$PROGRAM" >/dev/null 2>"$WORK/err.$number" &
+            job=$!
+            child=$(child_of_proof)
+            cudarun=$(cudarun_of "$child")
+            for again in 1 2 3; do
+                kill -"$signal" "$cudarun" && sleep 0.02
+            done
+            [ "$(cudarun_of "$child")" = "$cudarun" ] && when=during || when=after
+            wait "$job"
+            echo "$? $(wc -l <"$STARTED") $when $*"
+        }
+        while read -r line; do
+            while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+            start $line &
+        done <"$WORK/ways"
+        wait
+    "#;
+    let output = machine.session(&["a"]).mode("slow:800").shell(&format!("{LOOK}{code}"));
+    let (out, err) = texts(&output);
+    let lost: Vec<&str> = out.lines().filter(|line| !line.starts_with("0 1 ")).collect();
+    let during = out.lines().filter(|line| line.starts_with("0 1 during ")).count();
+    assert!(lost.is_empty(), "{} of {starts} are lost: {lost:#?}{err}", lost.len());
+    assert_eq!(out.lines().count(), starts, "{err}");
+    assert!(during > starts / 2, "{during} of {starts}: the signals came too late");
+    assert!(kept(&machine).iter().all(|path| path.extension().is_none()));
+}
+
+/// The control: a signal that is neither ignored nor blocked ends cudarun, and a later start knows nothing of it.
+#[test]
+fn other_signals_end_cudarun_and_leave_nothing() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    for (signal, number) in SIGNALS {
+        // The last process of the session that escapes sleeps for minutes.
+        let session = machine.session(&["a"]).mode("escape slow:60000").set("CUDA_MARK", signal);
+        let code = format!(
+            r#"{LOOK}
+            env --default-signal "$CUDARUN" "$PROGRAM" & pid=$!
+            for glance in $(seq 600); do grep -q escaped "$STAND_IN_LOG" 2>/dev/null && break; sleep 0.05; done
+            kill -{signal} $pid; wait $pid; echo $?; sleep 0.2
+            grep -lz ^CUDA_MARK={signal}$ /proc/[0-9]*/environ 2>/dev/null | xargs -r -n1 dirname | while read -r process; do
+                tr '\0' ' ' <$process/cmdline | grep -c 'verify-chil[d]'
+            done | grep -c 1"#
+        );
+        let output = session.shell(&code);
+        let (out, err) = texts(&output);
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines, [(128 + number).to_string(), "0".to_owned()], "{signal}: {out}{err}");
+        assert!(machine.started().is_empty() && kept(&machine).is_empty(), "{signal}: {:?}", kept(&machine));
+        machine.proofs();
+        // The environment is as before, so that a verdict would be found if one were kept.
+        let again = session.mode("").start(&[]);
+        assert_eq!((given(&again), machine.proofs()), ("a".to_owned(), (1, 1)), "{signal}");
+        std::fs::remove_file(machine.path("started")).unwrap();
+        std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
+    }
+}
+
+/// The kernel ends the first process of a container by no signal that it leaves at its default.
+#[test]
+fn the_first_process_of_a_container_proves_again_after_a_signal() {
+    let probe = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "root is needed");
+        return skipped("this needs root");
+    }
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    for (signal, _) in SIGNALS {
+        let code = format!(
+            r#"{LOOK}
+            (child_of_proof >/dev/null; kill -{signal} 1; sleep 0.1; kill -{signal} 1) &
+            exec env --default-signal "$CUDARUN" "$PROGRAM""#
+        );
+        let output = machine.session(&["a"]).of_root().mode("slow:1500").shell(&code);
+        assert_eq!((given(&output), machine.proofs()), ("a".to_owned(), (2, 1)), "{signal}");
+        assert!(kept(&machine).len() == 1, "{signal}: {:?}", kept(&machine));
+        std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
+    }
+}
+
+#[test]
+fn a_wait_for_another_proof_takes_signals_as_the_caller_wants() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let code = r#"
+        "$CUDARUN" "$PROGRAM" >/dev/null & prover=$!
+        child_of_proof >/dev/null
+        for way in --ignore-signal=HUP --block-signal=HUP --default-signal; do
+            env --default-signal $way "$CUDARUN" "$PROGRAM" >/dev/null & pids="$pids $!"
+        done
+        sleep 1
+        kill -HUP $pids
+        sleep 1
+        for pid in $pids; do [ -e /proc/$pid/maps ] && grep -q cudarun /proc/$pid/maps && echo waits; done
+        wait $prover
+        for pid in $pids; do wait $pid; echo $?; done
+    "#;
+    let output = machine.session(&["a"]).mode("slow:5000").shell(&format!("{LOOK}{code}"));
+    let (out, err) = texts(&output);
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["waits", "waits", "0", "0", "129"], "{err}");
+    assert_eq!((machine.started().len(), machine.proofs()), (3, (1, 1)), "{err}");
+}
+
+/// Asks for cuDNN and prints its signals.
+const STATE: &str = r#"
+    #include <dlfcn.h>
+    #include <stdio.h>
+    #include <string.h>
+    int main(void)
+    {
+        char line[256];
+        FILE *status = fopen("/proc/self/status", "r");
+        dlopen("libcudnn.so.9", RTLD_NOW);
+        while (fgets(line, sizeof line, status))
+            if (!strncmp(line, "SigBlk", 6) || !strncmp(line, "SigIgn", 6) || !strncmp(line, "SigCgt", 6))
+                fputs(line, stdout);
+        return 0;
+    }
+"#;
+
+/// With a proof, from what is kept, traced: the program has the signals that it would have without cudarun. The child of the
+/// proof is blocked as little.
+#[test]
+fn the_program_and_the_proof_have_the_callers_signals() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    machine.workshop.compile("state", STATE, &[]);
+    let mut states = vec!["--default-signal".to_owned(), "--block-signal".to_owned()];
+    for signal in ["HUP", "INT", "QUIT", "TERM", "PIPE", "CHLD", "USR1", "WINCH", "TSTP"] {
+        states.push(format!("--ignore-signal={signal}"));
+        states.push(format!("--block-signal={signal}"));
+    }
+    let code = r#"
+        for state in $STATES; do
+            export CUDA_CACHE_PATH="/$state"
+            echo "state $state"
+            for through in "" "$CUDARUN" "$CUDARUN" "$CUDARUN trace -q"; do
+                echo "through $through"
+                env --default-signal $state $through "$WORK/state" 2>/dev/null
+            done
+            rm -f "$STAND_IN_LOG"
+            env --default-signal $state "$CUDARUN" --verify=always "$WORK/state" >/dev/null &
+            child=$(child_of_proof)
+            echo "child of proof"
+            grep SigBlk "/proc/$child/status"
+            wait
+        done
+    "#;
+    let session = machine.session(&["a"]).mode("slow:200").set("STATES", states.join(" "));
+    let (out, err) = texts(&session.shell(&format!("{LOOK}{code}")));
+    let mut seen = std::collections::BTreeSet::new();
+    for part in out.split("state ").skip(1) {
+        let mut ways: Vec<&str> = part.split("through ").skip(1).collect();
+        let (traced, child) = ways.pop().unwrap().split_once("child of proof\n").unwrap();
+        ways.push(traced);
+        let signals: Vec<&str> = ways.iter().map(|way| way.split_once('\n').unwrap().1).collect();
+        assert_eq!(signals, [signals[0]; 4], "{part}{err}");
+        assert!(signals[0].contains("SigCgt") && signals[0].contains(child), "{part}{err}");
+        assert!(child.starts_with("SigBlk"), "{part}{err}");
+        seen.insert(signals[0].to_owned());
+    }
+    assert_eq!(seen.len(), states.len(), "the control: each of them shows");
+}
