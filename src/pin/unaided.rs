@@ -78,7 +78,7 @@ impl Question<'_, '_> {
             if element.others || !only_harms {
                 continue;
             }
-            let without = [removed.as_slice(), &[element.text.clone()]].concat();
+            let without = [removed.as_slice(), std::slice::from_ref(&element.text)].concat();
             let copies =
                 self.inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
             let mut sonames = copies.flat_map(|copy| &copy.files).map(|member| member.soname.as_str());
