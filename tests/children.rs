@@ -118,7 +118,7 @@ impl Environments {
         output.split("child\n").filter(|part| !part.is_empty()).map(Got::read).collect()
     }
 
-    fn without(&self, program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
+    fn without(program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
         let env = BTreeMap::from([
             ("LD_LIBRARY_PATH", library_path.to_owned()),
             ("PATH", "/usr/bin:/bin".to_owned()),
@@ -162,7 +162,7 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
     let e = environments!();
     for (parent, child, version) in [(&e.a, &e.b, 90100), (&e.b, &e.a, 91002)] {
         let arguments = e.child(child);
-        let control = e.without(parent, &arguments, "");
+        let control = Environments::without(parent, &arguments, "");
         assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
         assert_eq!(control[0].version, version);
         assert_eq!(Environments::with(&[], parent, &arguments, ""), control);
@@ -186,7 +186,7 @@ fn a_child_of_another_environment_is_not_answered_by_the_module() {
     let path = e.bare_name.to_str().unwrap();
     for (parent, child) in [(&e.a, &e.b), (&e.b, &e.a)] {
         let arguments = e.child(child);
-        let control = e.without(parent, &arguments, path);
+        let control = Environments::without(parent, &arguments, path);
         assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
         assert_eq!(Environments::mode(&[], parent, &arguments, path), "audit");
         assert_eq!(Environments::with(&[], parent, &arguments, path), control);
@@ -201,7 +201,7 @@ fn a_child_of_the_same_environment_gets_the_plan() {
     let e = environments!();
     let path = WORLD.library_path(&["new"]);
     let again = e.child(&e.a);
-    let control = e.without(&e.a, &again, &path);
+    let control = Environments::without(&e.a, &again, &path);
     assert!(control.iter().all(|got| got.directories.len() == 2), "the control must mix: {control:?}");
     let cured = Environments::with(&[], &e.a, &again, &path);
     assert!(cured.len() == 2 && cured.iter().all(is_whole) && cured[0] == cured[1], "{cured:?}");
@@ -235,7 +235,7 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     let e = environments!();
     let python = Path::new("/usr/bin/env");
     let arguments = ["python3", e.launcher.to_str().unwrap(), e.a.to_str().unwrap(), e.b.to_str().unwrap()];
-    let control = e.without(python, &arguments, "");
+    let control = Environments::without(python, &arguments, "");
     assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
@@ -311,7 +311,7 @@ fn a_child_without_a_search_path_finds_its_library_where_it_was() {
     let script = world.path("plain").display().to_string();
     let e = environments!();
     let arguments = [e.parent.to_str().unwrap(), script.as_str()];
-    let control = e.without(&e.a, &arguments, &path);
+    let control = Environments::without(&e.a, &arguments, &path);
     assert_eq!((control[0].directories.len(), &control[1].directories), (2, &vec![world.path("new")]));
     let cured = Environments::with(&[], &e.a, &arguments, &path);
     assert!(is_whole(&cured[0]), "{cured:?}");

@@ -8,7 +8,7 @@ use super::pins::{PATH_LIMIT, same};
 pub(super) type Identity<'f> = &'f dyn Fn(&[u8]) -> Option<(u64, u64)>;
 
 /// Whether a process is one of `program`: a path; or a directory with a slash at its end, for every Python in it.
-/// `first` is the process's `argv[0]`, `executed` the path that the kernel was given (AT_EXECFN).
+/// `first` is the process's `argv[0]`, `executed` the path that the kernel was given (`AT_EXECFN`).
 pub(super) fn is_meant(
     program: &[u8],
     first: &[u8],

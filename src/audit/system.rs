@@ -116,11 +116,11 @@ pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
 pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     // `struct stat` begins with these two on both machines, and is shorter than this.
     let mut stat = MaybeUninit::<[u64; 32]>::uninit();
-    let start = stat.as_mut_ptr().cast::<u64>();
+    let fields = stat.as_mut_ptr().cast::<u64>();
     // SAFETY: the path ends in NUL and outlives the call, which writes the whole structure or fails.
     unsafe {
-        call(number::NEWFSTATAT, [AT_FDCWD, path.as_ptr() as usize, start as usize, 0, 0, 0])?;
-        Some((*start, *start.add(1)))
+        call(number::NEWFSTATAT, [AT_FDCWD, path.as_ptr() as usize, fields as usize, 0, 0, 0])?;
+        Some((*fields, *fields.add(1)))
     }
 }
 
