@@ -34,6 +34,7 @@ mod modes;
 mod packages;
 mod pinning;
 mod places;
+mod planted;
 mod predicted;
 mod problems;
 mod progress;
