@@ -19,10 +19,12 @@ use nix::sys::stat::{fstat, fstatat, lstat, stat};
 
 use crate::environment::Environment;
 
+mod owners;
 mod record;
 mod standing;
 mod stat;
 
+pub use owners::{LISTS, is_own_group};
 pub use record::Asked;
 use record::Record;
 pub use standing::Room;

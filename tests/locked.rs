@@ -95,7 +95,7 @@ fn what_was_recorded_is_taken_and_nothing_else() {
 fn a_lock_takes_the_copy_that_it_names_where_another_would_be_taken() {
     let locked = Locked::new();
     build(&locked.workshop, "b", 2);
-    let both = [locked.workshop.path("b"), locked.workshop.path("a")].map(|path| path.display().to_string());
+    let both = [locked.workshop.path("a"), locked.workshop.path("b")].map(|path| path.display().to_string());
     let seen = |words: &[&str]| {
         let run = locked.run(&[&["explain", "--json"], words].concat());
         let explained = run.env("LD_LIBRARY_PATH", both.join(":")).json();

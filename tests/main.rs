@@ -37,6 +37,7 @@ mod others;
 mod packages;
 mod pinning;
 mod places;
+mod planted;
 mod predicted;
 mod problems;
 mod progress;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use crate::support::{CUDARUN, Run, Workshop, bare};
 
 /// How cuDNN's libraries open each other: longest name first.
-const OPENER: &str = r#"
+pub const OPENER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void *sub(const char *stem)
 
 /// A stand-in for cuDNN's top library: opens its sublibraries as the real one does, and answers with the version of
 /// the one that it got.
-const TOP: &str = r#"
+pub const TOP: &str = r#"
 int cudnnGetVersion(void)
 {
     static const char *all[] = {"cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_ext"};

@@ -373,14 +373,18 @@ fn links_into_a_directory_that_everybody_can_write_to_are_refused() {
         .collect();
     let machine = machine(&[
         cudnn("/scratch/cudnn", "9.1.0.70", SHIELDED),
+        elf("/opt/torn/libcudnn.so.9", "soname = 'libcudnn.so.9'"),
         open,
         links,
         program("app", &["libcudnn.so.9", "libc.so.6"], ""),
     ]);
-    let conflict = refused(&machine, "/opt/x", &["app"]);
-    let why = conflict["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
-    assert_eq!(why, "everybody can write to /scratch/cudnn");
+    let conflict = refused(&machine, "/opt/torn:/opt/x", &["app"]);
+    let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
+    let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
+    assert_eq!(found["why"], "everybody can write to /scratch/cudnn");
     assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
+    // The neighbour: the loader alone takes nothing else.
+    assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");
 }
 
 #[test]

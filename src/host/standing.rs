@@ -33,6 +33,12 @@ impl Host {
         if is_described { self.may_use(path) } else { self.real(path, true).is_ok_and(may) }
     }
 
+    /// Tells whether this user may write to a file or a directory. On another machine, the user may write nothing.
+    pub fn may_write(&self, path: &Path) -> bool {
+        self.count();
+        self.root.is_none() && nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
+    }
+
     /// What the file system of a path, or of the nearest one above that is there, has left; unknown of another machine.
     pub fn room(&self, path: &Path) -> Option<Room> {
         self.count();

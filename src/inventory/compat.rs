@@ -1,16 +1,20 @@
 //! Libraries of newer drivers for older kernels: the `compat` directories of toolkits and packages. Whether one may
 //! stand in for the kernel's own is said by its ELF note.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::place::{self, Look, Place};
 use super::{Origin, toolkit};
 
 /// Below a toolkit: `compat` itself, `compat/lib` in containers, `compat_orin` on Tegra.
 const BELOW: [&str; 3] = ["compat", "compat/lib", "compat_orin"];
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
-    toolkit::roots(look).iter().flat_map(|root| places_in(root)).collect()
+    let below = |(root, is_named): (PathBuf, bool)| {
+        let places = places_in(&root).into();
+        if is_named { place::named(places) } else { places }
+    };
+    toolkit::roots(look).into_iter().flat_map(below).collect()
 }
 
 /// What stands below one toolkit.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place, Places};
+use super::place::{Look, Place, Places, named};
 use super::{Fault, Origin, parts, python, records};
 use crate::formats::conda;
 
@@ -17,7 +17,7 @@ const RECORD_LIMIT: u64 = 16 << 20;
 /// The environment that is in effect.
 pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
     let root = look.named("CONDA_PREFIX");
-    in_environments(look, root)
+    named(in_environments(look, root))
 }
 
 /// Those of installations, of other people's lists and of the project.

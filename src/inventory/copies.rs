@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::evidence::{File, Symbols};
+use super::owners::Owners;
 use super::place::{self, Look, Packaged, Place};
 use super::real::RealPaths;
 use super::survey::{Candidate, Contents, Survey};
-use super::{Copy, Member, Origin, Problem, Searched, versions};
+use super::{Copy, Member, Open, Origin, Problem, Searched, Who, versions};
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
-use crate::host::{FileId, Host};
+use crate::host::{FileId, Host, Stat};
 use crate::loader::search::Tokens;
 use crate::version::Version;
 
@@ -28,6 +29,7 @@ struct Paths<'h> {
     host: &'h Host,
     tokens: Tokens,
     real: RealPaths<'h>,
+    owners: Owners<'h>,
     /// Files that were asked, there or not.
     asked: BTreeSet<PathBuf>,
 }
@@ -57,6 +59,7 @@ pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
         places = place::merge(&mut paths.real, &mut look.watched, loose);
         places.retain(|directory, _| !survey.has_seen(directory));
     }
+    look.watched.extend(paths.owners.asked());
     look.watched.extend(paths.asked);
     let directories: HashMap<&OsStr, usize> =
         found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
@@ -86,10 +89,15 @@ fn copies_in(host: &Host, paths: &mut Paths<'_>, place: &Place, contents: Conten
             origin => origin,
         };
         let origin = origin_of(origin, &directory, &candidates);
+        let open = open(host, &mut paths.owners, &directory, &stat, &candidates);
         let mut copy = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
-        if stat.is_world_writable() {
-            copy.problems.push(Problem::WorldWritable { path: directory.clone() });
+        let everybody = open.iter().filter(|open| open.who == Who::Everybody);
+        copy.problems.extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
+        copy.open = open;
+        if place.is_relative {
+            copy.open.push(Open { path: directory.clone(), who: Who::CurrentDirectory });
         }
+        copy.is_named = place.is_named;
         copy
     };
     groups.into_iter().map(assemble).collect()
@@ -126,16 +134,7 @@ fn assemble(
         if let Some(recorded) = recorded.filter(|size| *size != candidate.stat.size) {
             problems.push(Problem::SizeIsNotRecorded { file: name.clone(), recorded });
         }
-        if candidate.stat.is_world_writable() {
-            problems.push(Problem::WorldWritable { path: directory.join(name) });
-        }
     }
-    // Links lead to files that whoever can write to their directory can replace.
-    let parents: BTreeSet<&Path> =
-        candidates.iter().filter_map(|candidate| candidate.path.parent()).collect();
-    let is_open = |path: &&Path| host.stat(path).is_ok_and(|stat| stat.is_world_writable());
-    let open = parents.into_iter().filter(|parent| *parent != directory).filter(is_open);
-    problems.extend(open.map(|path| Problem::WorldWritable { path: path.to_owned() }));
     let mut copy = Copy {
         family: family.name.clone(),
         soname,
@@ -148,6 +147,9 @@ fn assemble(
         directory: directory.to_owned(),
         also: Vec::new(),
         package: record.map(|record| record.package.clone()),
+        open: Vec::new(),
+        is_named: false,
+        position: None,
         loader_gives: false,
         forward_compatibility: main.file.forward_compatibility.clone(),
         files: candidates.into_iter().map(|candidate| member(paths, directory, candidate)).collect(),
@@ -158,6 +160,33 @@ fn assemble(
     let gpus = catalog::architectures().iter().map(|architecture| architecture.capability);
     copy.serves = copy.code_for(gpus, &required);
     copy
+}
+
+/// Others who can change the files of a directory or add to it, or to the directories that its links lead to.
+fn open(
+    host: &Host,
+    owners: &mut Owners<'_>,
+    directory: &Path,
+    stat: &Stat,
+    candidates: &[Candidate],
+) -> Vec<Open> {
+    let mut open = owners.open(directory, stat);
+    let parents: BTreeSet<&Path> =
+        candidates.iter().filter_map(|candidate| candidate.path.parent()).collect();
+    for parent in parents.into_iter().filter(|parent| *parent != directory) {
+        open.extend(host.stat(parent).iter().flat_map(|stat| owners.open(parent, stat)));
+    }
+    for candidate in candidates {
+        open.extend(owners.open(&candidate.path, &candidate.stat));
+    }
+    // One path says as much of a user or a group as all of them; what everybody can change is to be closed file by file.
+    let mut seen: Vec<Who> = Vec::new();
+    open.retain(|open| {
+        let is_new = open.who.is_everybody() || !seen.contains(&open.who);
+        seen.push(open.who);
+        is_new
+    });
+    open
 }
 
 /// Of two files with one SONAME the first stays: it has the name that the loader asks for. Wheels have no links, and
@@ -220,7 +249,8 @@ fn own<T: Clone>(shared: Arc<T>) -> T {
 
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        Paths { host, tokens: Tokens::new(host, machine), real: RealPaths::new(host), asked: BTreeSet::new() }
+        let (tokens, real, owners) = (Tokens::new(host, machine), RealPaths::new(host), Owners::new(host));
+        Paths { host, tokens, real, owners, asked: BTreeSet::new() }
     }
 
     /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
@@ -262,14 +292,15 @@ fn stands_in(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
 }
 
 /// One copy for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
-/// hard links. It stands where its files are, in the target's own environment first.
+/// hard links. It stands where its files are, in the target's own environment first. Links of another user to a copy do
+/// not make it that user's.
 /// `ranks` has the directories in their order: to compare paths as often as sorting does takes long.
 fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf], ranks: &HashMap<&OsStr, usize>) -> Vec<Copy> {
     let rank = |copy: &Copy| ranks.get(copy.directory.as_os_str()).copied();
     copies.sort_by_cached_key(|copy| {
         let is_in_site = site_packages.iter().any(|site| copy.directory.starts_with(site));
         let is_at_home = copy.files.iter().all(|member| member.path.parent() == Some(&copy.directory));
-        (!is_in_site, !is_at_home, Reverse(copy.files.len()), rank(copy))
+        (!is_in_site, !is_at_home, Reverse(copy.files.len()), !copy.open.is_empty(), rank(copy))
     });
     let mut kept: Vec<Copy> = Vec::with_capacity(copies.len());
     let mut by_file: BTreeMap<FileId, Vec<usize>> = BTreeMap::new();

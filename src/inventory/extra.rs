@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::place::{Look, Place};
+use super::place::{Look, Place, named};
 use super::{Fault, Origin, conda, python, toolkit, wheel};
 
 const CONFIG: &str = "/etc/cudarun/config.toml";
@@ -21,7 +21,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         }
         places.extend(below(look, &root));
     }
-    places
+    named(places)
 }
 
 /// What may stand below a directory of which nothing is said but that it is worth a look: libraries, a toolkit, an

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::place::{self, Look, Place};
 use super::{Origin, compat, toolkit};
 use crate::formats::elf;
 
@@ -17,19 +17,23 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         elf::AARCH64 => "Linux_aarch64",
         _ => "Linux_x86_64",
     };
-    let mut roots = Vec::new();
-    let named = look.named(BASE);
-    for base in named.iter().map(PathBuf::as_path).chain([Path::new(HOME)]) {
+    let base = look.named(BASE);
+    let mut named: Vec<PathBuf> = base.iter().cloned().chain(look.named(ROOT)).collect();
+    look.watched.extend(named.iter().cloned());
+    let versions = |look: &mut Look<'_>, base: &Path| -> Vec<PathBuf> {
         let versions = base.join(platform);
-        roots.extend(look.children_if_there(&versions).into_iter().map(|version| versions.join(version)));
-    }
-    for root in named.into_iter().chain(look.named(ROOT)) {
-        look.watch(&root);
-        roots.push(root);
-    }
-    let roots = look.real(roots);
+        look.children_if_there(&versions).into_iter().map(|version| versions.join(version)).collect()
+    };
+    named.extend(base.iter().flat_map(|base| versions(look, base)));
+    let roots = [named.clone(), versions(look, Path::new(HOME))].concat();
+    let (named, roots) = (look.real(named), look.real(roots));
     look.watched.extend(roots.iter().cloned());
-    roots.iter().flat_map(|root| places_in(look, root)).collect()
+    let mut places = Vec::new();
+    for root in &roots {
+        let below = places_in(look, root);
+        places.extend(if named.contains(root) { place::named(below) } else { below });
+    }
+    places
 }
 
 /// What stands below one version.

@@ -22,15 +22,16 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let elements = elements(host, scope);
     // A directory that is not there yet would be found once it is.
     let named = elements.iter().filter(|(text, _)| !text.is_empty());
-    look.watched.extend(named.filter_map(|(_, path)| path.clone()));
+    look.watched.extend(named.filter_map(|(_, path)| Some(host.absolute(path.as_deref()?))));
     let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
     let preloaded =
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
-    let directories = elements.iter().filter_map(|(_, path)| directory(host, path.as_deref()?));
-    directories
-        .chain(preloaded.map(Path::to_owned))
-        .map(|directory| Place::new(directory, Origin::Loose))
-        .collect()
+    let searched = elements.iter().filter_map(|(_, path)| {
+        let path = path.as_deref()?;
+        let place = Place::new(directory(host, path)?, Origin::Loose);
+        Some(Place { is_relative: path.is_relative(), ..place })
+    });
+    searched.chain(preloaded.map(|directory| Place::new(directory, Origin::Loose))).collect()
 }
 
 /// The directories that the target's own files name come last: most are known from a better source.
@@ -64,16 +65,15 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     }
 }
 
-/// The elements of `LD_LIBRARY_PATH` and where each leads; nowhere where that depends on an executable that is
-/// not known.
+/// The elements of `LD_LIBRARY_PATH` and where each leads, perhaps from the current directory; nowhere where that
+/// depends on an executable that is not known.
 fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
     let Some(given) = host.env.get("LD_LIBRARY_PATH") else { return Vec::new() };
     let executable = scope.executable.as_ref().and_then(|executable| host.canonical(executable).ok());
     let origin = executable.as_ref().and_then(|executable| executable.parent());
     let tokens = Tokens::new(host, scope.machine);
-    let expand = |text: &OsString| Some(host.absolute(&tokens.expand(text.as_bytes(), origin)?));
     let element = |text: OsString| {
-        let path = expand(&text);
+        let path = tokens.expand(text.as_bytes(), origin);
         (text, path)
     };
     library_path_elements(given).into_iter().map(element).collect()
@@ -81,7 +81,7 @@ fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
 
 /// The directory that is there, by its real path.
 fn directory(host: &Host, path: &Path) -> Option<PathBuf> {
-    let path = host.canonical(path).ok()?;
+    let path = host.canonical(&host.absolute(path)).ok()?;
     host.is_directory(&path).then_some(path)
 }
 

@@ -26,6 +26,7 @@ mod library_path;
 mod model;
 mod modules;
 mod nix;
+mod owners;
 mod packages;
 mod parts;
 mod place;
@@ -46,7 +47,8 @@ pub use evidence::{File as Facts, RUNTIMES, facts};
 pub use fault::{Fault, Warning};
 pub use known::Known;
 pub use model::{
-    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
+    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Open, Origin, Problem, Said, Searched,
+    VersionSource, Who,
 };
 pub use modules::named as named_by_module;
 pub use packages::is_wanted as is_wanted_package;
@@ -272,6 +274,24 @@ impl Inventory {
     /// The file that this directory has under this name.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()
+    }
+
+    /// The file that the loader takes for a name in the environment as it is; none where it ends with an error at one
+    /// that is no library.
+    pub fn file_given(&self, name: &str) -> Option<FileId> {
+        for directory in self.search.library_path.iter().filter_map(|element| element.directory.as_deref()) {
+            let path = directory.join(name);
+            let ends_the_search = |warning: &Warning| {
+                warning.path == path && matches!(warning.fault, Fault::NotElf | Fault::Malformed { .. })
+            };
+            if self.warnings.iter().any(ends_the_search) {
+                return None;
+            }
+            if let Some(id) = self.file_in(directory, name) {
+                return Some(id);
+            }
+        }
+        self.file_by_default(name)
     }
 
     /// The file that the loader takes for a name that no search path has answered.

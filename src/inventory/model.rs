@@ -34,6 +34,14 @@ pub struct Copy {
     #[serde(serialize_with = "text::paths")]
     pub also: Vec<PathBuf>,
     pub package: Option<String>,
+    /// Files and directories through which others than root and the user could have put it there.
+    pub open: Vec<Open>,
+    /// A person or an administrator has named its place.
+    #[serde(skip)]
+    pub is_named: bool,
+    /// How early the loader comes to its directory; none where it never does.
+    #[serde(skip)]
+    pub position: Option<usize>,
     /// Whether the loader gives it to a program that has no search path of its own.
     pub loader_gives: bool,
     pub files: Vec<Member>,
@@ -42,6 +50,37 @@ pub struct Copy {
     /// For a libcuda: on which kernel drivers it may stand in for a newer one.
     pub forward_compatibility: Option<ForwardCompatibility>,
     pub problems: Vec<Problem>,
+}
+
+/// A file or a directory that others can change, or choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Open {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    #[serde(flatten)]
+    pub who: Who,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "who", rename_all = "kebab-case")]
+pub enum Who {
+    Everybody,
+    /// A sticky directory, as `/tmp` is: everybody can add files, and change none of others.
+    EverybodyAdds,
+    User {
+        uid: u32,
+    },
+    Group {
+        gid: u32,
+    },
+    /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there, from wherever the program is started.
+    CurrentDirectory,
+}
+
+impl Who {
+    pub fn is_everybody(self) -> bool {
+        matches!(self, Who::Everybody | Who::EverybodyAdds)
+    }
 }
 
 /// By section, the number of entries for each architecture.
@@ -246,6 +285,10 @@ impl Copy {
         let problems = other.problems.into_iter().filter(is_of_place);
         let new: Vec<Problem> = problems.filter(|problem| !self.problems.contains(problem)).collect();
         self.problems.extend(new);
+        self.is_named |= other.is_named;
+        if other.open.iter().all(|open| open.who != Who::CurrentDirectory) {
+            self.open.retain(|open| open.who != Who::CurrentDirectory);
+        }
         if self.package.is_none() && other.package.is_some() {
             self.package = other.package;
             self.version = other.version;

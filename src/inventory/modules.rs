@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::place::{self, Look, Place};
 use super::{Origin, compat, hpc_sdk, toolkit};
 use crate::formats::modulefile::{self, Modulefile};
 use crate::host::{FileId, Kind};
@@ -44,8 +44,8 @@ const ENTRIES: usize = 50_000;
 
 /// Those that are loaded. Their search path is in `LD_LIBRARY_PATH`; that it came from a module is known from here.
 pub(super) fn loaded(look: &mut Look<'_>) -> Vec<Place> {
-    let named = list(look, "_LMFILES_");
-    let files = if named.is_empty() { by_name(look) } else { named };
+    let listed = list(look, "_LMFILES_");
+    let files = if listed.is_empty() { by_name(look) } else { listed };
     let mut places = Vec::new();
     for file in files {
         if is_of_interest(&file) {
@@ -53,7 +53,7 @@ pub(super) fn loaded(look: &mut Look<'_>) -> Vec<Place> {
             places.extend(places_of(look, &file));
         }
     }
-    places
+    place::named(places)
 }
 
 /// Those that could be loaded.

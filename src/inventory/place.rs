@@ -45,6 +45,11 @@ pub(super) struct Place {
     pub origin: Origin,
     /// What package records say of its files, by file name.
     pub packaged: BTreeMap<String, Packaged>,
+    /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
+    /// one installation.
+    pub is_named: bool,
+    /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there.
+    pub is_relative: bool,
 }
 
 /// Places by their directories, as lists of files fill them.
@@ -63,8 +68,17 @@ pub(super) struct Packaged {
 
 impl Place {
     pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> Place {
-        Place { directory: directory.into(), origin, packaged: BTreeMap::new() }
+        let packaged = BTreeMap::new();
+        Place { directory: directory.into(), origin, packaged, is_named: false, is_relative: false }
     }
+}
+
+/// Marks places that a person or an administrator has named.
+pub(super) fn named(mut places: Vec<Place>) -> Vec<Place> {
+    for place in &mut places {
+        place.is_named = true;
+    }
+    places
 }
 
 impl Places {
@@ -154,6 +168,8 @@ pub(super) fn merge(
             }
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
+                known.is_named |= place.is_named;
+                known.is_relative &= place.is_relative;
                 let (better, mut packaged) = if tells_owners(known.origin) <= tells_owners(place.origin) {
                     (std::mem::take(&mut known.packaged), place.packaged)
                 } else {

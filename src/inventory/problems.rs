@@ -1,8 +1,9 @@
 //! What is wrong with copies as they stand on this machine: with its kernel's driver, and in its search paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use super::{Copy, Fault, Finder, Inventory, Origin, Problem, Warning};
+use super::{Copy, Element, Finder, Inventory, Origin, Problem, SearchPath};
 use crate::host::FileId;
 
 /// Adds to each copy what only the whole inventory tells.
@@ -10,8 +11,10 @@ pub(super) fn tell(inventory: &mut Inventory) {
     let mut copies = std::mem::take(&mut inventory.copies);
     // Many copies have the same few names.
     let mut given = BTreeMap::new();
+    let cached: BTreeSet<FileId> = inventory.search.cache.values().copied().collect();
     for copy in &mut copies {
         copy.loader_gives = is_given(inventory, copy, &mut given);
+        copy.position = position(inventory, copy, &cached);
         let problems = [stub_on_search_path(inventory, copy), other_than_the_kernels(inventory, copy)];
         copy.problems.extend(problems.into_iter().flatten());
     }
@@ -24,27 +27,21 @@ fn is_given(inventory: &Inventory, copy: &Copy, given: &mut BTreeMap<String, Opt
     let member = main.and_then(|main| copy.member(main)).or_else(|| copy.files.first());
     let Some(member) = member else { return false };
     if !given.contains_key(&member.soname) {
-        given.insert(member.soname.clone(), self::given(inventory, &member.soname));
+        given.insert(member.soname.clone(), inventory.file_given(&member.soname));
     }
     given[&member.soname] == Some(member.id)
 }
 
-/// The file that the loader takes for a name; none where it ends with an error at one that is no library.
-fn given(inventory: &Inventory, name: &str) -> Option<FileId> {
-    let elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    for directory in elements {
-        let path = directory.join(name);
-        let ends_the_search = |warning: &Warning| {
-            warning.path == path && matches!(warning.fault, Fault::NotElf | Fault::Malformed { .. })
-        };
-        if inventory.warnings.iter().any(ends_the_search) {
-            return None;
-        }
-        if let Some(id) = inventory.file_in(directory, name) {
-            return Some(id);
-        }
-    }
-    inventory.file_by_default(name)
+/// How early the loader comes to it: by the elements of `LD_LIBRARY_PATH`, then by its cache and the default directories.
+fn position(inventory: &Inventory, copy: &Copy, cached: &BTreeSet<FileId>) -> Option<usize> {
+    let SearchPath { library_path, defaults, .. } = &inventory.search;
+    let is_own = |directory: &Path| copy.directories().any(|own| own.as_os_str() == directory.as_os_str());
+    let leads_there = |element: &Element| element.directory.as_deref().is_some_and(is_own);
+    let by_default = || {
+        let is_cached = copy.files.iter().any(|member| cached.contains(&member.id));
+        (is_cached || defaults.iter().any(|default| is_own(default))).then_some(library_path.len())
+    };
+    library_path.iter().position(leads_there).or_else(by_default)
 }
 
 /// A stub does harm where the loader may look for the real one, whether or not it comes first today.

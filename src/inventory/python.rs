@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::place::{Look, Place, named};
 use super::wheel;
 use crate::host::Kind;
 
@@ -31,7 +31,7 @@ const CHILDREN: usize = 1000;
 /// The environment that is in effect, whatever the target is.
 pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
     let root = look.named("VIRTUAL_ENV");
-    in_environments(look, root)
+    named(in_environments(look, root))
 }
 
 /// All that are not in effect.

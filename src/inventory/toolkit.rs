@@ -1,9 +1,10 @@
 //! CUDA toolkits: `/usr/local/cuda*`, `/opt`, Debian's, and where `CUDA_HOME` and others of its kind lead; what a
 //! toolkit's own manifest says of its libraries.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Packaged, Place};
+use super::place::{self, Look, Packaged, Place};
 use super::{Fault, Origin, parts};
 use crate::catalog::Family;
 use crate::formats::{elf, manifest};
@@ -30,22 +31,23 @@ const MANIFEST_LIMIT: u64 = 1 << 20;
 
 pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let mut places = Vec::new();
-    for root in roots(look) {
+    for (root, is_named) in roots(look) {
         let mut below = places_in(look, &root);
         // Debian's has links into the directory of all libraries.
         if root.starts_with(DEBIAN.0) {
             let is_own = |real: PathBuf| real.starts_with(&root);
             below.retain(|place| look.host.canonical(&place.directory).is_ok_and(is_own));
         }
-        places.extend(below);
+        places.extend(if is_named { place::named(below) } else { below });
     }
-    let named = named(look, OF_LIBRARIES);
-    places.extend(named.into_iter().map(|directory| Place::new(directory, Origin::Loose)));
+    let of_libraries = named(look, OF_LIBRARIES).into_iter();
+    let of_libraries = of_libraries.map(|directory| Place::new(directory, Origin::Loose));
+    places.extend(place::named(of_libraries.collect()));
     places
 }
 
-/// The directories in which toolkits stand, links resolved.
-pub(super) fn roots(look: &mut Look<'_>) -> Vec<PathBuf> {
+/// The directories in which toolkits stand, links resolved, and whether a variable names each.
+pub(super) fn roots(look: &mut Look<'_>) -> BTreeMap<PathBuf, bool> {
     let host = look.host;
     let mut roots: Vec<PathBuf> = Vec::new();
     for parent in PARENTS.iter().map(Path::new) {
@@ -56,13 +58,13 @@ pub(super) fn roots(look: &mut Look<'_>) -> Vec<PathBuf> {
     look.watch(parent);
     let debian = names.map(|name| Path::new(parent).join(name));
     roots.extend(debian.into_iter().filter(|root| host.is_directory(root)));
-    roots.extend(named(look, VARIABLES));
-    roots.extend(named(look, OF_LIBRARIES));
+    let named = [named(look, VARIABLES), named(look, OF_LIBRARIES)].concat();
+    roots.extend(named.iter().cloned());
     // As they are named, too: a link may lead elsewhere, and what is missing may come.
     look.watched.extend(roots.iter().cloned());
-    let roots = look.real(roots);
+    let (roots, named) = (look.real(roots), look.real(named));
     look.watched.extend(roots.iter().cloned());
-    roots
+    roots.into_iter().map(|root| (root.clone(), named.contains(&root))).collect()
 }
 
 fn named(look: &Look<'_>, variables: &[&str]) -> Vec<PathBuf> {

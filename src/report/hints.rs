@@ -35,6 +35,11 @@ pub fn hint(hint: &Hint) -> String {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
             format!("chmod o-w {}", paths.join(" "))
         }
+        Hint::Trust { directories } => {
+            let options = directories.iter().map(|it| format!("--also {}", argument(it.as_os_str())));
+            let options: Vec<String> = options.collect();
+            format!("to use it all the same, name it: cudarun {} …", options.join(" "))
+        }
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {

@@ -1,6 +1,6 @@
 //! Why a copy was picked or was not, in words.
 
-use super::words::{list, shown, title};
+use super::words::{self, list, shown, title};
 use crate::solve::{Criterion, Reason};
 use crate::target::Pin;
 use crate::text::show;
@@ -35,7 +35,7 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::Incomplete { missing } => format!("incomplete: {} missing", shown(missing)),
         Reason::Mixed { file, version } => format!("mixed: {} is {version}", show(file)),
         Reason::Truncated { file } => format!("damaged: {} is cut short", show(file)),
-        Reason::Writable { path } => format!("everybody can write to {}", show(path)),
+        Reason::Writable { open } => words::open(open),
         Reason::OtherCuda { has, needed, by } => {
             format!("is for CUDA {has}, and {} is for CUDA {needed}", title(by))
         }
@@ -82,6 +82,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::Pinned => "it is pinned",
         Criterion::OnlyOne => "the only one that fits",
+        Criterion::Private => "no other user can change it",
         Criterion::KernelsOwn => "it is the kernel's own",
         Criterion::LoaderTakesIt => "the loader takes it in any case",
         Criterion::CameWithTarget => "it came with the program",
@@ -93,6 +94,7 @@ pub(super) fn decided_by(criterion: Criterion) -> &'static str {
         Criterion::Recorded => "the version that upstream tested with",
         Criterion::NearestNewer => "the next newer than upstream tested with",
         Criterion::Newest => "the newest that fits",
+        Criterion::SearchOrder => "the loader comes to it first",
         Criterion::Path => "the first by path",
     }
 }
@@ -101,6 +103,7 @@ fn less_preferred(criterion: Criterion) -> &'static str {
     match criterion {
         Criterion::Pinned => "fits, but another is pinned",
         Criterion::OnlyOne | Criterion::LoaderTakesIt => "fits, but the loader takes the other in any case",
+        Criterion::Private => "fits, but another user can change it",
         Criterion::KernelsOwn => "fits, but is not the kernel's own",
         Criterion::CameWithTarget => "fits, but did not come with the program",
         Criterion::Preferred => "fits, but another version is preferred",
@@ -111,6 +114,7 @@ fn less_preferred(criterion: Criterion) -> &'static str {
         Criterion::Recorded => "fits, but is not the version that upstream tested with",
         Criterion::NearestNewer => "fits, but is further from what upstream tested with",
         Criterion::Newest => "fits, but is older",
+        Criterion::SearchOrder => "fits, but the loader comes to it later",
         Criterion::Path => "fits as well",
     }
 }

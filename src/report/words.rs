@@ -4,7 +4,9 @@ use super::Style;
 pub use super::notes::note;
 pub(super) use super::reasons::{decided_by, named, reason};
 pub(super) use super::shell::{quoted, quoted_to_show};
-use crate::inventory::{Fault, Finder, ForwardCompatibility, Problem, Said, VersionSource, Warning};
+use crate::inventory::{
+    Fault, Finder, ForwardCompatibility, Open, Problem, Said, VersionSource, Warning, Who,
+};
 use crate::solve::{Absent, Plan, Removal, Unpinned};
 use crate::target::{Asker, Requirement, Target, Want};
 use crate::text::{escape, show};
@@ -141,6 +143,20 @@ pub(super) fn problem(problem: &Problem) -> String {
         Problem::StubOnSearchPath { by } => format!("a stub, which fails at run time, is {}", finder(*by)),
         Problem::CompatOlderThanKernel { kernel } => format!("older than the kernel's driver {kernel}"),
         Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
+    }
+}
+
+/// Other users who can change it, or add to it.
+pub(super) fn open(open: &Open) -> String {
+    let path = show(&open.path);
+    match open.who {
+        Who::Everybody => format!("everybody can write to {path}"),
+        Who::EverybodyAdds => format!("everybody can add files to {path}"),
+        Who::User { uid } => format!("{path} belongs to another user (uid {uid})"),
+        Who::Group { gid } => format!("the members of a group can write to {path} (gid {gid})"),
+        Who::CurrentDirectory => {
+            format!("LD_LIBRARY_PATH leads to {path} only from the current directory")
+        }
     }
 }
 

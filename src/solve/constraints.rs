@@ -10,9 +10,9 @@ use super::slots::Slot;
 use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::host::FileId;
-use crate::inventory::{Copy, Inventory, Member, Origin, Problem, Searched};
+use crate::inventory::{Copy, Inventory, Member, Open, Origin, Problem, Searched};
 use crate::symbols::Symbol;
-use crate::target::{Before, Demand, Need, Pin, Requirement, Want};
+use crate::target::{Before, Demand, Need, Pin, Requirement, Target, Want};
 use crate::version::{DriverVersion, Version};
 
 /// A copy that satisfies every rule it must satisfy alone.
@@ -67,9 +67,9 @@ pub(super) fn judge(
     if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
         return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
-    // What a program came with, or takes whatever we do, is as safe as the program itself.
-    let is_its_own = matches!(copy.origin, Origin::Wheel | Origin::Bundled) || !forced.is_empty();
-    let open = if is_its_own { None } else { writable(copy) };
+    let is_taken = || !forced.is_empty() || is_given(slot, copy, world.inventory);
+    let open = open(copy, world.target).filter(|_| !is_taken());
+    let open = open.map(|open| Reason::Writable { open: open.clone() });
     let hijacked = || hijacked(slot, copy, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
     open.or_else(hijacked).map_or(Ok(()), Err)
 }
@@ -350,11 +350,25 @@ fn glibc(_: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
     Some(Reason::NeedsGlibc { needed, has })
 }
 
-fn writable(copy: &Copy) -> Option<Reason> {
-    copy.problems.iter().find_map(|problem| match problem {
-        Problem::WorldWritable { path } => Some(Reason::Writable { path: path.clone() }),
-        _ => None,
-    })
+/// Tells how another user could have put a copy there, unless it is as safe as the program or a person has named it. A
+/// search path of the program makes a directory its own, but not one that everybody can write to: builds leave paths
+/// below `/tmp` behind.
+pub(super) fn open<'c>(copy: &'c Copy, target: &Target) -> Option<&'c Open> {
+    if copy.open.is_empty() || copy.is_named || copy.directories().any(|it| target.is_in_site(it)) {
+        return None;
+    }
+    let is_own = copy.directories().any(|directory| target.own_directories.contains(directory));
+    copy.open.iter().find(|open| !is_own || open.who.is_everybody())
+}
+
+/// Tells whether the loader gives a copy in the environment as it is, under each name that is asked for and that it finds.
+fn is_given(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> bool {
+    let names = slot.names();
+    let mut given = names.iter().filter_map(|name| inventory.file_given(name)).peekable();
+    let mut preloaded = inventory.search.preload.iter().filter_map(|preload| preload.file);
+    preloaded.any(|file| copy.has_file(file))
+        || names.is_empty() && copy.loader_gives
+        || given.peek().is_some() && given.all(|file| copy.has_file(file))
 }
 
 /// A CUDA major runs on its oldest driver or a newer one; forward compatibility counts as the newer.

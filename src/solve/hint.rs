@@ -41,6 +41,11 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         paths: Vec<PathBuf>,
     },
+    /// A copy that another user can change: a person who trusts it can name it.
+    Trust {
+        #[serde(serialize_with = "text::paths")]
+        directories: Vec<PathBuf>,
+    },
     UpdateDriver {
         floor: Version,
     },

@@ -7,7 +7,7 @@ use super::world::World;
 use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, Unmet, Wanted, gpus};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
-use crate::inventory::{Copy, Inventory, Origin, Problem};
+use crate::inventory::{Copy, Inventory, Origin, Problem, Who};
 use crate::range::Range;
 use crate::target::{Before, Condition, Demand, Requirement, Target, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -140,21 +140,26 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
 }
 
-/// Where all would fit if strangers could not write to it: all that is to be closed, at once.
+/// Names all that is to be closed, at once, if all would fit then; or what is to be named, if more than a mode is in
+/// the way.
 fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
-    let mut paths = BTreeSet::new();
+    let (mut open, mut directories) = (Vec::new(), BTreeSet::new());
     for missing in unmet {
         let is_open = |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
         let candidate = missing.candidates.iter().find(is_open)?;
         let directory = &candidate.copy.directory;
         let copy = installed(inventory, &missing.family, |copy| copy.directory == *directory)?;
-        let open = copy.problems.iter().filter_map(|problem| match problem {
-            Problem::WorldWritable { path } => Some(path.clone()),
-            _ => None,
-        });
-        paths.extend(open);
+        open.extend(&copy.open);
+        directories.insert(directory.clone());
     }
-    (!paths.is_empty()).then(|| Hint::MakePrivate { paths: paths.into_iter().collect() })
+    if open.is_empty() {
+        return None;
+    }
+    if open.iter().any(|open| open.who != Who::Everybody) {
+        return Some(Hint::Trust { directories: directories.into_iter().collect() });
+    }
+    let paths: BTreeSet<PathBuf> = open.into_iter().map(|open| open.path.clone()).collect();
+    Some(Hint::MakePrivate { paths: paths.into_iter().collect() })
 }
 
 /// Where a package opens, by its path, a wheel that was left behind although the right one is there.

@@ -138,6 +138,8 @@ pub enum Criterion {
     Pinned,
     /// Nothing else was possible.
     OnlyOne,
+    /// No other user can change it, or it is as safe as the program.
+    Private,
     /// It is the driver that the kernel runs, and not one that stands in for it.
     KernelsOwn,
     /// The loader takes it whatever we do.
@@ -159,6 +161,8 @@ pub enum Criterion {
     /// It is the next newer one.
     NearestNewer,
     Newest,
+    /// The loader comes to its directory first.
+    SearchOrder,
     Path,
 }
 

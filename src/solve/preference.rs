@@ -1,18 +1,18 @@
 //! Which of several copies that fit is taken: a table of criteria, compared column by column.
 
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::constraints::Candidate;
+use super::constraints::{Candidate, open};
 use super::search::Picked;
 use super::slots::Slot;
 use super::world::World;
 use super::{Criterion, cautions, gpus};
-use crate::inventory::{Copy, Inventory, Origin};
+use crate::inventory::{Copy, Inventory, Origin, Who};
 use crate::target::{Requirement, Target, Want};
 use crate::version::Version;
 
-type Columns = [(Criterion, Reverse<i64>); 11];
+type Columns = [(Criterion, Reverse<i64>); 13];
 
 /// The columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
@@ -45,6 +45,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
     let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
     [
+        (Criterion::Private, i64::from(candidate.is_forced || is_private(copy, target))),
         (Criterion::KernelsOwn, i64::from(is_kernels_own(copy, inventory))),
         (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, copy, inventory))),
         (Criterion::Preferred, preferred(slot, copy, world)),
@@ -56,6 +57,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
         (Criterion::Recorded, i64::from(is_recorded)),
         (Criterion::NearestNewer, nearest),
         (Criterion::Newest, newest),
+        (Criterion::SearchOrder, search_order(copy)),
     ]
     .map(|(criterion, score)| (criterion, Reverse(score)))
 }
@@ -65,6 +67,16 @@ fn number(version: &Version) -> i64 {
     let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
     let numbers = version.numbers().iter().zip(places);
     numbers.map(|(number, (shift, most))| i64::from((*number).min(most)) << shift).sum()
+}
+
+/// No other user could have put it there, or it is as safe as the program.
+fn is_private(copy: &Copy, target: &Target) -> bool {
+    open(copy, target).is_none_or(|open| open.who == Who::CurrentDirectory)
+}
+
+/// The earlier the loader comes to it, the more.
+fn search_order(copy: &Copy) -> i64 {
+    copy.position.and_then(|position| i64::try_from(position).ok()).map_or(i64::MIN + 1, |position| -position)
 }
 
 /// The driver's libraries of the kernel's own version, and not those that stand in for another.
@@ -82,8 +94,7 @@ fn is_given(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> bool {
 }
 
 fn came_with_target(copy: &Copy, target: &Target) -> bool {
-    let in_site = |directory: &Path| target.site_packages.iter().any(|site| directory.starts_with(site));
-    copy.directories().any(|directory| in_site(directory) || target.own_directories.contains(directory))
+    copy.directories().any(|it| target.is_in_site(it) || target.own_directories.contains(it))
 }
 
 /// How many of a person's wishes it meets.

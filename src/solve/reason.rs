@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::model::Criterion;
+use crate::inventory::Open;
 use crate::range::Range;
 use crate::target::Pin;
 use crate::text;
@@ -63,9 +64,10 @@ pub enum Reason {
     Truncated {
         file: String,
     },
+    /// Another user could have put it there, and nothing else leads to it.
     Writable {
-        #[serde(serialize_with = "text::path")]
-        path: PathBuf,
+        #[serde(flatten)]
+        open: Open,
     },
     OtherCuda {
         has: u32,

@@ -279,6 +279,11 @@ impl Target {
         }
     }
 
+    /// Tells whether a directory is in its Python environment.
+    pub fn is_in_site(&self, directory: &Path) -> bool {
+        self.site_packages.iter().any(|site| directory.starts_with(site))
+    }
+
     fn step(&mut self, how: How, to: &Path) {
         self.steps.push(Step { how, to: to.to_owned() });
         self.watched.insert(to.to_owned());

@@ -7,7 +7,7 @@ use cudarun::catalog::{Group, catalog};
 use cudarun::formats::fatbin::{Architecture, Kind, Suffix};
 use cudarun::host::FileId;
 use cudarun::inventory::{
-    Code, Copy, Gpu, Inventory, KernelDriver, Member, Origin, Problem, SearchPath, Visible,
+    Code, Copy, Gpu, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
 };
 use cudarun::symbols::{Exports, Symbol, by_file};
 use cudarun::target::{Asker, Condition, Demand, Need, Requirement, Standing, Target, Want};
@@ -80,6 +80,9 @@ pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &s
         directory,
         also: Vec::new(),
         package: None,
+        open: Vec::new(),
+        is_named: false,
+        position: None,
         files: vec![member],
         serves: BTreeMap::new(),
         forward_compatibility: None,
@@ -187,7 +190,14 @@ pub fn small(dice: &mut Dice) -> (Inventory, Target) {
     copies.dedup_by(|a, b| a.family == b.family && a.directory == b.directory);
     let gpu = [None, Some("9.0"), Some("12.0")][dice.roll(3)];
     let driver = gpu.map(|_| *dice.of(&["535.161.08", "580.159.04"]));
-    let inventory = machine(copies, driver, gpu);
+    let mut inventory = machine(copies, driver, gpu);
+    for (family, _) in &SMALL[..families] {
+        let mut copies = inventory.copies.iter_mut().filter(|copy| copy.family == *family);
+        if let Some(copy) = copies.nth(dice.roll(5)) {
+            copy.loader_gives = true;
+            inventory.search.cache.insert(copy.files[0].soname.clone(), copy.files[0].id);
+        }
+    }
     (inventory, small_target(&SMALL[..families], dice))
 }
 
@@ -203,6 +213,12 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Copy {
     if dice.one_in(8) {
         copy.problems.push(Problem::Missing { stems: vec!["part".to_owned()] });
     }
+    if dice.one_in(6) {
+        let who = *dice.of(&[Who::Everybody, Who::User { uid: 1001 }, Who::CurrentDirectory]);
+        copy.open.push(Open { path: copy.directory.clone(), who });
+        copy.is_named = dice.one_in(4);
+    }
+    copy.position = *dice.of(&[None, Some(0), Some(1)]);
     if dice.one_in(2) {
         copy.built_for = Some(cudarun::version::CudaVersion { major: cuda, minor: *dice.of(&[0, 4, 8]) });
     }

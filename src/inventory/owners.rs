@@ -1,0 +1,68 @@
+//! Other users who can change what is installed or add to it, as far as owners and modes tell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Open, Who};
+use crate::host::{Host, LISTS, Stat, is_own_group};
+
+/// The number that the kernel shows for each owner that a user namespace does not map.
+const UNMAPPED: u32 = 65534;
+const UID_MAP: &str = "/proc/self/uid_map";
+
+pub(super) struct Owners<'h> {
+    host: &'h Host,
+    /// The groups that were met, and whether each is the user's own.
+    groups: BTreeMap<u32, bool>,
+    maps_everybody: Option<bool>,
+}
+
+impl<'h> Owners<'h> {
+    pub(super) fn new(host: &'h Host) -> Owners<'h> {
+        Owners { host, groups: BTreeMap::new(), maps_everybody: None }
+    }
+
+    /// The files that the answers depend on besides those that were judged. A start that was kept in one user namespace
+    /// does not hold in another.
+    pub(super) fn asked(&self) -> impl Iterator<Item = PathBuf> {
+        let lists = LISTS.into_iter().filter(|_| !self.groups.is_empty());
+        lists.chain(self.maps_everybody.map(|_| UID_MAP)).map(PathBuf::from)
+    }
+
+    /// The users besides root and this one who can change a file, or what is in a directory. The owners of another
+    /// machine have nothing to do with the user here.
+    pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<Open> {
+        let mut who = Vec::new();
+        if stat.mode & 0o002 != 0 {
+            who.push(if stat.is_world_writable() { Who::Everybody } else { Who::EverybodyAdds });
+        }
+        if !self.host.is_rerooted() && !self.is_roots(path, stat) {
+            if stat.uid != 0 && stat.uid != self.host.uid {
+                who.push(Who::User { uid: stat.uid });
+            }
+            if stat.mode & 0o020 != 0 && !self.is_harmless(stat.gid) {
+                who.push(Who::Group { gid: stat.gid });
+            }
+        }
+        who.into_iter().map(|who| Open { path: path.to_owned(), who }).collect()
+    }
+
+    /// Tells whether its owner is outside this user namespace. A rootless container shows what its host's root owns so. It may
+    /// map that number as well; then a file that its root cannot write is the host's.
+    fn is_roots(&mut self, path: &Path, stat: &Stat) -> bool {
+        stat.uid == UNMAPPED && !self.maps_everybody() && !self.host.may_write(path)
+    }
+
+    fn maps_everybody(&mut self) -> bool {
+        let host = self.host;
+        *self.maps_everybody.get_or_insert_with(|| {
+            let Ok(map) = host.read_text(Path::new(UID_MAP)) else { return true };
+            let length = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
+            map.lines().filter_map(length).sum::<u64>() >= u64::from(u32::MAX)
+        })
+    }
+
+    fn is_harmless(&mut self, gid: u32) -> bool {
+        gid == 0 || *self.groups.entry(gid).or_insert_with(|| is_own_group(self.host, gid))
+    }
+}
