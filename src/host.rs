@@ -24,7 +24,7 @@ mod record;
 mod standing;
 mod stat;
 
-pub use owners::{LISTS, is_own_group};
+pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::Asked;
 use record::Record;
 pub use standing::Room;

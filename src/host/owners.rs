@@ -1,4 +1,4 @@
-//! The groups of a user, as far as the files of this machine list them.
+//! The groups of a user, as far as the files of this machine list them, and owners outside of a user namespace.
 
 use std::path::Path;
 
@@ -6,6 +6,19 @@ use super::Host;
 
 /// The files that list groups and users.
 pub const LISTS: [&str; 2] = ["/etc/group", "/etc/passwd"];
+
+/// The kernel shows this owner for each that the user namespace does not map.
+pub const UNMAPPED: u32 = 65534;
+/// The file that tells which owners are mapped.
+pub const UID_MAP: &str = "/proc/self/uid_map";
+
+/// Whether the user namespace of this process maps every owner, so that [`UNMAPPED`] is a user like any other. A container
+/// without root may map that number as well as leave out others.
+pub fn maps_everybody(host: &Host) -> bool {
+    let Ok(map) = host.read_text(Path::new(UID_MAP)) else { return true };
+    let length = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
+    map.lines().filter_map(length).sum::<u64>() >= u64::from(u32::MAX)
+}
 
 /// Tells whether a group is the user's own: it has the user's name and no other member. A group that is not listed counts by
 /// the user's number, since directory services and containers list nothing here.

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Open, Who};
-use crate::host::{Host, LISTS, Stat, is_own_group};
-
-/// The number that the kernel shows for each owner that a user namespace does not map.
-const UNMAPPED: u32 = 65534;
-const UID_MAP: &str = "/proc/self/uid_map";
+use crate::host::{Host, LISTS, Stat, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 
 pub(super) struct Owners<'h> {
     host: &'h Host,
@@ -54,12 +50,7 @@ impl<'h> Owners<'h> {
     }
 
     fn maps_everybody(&mut self) -> bool {
-        let host = self.host;
-        *self.maps_everybody.get_or_insert_with(|| {
-            let Ok(map) = host.read_text(Path::new(UID_MAP)) else { return true };
-            let length = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
-            map.lines().filter_map(length).sum::<u64>() >= u64::from(u32::MAX)
-        })
+        *self.maps_everybody.get_or_insert_with(|| maps_everybody(self.host))
     }
 
     fn is_harmless(&mut self, gid: u32) -> bool {

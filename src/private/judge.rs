@@ -5,12 +5,10 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use crate::host::{Host, Kind, Stat};
+use crate::host::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
 
 /// Linux follows as many links in one path.
 const LINK_LIMIT: u32 = 40;
-/// The kernel shows this owner where the user namespace maps none.
-const OVERFLOW_UID: u32 = 65534;
 
 /// A file on the way to a directory by which another user could replace all that is below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +123,8 @@ fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
     if !is_link && !stat.is_directory() {
         return Some(Fault::NotDirectory);
     }
-    let is_of_root = || is_closed && is_unmapped(host, uid);
+    // In a container without root, the files of the real root have no owner that it knows.
+    let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host);
     if !is_trusted(host, uid) && !is_of_root() {
         return Some(Fault::Owner { uid, mode });
     }
@@ -144,40 +143,9 @@ fn is_trusted(host: &Host, uid: u32) -> bool {
     uid == 0 || uid == host.uid || host.is_rerooted()
 }
 
-/// In a container without root, the files of the real root belong to a user whom the namespace does not map.
-fn is_unmapped(host: &Host, uid: u32) -> bool {
-    let maps = |line: &str| {
-        let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
-        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else {
-            return false;
-        };
-        (first..first.saturating_add(count)).contains(&u64::from(OVERFLOW_UID))
-    };
-    let is_outside = || host.read_text(Path::new("/proc/self/uid_map")).map(|map| !map.lines().any(maps));
-    uid == OVERFLOW_UID && is_outside().unwrap_or(false)
-}
-
-/// Distributions give root's files to root's group, and each user a group of the same name.
+/// Distributions give root's files to root's group.
 fn is_group_harmless(host: &Host, uid: u32, gid: u32) -> bool {
-    if (uid, gid) == (0, 0) {
-        return true;
-    }
-    let text = |path: &str| host.read_text(Path::new(path)).unwrap_or_default();
-    is_own_group(&text("/etc/passwd"), &text("/etc/group"), host.uid, gid)
-}
-
-/// Whether a group has the name of this user and no other member, by its own line and by the primary groups of users.
-fn is_own_group(passwd: &str, group: &str, uid: u32, gid: u32) -> bool {
-    let fields = |line: &'_ str| line.split(':').map(str::to_owned).collect::<Vec<String>>();
-    let is = |field: Option<&String>, number: u32| field.is_some_and(|it| it.parse() == Ok(number));
-    let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();
-    let Some(own) = users.iter().find(|user| is(user.get(2), uid)).map(|user| &user[0]) else { return false };
-    let groups: Vec<Vec<String>> = group.lines().map(fields).filter(|group| is(group.get(2), gid)).collect();
-    let members = groups.iter().filter_map(|group| group.get(3)).flat_map(|members| members.split(','));
-    let mut primary = users.iter().filter(|user| is(user.get(3), gid));
-    groups.iter().any(|group| group[0] == *own)
-        && members.map(str::trim).all(|member| member.is_empty() || member == own)
-        && primary.all(|user| is(user.get(2), uid))
+    (uid, gid) == (0, 0) || is_own_group(host, gid)
 }
 
 #[cfg(test)]
@@ -187,22 +155,6 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
-
-    #[test]
-    fn a_group_is_own_only_without_other_members() {
-        const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nann:x:7:7::/:/bin/sh\nbob:x:8:8::/:/bin/sh\n";
-        let is_own = |passwd: &str, group: &str| is_own_group(passwd, group, 7, 7);
-        assert!(is_own(PASSWD, "root:x:0:\nann:x:7:\n"));
-        assert!(is_own(PASSWD, "ann:x:7:ann\n"));
-        assert!(is_own(PASSWD, "ann:x:7:\nusers:x:100:bob\n"), "another group");
-        assert!(!is_own(PASSWD, "ann:x:7:bob\n"), "a second member");
-        assert!(!is_own(PASSWD, "ann:x:7:\nalias:x:7:bob\n"), "a second name of the group");
-        assert!(!is_own(PASSWD, "team:x:7:\n"), "another name");
-        assert!(!is_own(PASSWD, ""), "a group that is not known");
-        assert!(!is_own(&format!("{PASSWD}eve:x:9:7::/:/bin/sh\n"), "ann:x:7:\n"), "a primary group");
-        assert!(!is_own("bob:x:8:8::/:/bin/sh\n", "ann:x:7:\n"), "a user who is not known");
-        assert!(!is_own("broken\n::\n", "x\n:::\n"));
-    }
 
     /// A directory below which only its maker can write.
     fn workshop() -> tempfile::TempDir {
