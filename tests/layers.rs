@@ -108,7 +108,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("audit/pins.rs", &[]),
     ("audit/", &["log", "pins", "system"]),
     ("module.rs", &["environment", "host", "private"]),
-    ("view.rs", &["environment", "error", "host", "inventory::Copy", "private", "solve::Plan", "text"]),
+    ("view.rs", &["environment", "error", "host", "private", "solve::Pick", "solve::Plan", "text"]),
     (
         "predict.rs",
         &["catalog", "formats", "host::FileId", "inventory", "loader", "target", "text", "version"],
@@ -222,6 +222,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "environment",
             "error",
             "formats",
+            "given",
             "host",
             "inventory",
             "launch",
