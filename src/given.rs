@@ -22,7 +22,7 @@ pub enum Fault {
     Mixed,
 }
 
-impl Given<'_> {
+impl<'a> Given<'a> {
     /// What is wrong with what is given.
     pub fn fault(&self, inventory: &Inventory) -> Option<Fault> {
         let of_origin =
@@ -35,13 +35,28 @@ impl Given<'_> {
             Some(Fault::Stub)
         } else if self.copies.iter().any(is_older) {
             Some(Fault::OlderThanKernel)
-        } else if self.copies.len() < 2 {
+        } else if self.copies.len() < 2 || self.is_shim_over_another() {
             None
         } else if self.is_one_file_twice() {
             Some(Fault::Twice)
         } else {
             Some(Fault::Mixed)
         }
+    }
+
+    /// True if one copy decides alone and works under the shims of the others.
+    pub fn is_shim_over_another(&self) -> bool {
+        let [Some(decides)] = self.deciding()[..] else { return false };
+        let mut others =
+            self.copies.iter().filter(|(copy, _)| !copy.is_some_and(|it| std::ptr::eq(it, decides)));
+        others.all(|(copy, _)| copy.is_some_and(|copy| decides.works_under_shim_of(copy)))
+    }
+
+    /// Those that give more than a shim; all, where none does.
+    pub fn deciding(&self) -> Vec<Option<&'a Copy>> {
+        let is_more = |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
+        let found: Vec<_> = self.copies.iter().filter(is_more).map(|(copy, _)| *copy).collect();
+        if found.is_empty() { self.copies.iter().map(|(copy, _)| *copy).collect() } else { found }
     }
 
     /// Whether two copies each give a file of one name.

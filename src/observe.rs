@@ -52,7 +52,7 @@ pub struct Mapped {
     pub rule: Rule,
     /// The family of NVIDIA's that it is of.
     pub family: Option<String>,
-    /// Whether it was picked; none where nothing was picked of its family and SONAME.
+    /// True if it was picked; none where nothing was picked of its family and SONAME, and for a shim from elsewhere.
     pub in_plan: Option<bool>,
     #[serde(skip)]
     id: Option<FileId>,
@@ -119,7 +119,9 @@ impl Mapped {
         let of_family: Vec<_> = picks.filter(|pick| Some(&pick.copy.family) == family.as_ref()).collect();
         let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.copy.has_file(id)));
         let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
-        let is_meant = || !of_family.is_empty() && is_of(number(host, &record.path));
+        // A shim from elsewhere opens what is picked.
+        let is_meant =
+            || !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path));
         Mapped {
             in_plan: (is_picked || is_meant()).then_some(is_picked),
             name: record.name,

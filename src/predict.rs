@@ -152,6 +152,14 @@ fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Opti
     Some(Missing { name, requester: process.loaded()[by].object.path.clone(), tried, family })
 }
 
+impl Predicted {
+    /// [`Family::is_shim`] of this file.
+    pub fn is_shim(&self) -> bool {
+        let family = self.family.as_deref().and_then(|family| catalog().family(family));
+        family.is_some_and(|family| family.is_shim(&self.stem, self.soname))
+    }
+}
+
 impl Prediction {
     /// Takes up what another order of use would map besides.
     fn join(&mut self, other: Prediction) {
@@ -219,7 +227,10 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let major = first_number(soname).unwrap_or(0);
     // A name that carries the whole version is the file's own, wherever it was copied to.
     let of_name = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3);
-    let version = of_name.filter(|_| !family.numbered_otherwise).or_else(|| copy?.version);
+    let of_name = of_name.filter(|_| !family.numbered_otherwise);
+    // A view has a shim under names of the version that it is over as well.
+    let of_shim = || copy.filter(|_| family.is_shim(stem, Some(major)))?.shim;
+    let version = of_shim().or(of_name).or_else(|| copy?.version);
     let opened = family.opens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
         match catalog().family_of_stem(opened)? {
             own if own.name == family.name => {

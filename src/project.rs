@@ -62,7 +62,7 @@ fn of_given<'a>(
         let (family, instead) = (pick.copy.family.as_str(), &pick.copy);
         return Some(Trouble::Faulty { family, fault, copies, by_library_path, instead });
     }
-    copies.into_iter().find_map(|copy| unfit(copy, pick, plan))
+    given.deciding().into_iter().flatten().find_map(|copy| unfit(copy, pick, plan))
 }
 
 /// There is nothing of the name of what was picked: then what programs get under another name is what they would find.

@@ -12,9 +12,8 @@ use nix::unistd::{AccessFlags, access};
 use crate::environment::fits_library_path;
 use crate::error::{Error, Unfit};
 use crate::host::{Host, Kind};
-use crate::inventory::Copy;
 use crate::private;
-use crate::solve::Plan;
+use crate::solve::{Pick, Plan};
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
@@ -34,17 +33,17 @@ pub struct ViewSpec {
 /// What the view of a plan holds: every picked file under every name that somebody may ask for.
 pub fn spec(plan: &Plan) -> ViewSpec {
     let mut spec = ViewSpec { tombstones: plan.tombstones.iter().cloned().collect(), ..ViewSpec::default() };
-    let mut copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
-    copies.retain(|copy| copy.family != "driver" || plan.driver_in_view);
+    let mut picks: Vec<&Pick> = plan.picks.iter().collect();
+    picks.retain(|pick| pick.copy.family != "driver" || plan.driver_in_view);
     // Of two SONAME majors of one family, the newer has the name without a version.
-    copies.sort_by_key(|copy| std::cmp::Reverse(copy.soname));
+    picks.sort_by_key(|pick| std::cmp::Reverse(pick.copy.soname));
     // No other name displaces a SONAME.
-    for member in copies.iter().flat_map(|copy| &copy.files) {
+    for member in picks.iter().flat_map(|pick| &pick.copy.files) {
         spec.links.entry(member.soname.clone()).or_insert_with(|| member.path.clone());
     }
-    for copy in copies {
-        for member in &copy.files {
-            for name in member.view_names(copy.version) {
+    for pick in picks {
+        for member in &pick.copy.files {
+            for name in pick.view_names(member) {
                 spec.links.entry(name).or_insert_with(|| member.path.clone());
             }
             let identity = format!("{:?} {} {:?}", member.id, member.size, member.modified);

@@ -120,7 +120,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("audit/program.rs", &["pins"]),
     ("audit/", &["log", "pins", "program", "system"]),
     ("module.rs", &["environment", "host", "private"]),
-    ("view.rs", &["environment", "error", "host", "inventory::Copy", "private", "solve::Plan"]),
+    ("view.rs", &["environment", "error", "host", "private", "solve::Pick", "solve::Plan"]),
     (
         "predict.rs",
         &["catalog", "formats", "host::FileId", "inventory", "loader", "target", "text", "version"],
@@ -239,6 +239,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "environment",
             "error",
             "formats",
+            "given",
             "host",
             "inventory",
             "launch",

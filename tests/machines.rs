@@ -189,25 +189,30 @@ hint: leave out --pin-mode: audit is enough
 #[test]
 fn what_no_mode_can_pin_is_refused_with_each_reason() {
     let text = std::fs::read_to_string("tests/machines/h200-container.toml").unwrap();
-    let with_glibc = |release: &str| {
+    let with_glibc = |release: &str, part: &str| {
         let machine =
             Machine::describe(&text.replace("release version 2.39", &format!("release version {release}")));
-        let part = machine.real(&format!("{SITE}/nvidia/cudnn/lib/libcudnn_cnn.so.9"));
-        std::fs::remove_file(part).unwrap();
+        std::fs::remove_file(machine.real(&format!("{SITE}/nvidia/{part}"))).unwrap();
         machine
     };
     let program = ["python3", "/home/user/train.py"];
-    let old = with_glibc("2.31");
+    let part = "cu13/lib/libcublasLt.so.13";
+    let old = with_glibc("2.31", part);
     Run::on(&old, &[&["export"], &program[..]].concat())
         .status(1)
         .stderr_contains(&[
-            "error: no cuDNN here fits `torch 2.11.0`",
+            "error: no cuBLAS here fits `torch 2.11.0`",
             "audit is not enough: glibc 2.31 makes every call slow under an auditor; 2.35 does not",
-            "preload is not enough: libcudnn.so.9 would come from site-packages/nvidia/cudnn/lib (by its path)",
+            "preload is not enough: libcublas.so.13 would come from site-packages/nvidia/cu13/lib (by its path)",
             "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
         ])
         .check();
-    let explained = Run::on(&with_glibc("2.35"), &[&["explain", "--json"], &program[..]].concat()).json();
+    let explain =
+        |machine: &Machine| Run::on(machine, &[&["explain", "--json"], &program[..]].concat()).json();
+    // The neighbour: the shim of an incomplete cuDNN opens the parts of a whole one.
+    let shim = explain(&with_glibc("2.31", "cudnn/lib/libcudnn_cnn.so.9"));
+    assert_eq!((&shim["decision"], &shim["mode"]), (&"plan".into(), &"preload".into()), "{shim:#}");
+    let explained = explain(&with_glibc("2.35", part));
     assert_eq!(explained["mode"], "audit");
     assert_eq!(explained["environment"]["GLIBC_TUNABLES"], "glibc.rtld.optional_static_tls=16384");
 }
@@ -232,7 +237,7 @@ fn what_would_be_mapped_without_cudarun_is_shown_with_what_is_wrong_with_it() {
     explain(
         "/usr/lib/x86_64-linux-gnu",
         &[
-            "without: mixed: 9.19.0.56 site-packages/nvidia/cudnn/lib and 9.14.0.64 /usr/lib/x86_64-linux-gnu",
+            "without: 9.19.0.56 site-packages/nvidia/cudnn/lib and 9.14.0.64 /usr/lib/x86_64-linux-gnu",
             "mode audit: a module in LD_AUDIT answers for every pinned name, in this program only",
         ],
     );

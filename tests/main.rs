@@ -45,6 +45,7 @@ mod proof;
 mod proving;
 mod reports;
 mod saved;
+mod shims;
 mod snapshots;
 mod solver;
 mod solving;

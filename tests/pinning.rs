@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 use crate::support::{CUDARUN, Run, Workshop, bare};
 
-/// How cuDNN's libraries open each other: longest name first.
+/// How cuDNN's libraries open each other: longest name first. The constants of the first call are where those of the real
+/// shim are.
 pub const OPENER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +17,7 @@ pub const OPENER: &str = r#"
 static void *sub(const char *stem)
 {
     char name[4][256];
-    snprintf(name[0], 256, "lib%s.so.9.%d.%d", stem, MINOR, PATCH);
+    snprintf(name[0], 256, "lib%s.so.%d.%d.%d", stem, 9, MINOR, PATCH);
     snprintf(name[1], 256, "lib%s.so.9.%d", stem, MINOR);
     snprintf(name[2], 256, "lib%s.so.9", stem);
     snprintf(name[3], 256, "lib%s.so", stem);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{first_number, matches_pattern};
+use crate::version::Version;
 
 /// A library family: files that must come together. The fields are explained in `profiles/libraries.toml`.
 #[derive(Debug, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Family {
     /// It opens members of its own at run time: one without the others is of no use.
     #[serde(default)]
     pub opens_own: bool,
+    /// By SONAME major, the file that works over the complete rest of another version of that major.
+    #[serde(default)]
+    shim: BTreeMap<String, Shim>,
     /// Stems whose SONAME carries the minor of the version: another minor is of no use.
     #[serde(default)]
     pub minor_in_soname: Vec<String>,
@@ -76,6 +80,15 @@ pub struct Header {
     pub file: String,
     /// The macros that hold the numbers of the version, in order.
     pub defines: Vec<String>,
+}
+
+/// The file of a family that opens the others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shim {
+    stem: String,
+    /// A shim of this version or newer needs the others to be so, too.
+    since: Version,
 }
 
 /// By the stem of the file that opens, the stems that it opens.
@@ -116,6 +129,8 @@ pub enum Evidence {
     Object { file: String, name: String },
     /// A function that does nothing but return the address of three such numbers, each of four bytes.
     Pointer { file: String, name: String },
+    /// Three numbers that are handed to `snprintf`, the first of which is `major`.
+    Printed { file: String, major: u32 },
     /// The CUDA major that has this SONAME.
     Suffix,
     /// The number in a DT_NEEDED of this stem.
@@ -166,6 +181,29 @@ impl Family {
         pairs.map(|(by, stem)| (by.as_str(), stem.as_str()))
     }
 
+    /// True for a file that works over the complete rest of other versions of its SONAME major. Such a file does not decide
+    /// the version of an installation.
+    pub fn is_shim(&self, stem: &str, soname_major: Option<u32>) -> bool {
+        self.shim(soname_major).is_some_and(|shim| shim.stem == stem)
+    }
+
+    /// True if a shim of one version works over the complete rest of another; an unknown version counts as the worst.
+    pub fn shim_works_over(
+        &self,
+        soname_major: Option<u32>,
+        shim: Option<Version>,
+        rest: Option<Version>,
+    ) -> bool {
+        self.shim(soname_major).is_some_and(|known| {
+            let is_old = shim.is_some_and(|shim| shim < known.since);
+            is_old || rest.is_some_and(|rest| rest >= known.since)
+        })
+    }
+
+    fn shim(&self, soname_major: Option<u32>) -> Option<&Shim> {
+        self.shim.get(&soname_major?.to_string())
+    }
+
     /// The names without a version that files of this SONAME major open at run time.
     pub fn opens_bare(&self, soname_major: u32) -> &[String] {
         by_major(&self.opens_bare, soname_major)
@@ -210,6 +248,29 @@ fn by_major(table: &BTreeMap<String, Vec<String>>, major: u32) -> &[String] {
 #[cfg(test)]
 mod tests {
     use crate::catalog::catalog;
+
+    #[test]
+    fn only_the_top_library_of_cudnn_9_is_a_shim() {
+        let cudnn = catalog().family("cudnn").unwrap();
+        assert!(cudnn.is_shim("libcudnn", Some(9)));
+        assert!(!cudnn.is_shim("libcudnn", Some(8)) && !cudnn.is_shim("libcudnn", None));
+        assert!(!cudnn.is_shim("libcudnn_graph", Some(9)));
+        let works =
+            |shim: &str, rest: &str| cudnn.shim_works_over(Some(9), shim.parse().ok(), rest.parse().ok());
+        for (shim, rest) in [
+            ("9.1.0", "9.0.0"),
+            ("9.1.0", "9.16.0"),
+            ("9.19.0", "9.14.0"),
+            ("9.14.0", "9.19.0"),
+            ("?", "9.2.1"),
+        ] {
+            assert!(works(shim, rest), "{shim} over {rest}");
+        }
+        for (shim, rest) in [("9.2.1", "9.1.0"), ("9.19.0", "9.1.1"), ("?", "9.1.0"), ("9.19.0", "?")] {
+            assert!(!works(shim, rest), "{shim} over {rest}");
+        }
+        assert!(!cudnn.shim_works_over(Some(8), "8.9.7".parse().ok(), "8.9.7".parse().ok()));
+    }
 
     #[test]
     fn sonames_and_wheels_by_cuda_major() {

@@ -85,6 +85,12 @@ impl Catalog {
         self.family_of(file.file_name()?.to_str()?)
     }
 
+    /// [`Family::is_shim`] of a file, by its name.
+    pub fn is_shim(&self, file: &Path) -> bool {
+        let number = file.file_name().and_then(|name| soname_number(name.to_str()?));
+        self.family_of_file(file).is_some_and(|(family, stem)| family.is_shim(stem, number))
+    }
+
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
         self.families.iter().find(|family| family.has_member(stem))
     }

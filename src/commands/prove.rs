@@ -9,6 +9,7 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Verify, When};
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::given::{self, Given};
 use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::loader::process::Failure;
@@ -108,6 +109,7 @@ fn given(inventory: &Inventory) -> Subject {
 /// what comes from the other is foreign to it.
 fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();
+    let given = given::given(prediction, inventory);
     for file in prediction.files.iter().filter(|file| file.family.is_some()) {
         let Some(copy) = inventory.copies.iter().find(|copy| copy.has_file(file.id)) else { continue };
         let Some(library) = Library::of(copy) else { continue };
@@ -115,10 +117,11 @@ fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
         // The child has none of the program's search paths.
         let is_of_program = matches!(file.rule, Rule::Rpath { .. } | Rule::Path | Rule::Runpath);
         library.found_in = file.path.parent().filter(|_| is_of_program).map(Path::to_owned);
+        let is_shim_over_another = |family: &str| given.get(family).is_some_and(Given::is_shim_over_another);
         let mut known = subject.libraries.iter_mut();
         match known.find(|known| known.family == library.family && known.soname == library.soname) {
             None => subject.libraries.push(library),
-            Some(known) if known.directory != library.directory => {
+            Some(known) if known.directory != library.directory && !is_shim_over_another(&known.family) => {
                 let real = library.files.iter().find(|member| member.id == file.id);
                 let version = library.version.filter(|version| Some(*version) != known.version);
                 known.foreign.extend(real.map(|member| show(&member.path)).zip(version));

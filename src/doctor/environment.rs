@@ -126,6 +126,9 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             let rival = later.flat_map(|(later, by)| held(inventory, later).map(move |copy| (copy, by)));
             let rival = rival.into_iter().find(|(copy, _)| is_rival(copy, first) && !is_same(copy, first));
             let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
+            if is_shim_over(first, rival) {
+                continue;
+            }
             let (taken, other) = (Named::of(first), Named::of(rival));
             let mut evidence = evidence(element);
             evidence.push(Evidence::Copy(taken.clone()));
@@ -155,6 +158,11 @@ fn is_rival(copy: &Copy, other: &Copy) -> bool {
 
 fn is_same(copy: &Copy, other: &Copy) -> bool {
     copy.version == other.version
+}
+
+/// True if the first gives nothing but a shim, which works over the other.
+fn is_shim_over(first: &Copy, other: &Copy) -> bool {
+    first.files.iter().all(|file| first.is_shim(&file.stem)) && other.works_under_shim_of(first)
 }
 
 /// What must come with the first and does not, and the other has.

@@ -1,6 +1,8 @@
 //! What short functions load and return, by the bytes of their machine code: a few forms that compilers write for a
 //! constant, and no disassembler. Nothing is executed.
 
+use std::collections::BTreeMap;
+
 use super::elf::X86_64;
 
 /// The one constant in a plausible range that a short function loads. Two different ones are no answer.
@@ -58,6 +60,42 @@ pub fn returned_address(code: &[u8], address: u64) -> Option<u64> {
     let offset = code.strip_prefix(&[0x48, 0x8d, 0x05])?.first_chunk::<4>()?;
     let is_all = code.get(7) == Some(&0xc3);
     is_all.then(|| address.wrapping_add(7).wrapping_add_signed(i32::from_le_bytes(*offset).into()))
+}
+
+/// Bytes between the constants of one call.
+const NEAR: usize = 64;
+
+/// The three numbers, of which the first is `major`, that x86-64 code hands to `snprintf` for `%s.%d.%d.%d`: in the fifth
+/// and the sixth register of arguments and on the stack. The vote of all calls counts, since a constant near one of them may
+/// belong to other code; a tie is no answer.
+pub fn printed_version(code: &[u8], machine: u16, major: u32) -> Option<[u32; 3]> {
+    if machine != X86_64 {
+        return None;
+    }
+    let first = [&[0x41, 0xb8][..], &major.to_le_bytes()].concat();
+    let mut votes: BTreeMap<[u32; 3], usize> = BTreeMap::new();
+    for at in memchr::memmem::find_iter(code, &first) {
+        let start = at.saturating_sub(NEAR);
+        let window = &code[start..code.len().min(at + NEAR)];
+        let nearest = |number: &dyn Fn(&[u8]) -> Option<u32>| {
+            let found = (0..window.len()).filter_map(|from| Some((from, number(&window[from..])?)));
+            found.min_by_key(|(from, _)| from.abs_diff(at - start)).map(|(_, number)| number)
+        };
+        let minor = nearest(&|code| match code {
+            [0x41, 0xb9, number, 0, 0, 0, ..] => Some(u32::from(*number)),
+            _ => None,
+        });
+        let patch = nearest(&|code| match code {
+            [0x6a, number @ ..=0x7f, ..] => Some(u32::from(*number)),
+            _ => None,
+        });
+        if let Some((minor, patch)) = minor.zip(patch) {
+            *votes.entry([major, minor, patch]).or_default() += 1;
+        }
+    }
+    let most = votes.values().max().copied()?;
+    let mut winners = votes.into_iter().filter(|(_, count)| *count == most).map(|(version, _)| version);
+    winners.next().filter(|_| winners.next().is_none())
 }
 
 /// The number that `cudaRuntimeGetVersion` of a CUDA runtime in this code stores: 12040 is 12.4.
@@ -119,6 +157,23 @@ mod tests {
         assert_eq!(aarch64_runtime(&arm(0x5285_e101)), None);
         assert_eq!(aarch64_runtime(&arm(0x5280_0c22)), None);
         assert_eq!(aarch64_runtime(&arm(0)[4..]), None);
+    }
+
+    #[test]
+    fn printed_versions_are_read_in_both_orders_and_by_vote() {
+        // push $0; mov $1,%r9d; mov $9,%r8d; call, as in cuDNN 9.1.0
+        let pushed_first = b"\x6a\x00\x41\xb9\x01\0\0\0\x41\xb8\x09\0\0\0\xe8\xb4\xfd\xff\xff";
+        // mov $5,%r9d; mov $9,%r8d; xor %eax,%eax; push $1; call, as in 9.5.1
+        let pushed_last = b"\x41\xb9\x05\0\0\0\x41\xb8\x09\0\0\0\x31\xc0\x6a\x01\xe8\x0b\xe5\xff\xff";
+        assert_eq!(printed_version(pushed_first, X86_64, 9), Some([9, 1, 0]));
+        assert_eq!(printed_version(pushed_last, X86_64, 9), Some([9, 5, 1]));
+        assert_eq!(printed_version(pushed_last, X86_64, 8), None);
+        assert_eq!(printed_version(pushed_last, 183, 9), None);
+        assert_eq!(printed_version(&pushed_last[..14], X86_64, 9), None, "no patch");
+        let apart = [&pushed_first[..], &[0x90; 2 * NEAR], &pushed_last[..]];
+        assert_eq!(printed_version(&apart.concat(), X86_64, 9), None, "a tie");
+        let twice = [&apart[..], &[&[0x90; 2 * NEAR], &pushed_last[..]]].concat();
+        assert_eq!(printed_version(&twice.concat(), X86_64, 9), Some([9, 5, 1]));
     }
 
     #[test]

@@ -116,13 +116,16 @@ fn assemble(
     let family = candidates[0].file.family();
     let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));
-    let versions = versions::of(host, directory, main, &candidates, record);
+    let versions = versions::of(host, directory, main, soname, &candidates, record);
     paths.asked.extend(versions.header);
     problems.extend(versions.problems);
     let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
     let built_for = strongest(&candidates, |file| &file.built_for).copied();
     let missing = missing_stems(family, soname, versions.version, &candidates);
-    if !missing.is_empty() {
+    let is_shim = |candidate: &Candidate| family.is_shim(&candidate.file.stem, soname);
+    // A package that brings its own shim has the rest come from elsewhere.
+    let is_shim_of_package = origin == Origin::Bundled && candidates.iter().all(is_shim);
+    if !missing.is_empty() && !is_shim_of_package {
         problems.push(Problem::Missing { stems: missing });
     }
     for candidate in &candidates {
@@ -140,6 +143,7 @@ fn assemble(
         soname,
         version: versions.version,
         version_from: versions.from,
+        shim: versions.shim,
         evidence: versions.evidence,
         cuda,
         built_for: built_for.filter(|built| cuda == Some(built.major)),
@@ -344,7 +348,7 @@ fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
     attached.chain(next).find_map(major)
 }
 
-pub(super) fn strongest<'c, T>(
+fn strongest<'c, T>(
     candidates: &'c [Candidate],
     of: impl Fn(&'c File) -> &'c Vec<(usize, T)>,
 ) -> Option<&'c T> {

@@ -116,9 +116,10 @@ pub(super) fn read(
         Evidence::Embedded | Evidence::Function { .. } => {
             built_for(rule, &elf, release).map(|cuda| cuda.major)
         }
-        Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. } => {
-            version_by(rule, &elf, release).map(|version| version.major())
-        }
+        Evidence::Text { .. }
+        | Evidence::Object { .. }
+        | Evidence::Pointer { .. }
+        | Evidence::Printed { .. } => version_by(rule, &elf, release).map(|version| version.major()),
     });
     let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
@@ -222,6 +223,7 @@ fn evaluate<T>(rules: &[Evidence], stem: &str, answer: impl Fn(&Evidence) -> Opt
         | Evidence::Function { file, .. }
         | Evidence::Object { file, .. }
         | Evidence::Pointer { file, .. }
+        | Evidence::Printed { file, .. }
         | Evidence::Needed { file, .. } => file == stem,
         Evidence::Suffix | Evidence::Embedded => true,
     };
@@ -260,6 +262,13 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
                 numbers.map(|four| u32::from_le_bytes(four.try_into().expect("four bytes"))).collect();
             // What is no version is something else that stands there.
             numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
+        }
+        Evidence::Printed { major, .. } => {
+            let soname = std::str::from_utf8(elf.soname()?).ok()?;
+            let is_own = catalog::soname_number(soname) == Some(*major);
+            let mut code = elf.code().into_iter().filter(|_| is_own);
+            let numbers = code.find_map(|code| instructions::printed_version(code, elf.machine(), *major));
+            numbers.map(|numbers| Version::new(&numbers))
         }
         Evidence::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
         Evidence::Pointer { .. } | Evidence::Suffix | Evidence::Needed { .. } => None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::catalog::{first_number, soname_number};
+use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::host::FileId;
@@ -22,6 +22,9 @@ pub struct Copy {
     pub soname: Option<u32>,
     pub version: Option<Version>,
     pub version_from: Option<VersionSource>,
+    /// The version of its shim, by whose names that file opens the others.
+    #[serde(skip)]
+    pub shim: Option<Version>,
     /// All that says something about its version, strongest first.
     pub evidence: Vec<Said>,
     pub cuda: Option<u32>,
@@ -295,6 +298,25 @@ impl Copy {
             self.version_from = other.version_from;
             self.evidence = other.evidence;
         }
+    }
+
+    /// [`Family::is_shim`] of one of its files.
+    pub fn is_shim(&self, stem: &str) -> bool {
+        catalog().family(&self.family).is_some_and(|family| family.is_shim(stem, self.soname))
+    }
+
+    /// True if the shim of another copy works over this one, which must be complete, of one version and undamaged; its own
+    /// shim does not matter.
+    pub fn works_under_shim_of(&self, other: &Copy) -> bool {
+        let is_shim = |file: &String| self.is_shim(names::split(file).map_or("", |(stem, _)| stem));
+        let is_whole = self.problems.iter().all(|problem| match problem {
+            Problem::Missing { stems } => stems.iter().all(|stem| self.is_shim(stem)),
+            Problem::OtherVersionAmongTheRest { file, .. } | Problem::Truncated { file } => is_shim(file),
+            _ => true,
+        });
+        let works =
+            |family: &Family| family.shim_works_over(self.soname, other.shim.or(other.version), self.version);
+        is_whole && self.soname == other.soname && catalog().family(&self.family).is_some_and(works)
     }
 
     pub fn member(&self, stem: &str) -> Option<&Member> {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::copies::strongest;
 use super::place::Packaged;
 use super::survey::Candidate;
 use super::{Problem, Said, VersionSource};
@@ -14,6 +13,8 @@ use crate::version::Version;
 pub(super) struct Versions {
     pub version: Option<Version>,
     pub from: Option<VersionSource>,
+    /// The version of the shim.
+    pub shim: Option<Version>,
     pub evidence: Vec<Said>,
     pub problems: Vec<Problem>,
     /// The header that was asked, there or not.
@@ -21,11 +22,12 @@ pub(super) struct Versions {
 }
 
 /// The strongest evidence in the contents, then the package's record, then the file's own name, then a header. What
-/// agrees and says more completes what is stronger.
+/// agrees and says more completes what is stronger. A shim says its own version, and that of the copy only where it is alone.
 pub(super) fn of(
     host: &Host,
     directory: &Path,
     main: &Candidate,
+    soname: Option<u32>,
     candidates: &[Candidate],
     record: Option<&Packaged>,
 ) -> Versions {
@@ -34,18 +36,22 @@ pub(super) fn of(
     let mut problems = Vec::new();
     let mut say =
         |source, version: Version, by: &str| evidence.push(Said { source, version, by: by.to_owned() });
-    let contents = strongest(candidates, |file| &file.versions).copied();
+    let is_shim = |candidate: &&Candidate| family.is_shim(&candidate.file.stem, soname);
+    let is_shim_alone = candidates.iter().all(|candidate| is_shim(&candidate));
+    let decides = |candidate: &Candidate| is_shim_alone || !is_shim(&candidate);
     let by_file = |candidate| {
         let Candidate { file, names, .. }: &Candidate = candidate;
-        file.versions.iter().map(|(rule, version)| (*rule, *version, &names[0]))
+        let decides = decides(candidate);
+        file.versions.iter().map(move |(rule, version)| (*rule, *version, &names[0], decides))
     };
-    let mut written: Vec<(usize, Version, &String)> = candidates.iter().flat_map(by_file).collect();
+    let mut written: Vec<(usize, Version, &String, bool)> = candidates.iter().flat_map(by_file).collect();
     written.sort_by_key(|(rule, ..)| *rule);
     // Two rules may read the same of one file.
-    written.dedup_by(|(_, a, file), (_, b, other)| (&*a, &*file) == (&*b, &*other));
-    for (_, version, file) in written {
+    written.dedup_by(|(_, a, file, _), (_, b, other, _)| (&*a, &*file) == (&*b, &*other));
+    let contents = written.iter().find(|(.., decides)| *decides).map(|(_, version, ..)| *version);
+    for (_, version, file, decides) in written {
         say(VersionSource::Contents, version, file);
-        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
+        if decides && contents.is_some_and(|contents| !version.agrees_with(&contents)) {
             problems.push(Problem::OtherVersionAmongTheRest { file: file.clone(), version });
         }
     }
@@ -56,15 +62,17 @@ pub(super) fn of(
             problems.push(Problem::PackageSaysOtherwise { package: package.clone(), version });
         }
     }
-    // A link may be called less than the file that it leads to.
-    let real = main.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    let names = main.names.iter().chain([&real]);
-    let named = names.filter_map(|name| Some((version_of_name(family, name)?, name)));
-    if let Some((version, name)) = named.max_by_key(|(version, _)| version.numbers().len()) {
-        say(VersionSource::FileName, version, name);
-        if contents.is_some_and(|contents| !version.agrees_with(&contents)) {
-            problems.push(Problem::NameSaysOtherwise { file: name.clone(), version });
-        }
+    let by_name = named(family, main);
+    let of_rest = || candidates.iter().filter(|it| decides(it)).find_map(|it| named(family, it));
+    let deciding = if decides(main) { by_name.clone() } else { of_rest().filter(|_| contents.is_none()) };
+    let is_news = |(version, _): &&(Version, String)| by_name.as_ref().is_none_or(|(own, _)| own != version);
+    for (version, name) in deciding.iter().filter(is_news).chain(&by_name) {
+        say(VersionSource::FileName, *version, name);
+    }
+    if let Some((version, name)) = by_name.filter(|_| decides(main))
+        && contents.is_some_and(|contents| !version.agrees_with(&contents))
+    {
+        problems.push(Problem::NameSaysOtherwise { file: name, version });
     }
     let mut header = None;
     if evidence.is_empty() {
@@ -72,14 +80,36 @@ pub(super) fn of(
         let found = header.as_deref().and_then(|path| version_of_header(host, path, family));
         evidence.extend(found.map(|(version, by)| Said { source: VersionSource::Header, version, by }));
     }
-    let Some(first) = evidence.first() else {
-        return Versions { version: None, from: None, evidence, problems, header };
+    let shim = candidates.iter().find(is_shim).and_then(|shim| {
+        let written = shim.file.versions.iter().min_by_key(|(rule, _)| *rule).map(|(_, version)| *version);
+        written.or_else(|| named(family, shim).map(|(version, _)| version))
+    });
+    let strongest = contents
+        .map(|version| (version, VersionSource::Contents))
+        .or_else(|| recorded.map(|(version, _)| (version, VersionSource::PackageRecord)))
+        .or_else(|| deciding.map(|(version, _)| (version, VersionSource::FileName)))
+        .or_else(|| evidence.first().map(|said| (said.version, said.source)));
+    let Some((base, from)) = strongest else {
+        return Versions { version: None, from: None, shim, evidence, problems, header };
     };
-    let (base, from) = (contents.unwrap_or(first.version), first.source);
     // Of several that are as full the strongest, which comes last here.
     let agreeing = evidence.iter().rev().map(|said| said.version).filter(|it| it.agrees_with(&base));
     let version = agreeing.max_by_key(|version| version.numbers().len()).unwrap_or(base);
-    Versions { version: Some(version), from: Some(from), evidence, problems, header }
+    if let Some((file, shim)) = main.names.first().zip(shim).filter(|_| !decides(main))
+        && !shim.agrees_with(&version)
+        && !family.shim_works_over(soname, Some(shim), Some(version))
+    {
+        problems.push(Problem::OtherVersionAmongTheRest { file: file.clone(), version: shim });
+    }
+    Versions { version: Some(version), from: Some(from), shim, evidence, problems, header }
+}
+
+/// The longest version in a file's names; a link may be called less than the file that it leads to.
+fn named(family: &Family, candidate: &Candidate) -> Option<(Version, String)> {
+    let real = candidate.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let names = candidate.names.iter().chain([&real]);
+    let named = names.filter_map(|name| Some((version_of_name(family, name)?, name.clone())));
+    named.max_by_key(|(version, _)| version.numbers().len())
 }
 
 /// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two

@@ -43,6 +43,8 @@ pub struct Elf {
     pub objects: BTreeMap<String, u32>,
     /// Functions that return the address of three numbers.
     pub pointers: BTreeMap<String, [u32; 3]>,
+    /// Numbers that it hands to `snprintf`.
+    pub printed: Option<[u32; 3]>,
     /// The CUDA runtime that is linked into it: 12040 is 12.4.
     pub runtime: Option<u32>,
     /// A driver library's note on the kernel drivers that it may serve.
@@ -178,7 +180,7 @@ impl Elf {
         }
         let dynamic_size = body.0.len() as u64 - dynamic;
         // Where nothing is told by sections alone there are none of them, and all is found by segments.
-        if self.runtime.is_none() && self.code_in.is_empty() {
+        if self.runtime.is_none() && self.printed.is_none() && self.code_in.is_empty() {
             sections.clear();
         }
         sections.extend(self.forward_compatibility.as_ref().map(|note| note_section(&mut body, note)));
@@ -223,6 +225,13 @@ impl Elf {
                 body.u32(number);
                 body.0.extend_from_slice(&[0x31, 0xc0, 0xc3]);
             }
+        }
+        if let Some([major, minor, patch]) = self.printed {
+            // push $patch; mov $minor,%r9d; mov $major,%r8d
+            body.0.extend_from_slice(&[0x6a, patch as u8, 0x41, 0xb9]);
+            body.u32(minor);
+            body.0.extend_from_slice(&[0x41, 0xb8]);
+            body.u32(major);
         }
         for (name, number) in &self.objects {
             body.align();

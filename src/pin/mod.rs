@@ -49,6 +49,14 @@ const LADDER: [Mode; 4] = [Mode::Clean, Mode::Audit, Mode::View, Mode::Preload];
 /// The modes that win against search paths of the program's own.
 const FORCING: [Mode; 2] = [Mode::Audit, Mode::Preload];
 
+/// Which shims a mode may let the program map: one from elsewhere opens what is picked, so it is better than no start,
+/// but a mode that gives the picked one is better still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shims {
+    Own,
+    Any,
+}
+
 /// How a plan is pinned.
 #[derive(Debug)]
 pub struct Pinned {
@@ -230,8 +238,9 @@ impl Question<'_, '_> {
     ) -> Result<Option<Pinned>, Error> {
         let Outcome::Plan(plan) = outcome else { return Ok(None) };
         let wanted = self.mode.map(|mode| vec![mode]);
-        for mode in wanted.as_deref().unwrap_or(ladder) {
-            match self.attempt(plan, *mode) {
+        let modes = wanted.as_deref().unwrap_or(ladder);
+        for mode in modes {
+            match self.attempt(plan, *mode, Shims::Own) {
                 Ok(Ok(pinned)) => return Ok(Some(pinned)),
                 Ok(Err(why)) => passed_over.push(NotEnough { mode: *mode, why }),
                 Err(error @ Error::NoCache { .. }) if self.mode.is_none() => {
@@ -240,11 +249,17 @@ impl Question<'_, '_> {
                 Err(error) => return Err(error),
             }
         }
+        for mode in modes {
+            if let Ok(pinned) = self.attempt(plan, *mode, Shims::Any)? {
+                passed_over.retain(|passed| passed.mode != *mode);
+                return Ok(Some(pinned));
+            }
+        }
         Ok(None)
     }
 
     /// Pins the plan in this mode, if the model says that nothing leaks.
-    fn attempt(&self, plan: &Plan, mode: Mode) -> Result<Result<Pinned, Why>, Error> {
+    fn attempt(&self, plan: &Plan, mode: Mode, shims: Shims) -> Result<Result<Pinned, Why>, Error> {
         if matches!(mode, Mode::None | Mode::Clean) {
             return Ok(self.unaided(plan, mode));
         }
@@ -270,7 +285,7 @@ impl Question<'_, '_> {
                 return Ok(if is_enough { Ok(pinned) } else { Err(why) });
             }
             let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
-            if leaks.is_empty() {
+            if leaks.iter().all(|leak| shims == Shims::Any && self.works_over(plan, leak)) {
                 let lacks_table = mode == Mode::Audit && self.table(plan, &pinned)?.is_none();
                 return Ok(if lacks_table { Err(Why::NoModule) } else { Ok(pinned) });
             }
@@ -283,6 +298,13 @@ impl Question<'_, '_> {
                 return Ok(Err(Why::Leaks { files: leaks }));
             }
         }
+    }
+
+    /// True for a file from outside the plan that is a shim and works over what is picked.
+    fn works_over(&self, plan: &Plan, leak: &Predicted) -> bool {
+        let own = self.inventory.copies.iter().find(|copy| copy.has_file(leak.id));
+        let works = |own: &Copy| meant(plan, leak).all(|copy| copy.works_under_shim_of(own));
+        leak.is_shim() && own.is_some_and(works)
     }
 
     /// The families that a person has named and for which nobody is seen to ask: whoever does may have search paths

@@ -75,7 +75,7 @@ fn rule(rule: Before) -> &'static str {
 /// The files that say so: those with versions first, since they decide.
 fn sources(requirements: &[Requirement]) -> String {
     let decides = |requirement: &&Requirement| {
-        matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_) | Want::Within(_))
+        matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_) | Want::Rest(_) | Want::Within(_))
     };
     let deciding = requirements.iter().filter(decides);
     let naming = requirements.iter().filter(|requirement| matches!(requirement.want, Want::Name(_)));

@@ -68,6 +68,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
             Want::Name(name) => names.push(show(name)),
             Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
             Want::Exactly(version) => versions.push(format!("exactly {version}")),
+            Want::Rest(version) => versions.push(format!("sublibraries of any {}.x", version.major())),
             Want::Pinned(pin) => versions.push(named(pin)),
             Want::Within(range) => versions.push(range.to_string()),
             Want::BuildIds(_) => versions.push("the very files of the lock".to_owned()),

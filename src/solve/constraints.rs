@@ -142,7 +142,8 @@ fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> 
     let linked = others().filter(|other| member.needed.contains(&other.soname));
     let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
     if family.opens_own && member.stem == family.main {
-        names.extend(others().flat_map(|other| other.view_names(copy.version)));
+        let versions = || [copy.version, copy.shim].into_iter();
+        names.extend(others().flat_map(|other| versions().flat_map(|version| other.view_names(version))));
     }
     names
 }
@@ -243,6 +244,10 @@ fn version(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
                 Ok(version) if version.agrees_with(&needed) => None,
                 Ok(_) => Some(Reason::NotThatVersion { needed, by: by.clone() }),
             },
+            Want::Rest(shim) => {
+                let works = slot.family.shim_works_over(copy.soname, Some(shim), copy.version);
+                (!works).then_some(Reason::NotThatVersion { needed: shim, by })
+            }
             _ => None,
         }
     })

@@ -407,7 +407,7 @@ fn floor(missing: &Unmet) -> Option<Version> {
 /// A version that a requirement insists on.
 fn bound(requirement: &Requirement) -> Option<Version> {
     match requirement.want {
-        Want::AtLeast(version) | Want::Exactly(version) => Some(version),
+        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => Some(version),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::hint::Hint;
 use super::reason::Reason;
 use super::{Broken, Caution, Contradiction};
-use crate::inventory::{Copy, Origin};
+use crate::inventory::{Copy, Member, Origin};
 use crate::target::{Asker, Before, Requirement};
 use crate::text;
 use crate::version::{DriverVersion, Version};
@@ -50,9 +50,17 @@ pub struct Pick {
     pub copy: Copy,
     pub asked_by: Vec<Asker>,
     pub decided_by: Criterion,
+    /// Versions of shims, other than its own version, by whose names its files are opened.
+    pub shims: BTreeSet<Version>,
 }
 
 impl Pick {
+    /// Every name that a file of it may be asked for by.
+    pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
+        let versions = std::iter::once(self.copy.version).chain(self.shims.iter().copied().map(Some));
+        versions.flat_map(|version| member.view_names(version)).collect()
+    }
+
     /// Whether it stands for the libraries of its family with this number in their SONAME: another SONAME is another
     /// library, except in a family that has one copy whatever the number.
     pub fn is_of_soname(&self, number: Option<u32>) -> bool {

@@ -11,7 +11,8 @@ use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, U
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
-use crate::target::{Asker, Need, Requirement, Target};
+use crate::target::{Asker, Need, Requirement, Target, Want};
+use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let World { inventory, target, policy, .. } = *world;
@@ -50,6 +51,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             copy: filled.copy.clone(),
             asked_by: askers(&filled),
             decided_by: filled.decided_by,
+            shims: shims(filled.copy, target),
         });
         rejected.extend(filled.rejected);
     }
@@ -129,7 +131,7 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
             is_same && other.origin != Origin::Bundled && other.directory != filled.copy.directory
         });
         let others: Vec<&Copy> = others.collect();
-        names.extend(missing_members(filled, &others));
+        names.extend(missing_members(filled, &others, target));
         names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
@@ -144,13 +146,27 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
 }
 
 /// Members that the picked copy would open, were they there.
-fn missing_members(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
+fn missing_members(filled: &Filled<'_>, others: &[&Copy], target: &Target) -> BTreeSet<String> {
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
     let missing = members
         .filter(|member| family.opens_own && member.stem != family.main)
         .filter(|member| filled.copy.member(&member.stem).is_none());
-    missing.flat_map(|member| member.view_names(filled.copy.version)).collect()
+    let shims = shims(filled.copy, target);
+    let versions = || std::iter::once(filled.copy.version).chain(shims.iter().copied().map(Some));
+    missing.flat_map(|member| versions().flat_map(|version| member.view_names(version))).collect()
+}
+
+/// The shims by whose names a copy's files are opened: its own, where it is of another version, and those that packages of
+/// the target bring.
+fn shims(copy: &Copy, target: &Target) -> BTreeSet<Version> {
+    let brought = target.requirements.iter().filter(|requirement| requirement.family == copy.family);
+    let brought = brought.filter_map(|requirement| match requirement.want {
+        Want::Rest(version) if copy.soname == Some(version.major()) => Some(version),
+        _ => None,
+    });
+    let is_other = |shim: &Version| copy.version.is_none_or(|version| !version.agrees_with(shim));
+    copy.shim.into_iter().chain(brought).filter(is_other).collect()
 }
 
 /// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.

@@ -125,10 +125,10 @@ fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> i64 {
     i64::try_from(cautions::bad_with(copy, done, world)).unwrap_or(i64::MAX)
 }
 
-/// The version that upstream tested with.
+/// The version that upstream tested with, or built its own shim from.
 fn recorded(slot: &Slot<'_>, world: &World<'_>) -> Option<Version> {
     let recorded = world.of_family(slot.family).filter_map(|requirement| match requirement.want {
-        Want::Recorded(version) => Some(version),
+        Want::Recorded(version) | Want::Rest(version) => Some(version),
         _ => None,
     });
     recorded.max()

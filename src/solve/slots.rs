@@ -157,7 +157,7 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
     match want {
         Want::Name(name) => soname_number(name),
         Want::Symbols(symbols) => soname_number(&symbols.first()?.file),
-        Want::AtLeast(version) | Want::Exactly(version) | Want::Recorded(version) => {
+        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) | Want::Recorded(version) => {
             family.soname_is_version.then(|| version.major())
         }
         Want::Pinned(Pin::Version(version)) => family.soname_is_version.then(|| version.major()),

@@ -55,8 +55,9 @@ fn openers(host: &Host, candidate: &Candidate) -> Vec<PathBuf> {
 /// The objects through which a library that was packed into the package, under a name of its own, is mapped.
 fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashSet<&'c Path> {
     let is_packed = |consumer: &&Consumer| {
-        let asks_for_the_rest =
-            |it: &Requirement| it.by.file == consumer.object.path && matches!(it.want, Want::Exactly(_));
+        let asks_for_the_rest = |it: &Requirement| {
+            it.by.file == consumer.object.path && matches!(it.want, Want::Exactly(_) | Want::Rest(_))
+        };
         requirements.iter().any(asks_for_the_rest)
     };
     let mut found: HashSet<&Path> = HashSet::new();

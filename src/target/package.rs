@@ -340,16 +340,17 @@ fn has_variants(requirements: &[Requirement]) -> bool {
     })
 }
 
-/// A file that auditwheel packed in asks for the rest of its family in exactly its own version.
+/// A file that auditwheel packed in asks for the rest of its family: in exactly its own version, unless it is a shim.
 fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
     let family = catalog().family_of_stem(stem).filter(|family| family.opens_own)?;
     let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
+    let is_shim = family.is_shim(stem, Some(version.major()));
     Some(Requirement {
         family: family.name.clone(),
-        want: Want::Exactly(version),
+        want: if is_shim { Want::Rest(version) } else { Want::Exactly(version) },
         need: Need::Essential,
         by: by.clone(),
         search_first: First::rpath(&consumer.search_first),

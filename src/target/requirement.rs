@@ -63,7 +63,12 @@ impl Requirement {
     pub fn is_wish(&self) -> bool {
         matches!(
             self.want,
-            Want::Name(_) | Want::Exactly(_) | Want::Pinned(_) | Want::Within(_) | Want::BuildIds(_)
+            Want::Name(_)
+                | Want::Exactly(_)
+                | Want::Rest(_)
+                | Want::Pinned(_)
+                | Want::Within(_)
+                | Want::BuildIds(_)
         )
     }
 
@@ -91,6 +96,8 @@ pub enum Want {
     AtLeast(Version),
     /// This version and no other: what it brings a part of.
     Exactly(Version),
+    /// A version that works under this shim, which the program brings.
+    Rest(Version),
     /// What upstream tested with; a preference.
     Recorded(Version),
     /// All of these, exported by the file that they name.

@@ -17,7 +17,11 @@ CUDARUN = os.path.abspath(sys.argv[1])
 JAX_OLD, JAX_NEW = "jax-cuda12-plugin==0.4.38", "jax-cuda12-plugin==0.8.3"
 CUDNN_OLD, CUDNN_NEW = "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==9.10.2.21"
 OTHERS = ["nvidia-cublas-cu12==12.4.5.8", "nvidia-cuda-runtime-cu12==12.4.127"]
-CTRANSLATE = ["ctranslate2==4.5.0", "numpy==2.2.6", "pyyaml==6.0.2"]
+CTRANSLATE = ["ctranslate2==4.6.1", "numpy==2.2.6", "pyyaml==6.0.2"]
+CTRANSLATE_8 = ["ctranslate2==4.4.0", *CTRANSLATE[1:]]
+# All that `import faster_whisper` imports.
+WHISPER = ["faster-whisper==1.2.1", "av==15.1.0", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "tqdm==4.67.1"]
+CUDNN_OF_WHISPER = {"nvidia-cudnn-cu12==9.5.1.17": "90501", "nvidia-cudnn-cu12==9.16.0.29": "91600"}
 
 # What is mapped at the end is what counts: cuDNN 9 answers with the version of its graph library, whatever the
 # top library is.
@@ -40,8 +44,12 @@ print(_versions.cudnn_get_version())
 TRANSLATE = """
 import ctypes, ctranslate2, glob, os
 shim = glob.glob(os.path.join(os.path.dirname(ctranslate2.__file__), "..", "ctranslate2.libs", "libcudnn-*"))[0]
-print(ctypes.CDLL(shim).cudnnGetVersion())
+cudnn = ctypes.CDLL(shim)
+for check in ["Graph", "Ops", "Cnn", "Adv"]:
+    assert getattr(cudnn, f"cudnn{check}VersionCheck")() == 0
+print(cudnn.cudnnGetVersion())
 """
+TRANSCRIBE = "import faster_whisper" + TRANSLATE
 
 failures = 0
 
@@ -155,27 +163,46 @@ def main():
         (cured.status == 0 and cured.version == "91002" and cured.directories == [str(own)], cured),
     )
 
-    # (c) A top library packed into the package, whose sublibraries must come from elsewhere.
+    # (c) A shim packed into the package works over every whole cuDNN 9.
     python, site = environment("ctranslate2", *CTRANSLATE)
     bundled = site / "ctranslate2.libs"
-    control = start(python, TRANSLATE, [second])
-    refused = start(python, TRANSLATE, [second], CUDARUN)
-    case(
-        "c: sublibraries of another version under a bundled top library are refused",
-        (control.directories == sorted([str(bundled), str(second)]), f"the control must mix: {control!r}"),
-        (refused.status == 125 and refused.version is None, refused),
-        ("ctranslate2 4.5.0 brings a part of 9.1.0 and needs the rest of it" in refused.error, refused),
-        (' install "nvidia-cudnn-cu12==9.1.0.*"' in refused.error, refused),
-    )
-    python, site = environment("ctranslate2-mended", *CTRANSLATE, CUDNN_OLD)
-    own, bundled = site / "nvidia" / "cudnn" / "lib", site / "ctranslate2.libs"
-    control = start(python, TRANSLATE, [second])
+    control = start(python, TRANSLATE, [])
     cured = start(python, TRANSLATE, [second], CUDARUN)
     case(
-        "c: with the rest of that version installed, one coherent family",
-        (control.directories == sorted([str(bundled), str(second)]), f"the control must mix: {control!r}"),
-        (cured.status == 0 and cured.version == "90100", cured),
-        (cured.directories == sorted([str(bundled), str(own)]), cured),
+        "c: a packed shim with the sublibraries of LD_LIBRARY_PATH",
+        (control.status != 0 and "Unable to load any of {libcudnn_graph.so.9.1.0" in control.error, control),
+        (cured.status == 0 and cured.version == "91002" and len(cured.files) == 5, cured),
+        (cured.directories == sorted([str(bundled), str(second)]), cured),
+    )
+    for wheel, version in CUDNN_OF_WHISPER.items():
+        python, site = environment("faster-whisper", *WHISPER, *CTRANSLATE, wheel)
+        own, bundled = site / "nvidia" / "cudnn" / "lib", site / "ctranslate2.libs"
+        control = start(python, TRANSCRIBE, [])
+        polluted = start(python, TRANSCRIBE, [second])
+        for path in [], [second]:
+            cured = start(python, TRANSCRIBE, path, CUDARUN)
+            case(
+                f"c: faster-whisper with {wheel}, {'another' if path else 'nothing'} on the path",
+                (control.status != 0 and "Unable to load any of" in control.error, control),
+                (str(second) in polluted.directories, f"the control must take the other: {polluted!r}"),
+                (cured.status == 0 and cured.version == version and len(cured.files) == 5, cured),
+                (cured.directories == sorted([str(bundled), str(own)]), cured),
+            )
+    # The neighbours: parts are missing, and a shim of cuDNN 8.
+    (own / "libcudnn_cnn.so.9").unlink()
+    refused = start(python, TRANSCRIBE, [], CUDARUN)
+    case(
+        "c: an incomplete cuDNN under a packed shim is refused",
+        (refused.status == 125 and refused.version is None, refused),
+        ("incomplete: libcudnn_cnn missing" in refused.error, refused),
+        ('install --force-reinstall' in refused.error and '"nvidia-cudnn-cu12>=9.1,<10"' in refused.error, refused),
+    )
+    python, site = environment("ctranslate2-8", *CTRANSLATE_8, CUDNN_NEW)
+    refused = start(python, TRANSLATE, [second], CUDARUN)
+    case(
+        "c: a packed shim of cuDNN 8 is refused where only cuDNN 9 is",
+        (refused.status == 125 and refused.version is None, refused),
+        ("ctranslate2 4.4.0" in refused.error and "is libcudnn.so.9" in refused.error, refused),
     )
 
     # A start that is kept is the same start.

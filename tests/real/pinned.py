@@ -29,7 +29,7 @@ PLUGIN_OLD, PLUGIN_NEW = "jax-cuda12-plugin==0.4.38", "jax-cuda12-plugin==0.8.3"
 # JAX itself, which opens the wheels' libraries by absolute path before its plugin asks for them.
 JAX = ["jax==0.8.3", "jaxlib==0.8.3", "jax-cuda12-pjrt==0.8.3", PLUGIN_NEW]
 JAX += ["ml-dtypes==0.5.3", "opt-einsum==3.4.0", "scipy==1.15.3", "numpy==2.2.6"]
-CTRANSLATE = ["ctranslate2==4.5.0", "numpy==2.2.6", "pyyaml==6.0.2"]
+CTRANSLATE = ["ctranslate2==4.6.1", "numpy==2.2.6", "pyyaml==6.0.2"]
 
 # Calls what its arguments name, in their order. What cuDNN ends by abort() tells its maps as well.
 SOURCE = r"""
@@ -258,6 +258,17 @@ class Rows:
             (all(identity(file) in whole for file in cured.cudnn), f"expected all from {directory}: {cured!r}"),
         )
 
+    def shimmed(self, name, command, env, shim, directory, *options):
+        """The shim of one copy, which the program opens by its path, over the parts of the picked one."""
+        cured = self.machine.start(command, env, CUDARUN, *options)
+        parts = {identity(file) for file in directory.iterdir()}
+        others = [file for file in cured.cudnn if identity(file) not in parts]
+        self.row(
+            f"pinned: {name}",
+            (cured.status == 0 and all(cured.answers.get(word, 0) == 0 for word in CHECKED), cured),
+            (others == [str(shim / USED[0])] and len(cured.cudnn) > 1, f"expected all but the shim: {cured!r}"),
+        )
+
     def refused(self, name, command, env, *options, words):
         control, refused = self.machine.start(command, env), self.machine.start(command, env, CUDARUN, *options)
         self.row(
@@ -377,10 +388,15 @@ def linked_programs(rows):
     words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("DT_RPATH, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
+    # An old shim works over newer parts, and a new one not over 9.1.0: its cudnnCreate aborts, as above.
+    shimmed = {"fault": None, "mode": "audit", "passed_over": [("clean", "reachable")]}
+    rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, **shimmed)
+    shimmed["passed_over"] = [("view", "led-astray")]
+    rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, **shimmed)
     mixed = {"fault": "mixed", "mode": "audit", "passed_over": [("clean", "reachable")]}
-    rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, **mixed)
-    mixed["passed_over"] = [("view", "led-astray")]
-    rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, **mixed)
+    program = [machine.linked("rpath", new), *in_order]
+    rows.explained("DT_RPATH, 9.1.0 on the path", program, path(old), directory=new, **mixed)
+    rows.pinned("DT_RPATH, 9.1.0 on the path, with cudnnCreate", [*program, "Create"], path(old), new)
 
 
 def python_programs(rows):
@@ -418,8 +434,8 @@ def python_programs(rows):
     audit = ["--pin-mode", "audit"]
     rows.pinned("all of jax 0.8.3, --pin-mode audit", initialize, preload, newest, *wanted, *audit, least=len(few))
     words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
-    refuse = [*wanted, "--pin-mode", "preload"]
-    rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
+    preloaded = [*wanted, "--pin-mode", "preload"]
+    rows.shimmed("all of jax 0.8.3, --pin-mode preload", initialize, path(old), own, newest, *preloaded)
     pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
     rows.explained("all of jax 0.8.3, two copies", initialize, preload, *wanted, fault="two copies", **pinned)
 
@@ -429,7 +445,9 @@ def python_programs(rows):
     rows.predicted("by absolute path, older on the path", program, path(old), files(new, old), {"Version": 90100})
     for mode in [], ["--pin-mode", "audit"]:
         rows.pinned(" ".join(["by absolute path, --pin DIRECTORY", *mode]), program, {}, newest, *wanted, *mode)
-    rows.refused("by absolute path, --pin-mode preload", program, {}, *wanted, "--pin-mode", "preload", words=words)
+    rows.shimmed("by absolute path, --pin-mode preload", program, {}, new, newest, *wanted, "--pin-mode", "preload")
+    older = ["--pin", f"cudnn={old}", "--pin-mode", "preload"]
+    rows.refused("by absolute path, --pin-mode preload of parts that the shim does not work over", program, {}, *older, words=words)
 
     # A wheel that lacks a file is no copy: with a whole one on the path, nothing is taken of it.
     python, site = environment("pinned-jax-0.8.3-incomplete", PLUGIN_NEW, NEW, *OTHERS)
@@ -437,14 +455,14 @@ def python_programs(rows):
     (own / "libcudnn_ops.so.9").unlink()
     rows.pinned("an incomplete wheel, a whole copy on the path", program, path(newest), newest, least=len(few))
     pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
-    rows.explained("an incomplete wheel, a whole copy on the path", program, path(newest), fault="mixed", **pinned)
+    rows.explained("an incomplete wheel, a whole copy on the path", program, path(newest), fault=None, **pinned)
 
     # A top library under another name, in a package that brings no more of it.
     python, site = environment("pinned-ctranslate2", *CTRANSLATE)
     program = [python, machine.script("translate.py", TRANSLATE)]
     (shim,) = (site / "ctranslate2.libs").glob("libcudnn-*")
     mixed = [shim, new / few[1]]
-    rows.predicted("ctranslate2, 9.10.2 on the path: mixed", program, path(new), mixed, {"Version": 91002})
+    rows.predicted("ctranslate2, 9.10.2 on the path: a shim over other parts", program, path(new), mixed, {"Version": 91002})
     rows.predicted("ctranslate2, 9.1.0 on the path", program, path(old), [shim, old / few[1]], {"Version": 90100})
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real wheels and the real loader, without a GPU: tests/real/run.sh [PATH-TO-cudarun]
 #
-# Downloads wheels once into ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests and says so: 12 GB, 19 GB unpacked. Needs python3
+# Downloads wheels once into ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests and says so: 13 GB, 21 GB unpacked. Needs python3
 # (3.11 to 3.13, x86-64, glibc) with pip, readelf, and for pinned.py, traps.py and proof.py a C compiler. Each script
 # can be run by itself, and says on top what it holds cudarun to.
 set -eu

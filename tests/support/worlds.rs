@@ -72,6 +72,7 @@ pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &s
         soname: (known.group == Group::Soname).then_some(number),
         version: Some(Version::new(version)),
         version_from: None,
+        shim: None,
         evidence: Vec::new(),
         loader_gives: false,
         cuda: Some(cuda),

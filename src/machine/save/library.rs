@@ -158,6 +158,7 @@ fn say(evidence: &Evidence, version: &Version, kept: &mut Description) {
         Evidence::Pointer { name, .. } => {
             kept.pointers.insert(name.clone(), [number(0), number(1), number(2)]);
         }
+        Evidence::Printed { .. } => kept.printed = Some([number(0), number(1), number(2)]),
         Evidence::Embedded => kept.runtime = Some(number(0) * 1000 + number(1) * 10),
         Evidence::Suffix | Evidence::Needed { .. } => {}
     }
@@ -234,6 +235,7 @@ pub(super) fn toml(elf: &Description, quoted: &dyn Fn(&str) -> String) -> String
         fields.push(format!("pointers = {}", table(items)));
     }
     fields.extend(elf.machine.map(|machine| format!("machine = {machine}")));
+    fields.extend(elf.printed.map(|numbers| format!("printed = {numbers:?}")));
     fields.extend(elf.runtime.map(|number| format!("runtime = {number}")));
     let flags =
         [("unversioned", elf.unversioned), ("is_32_bit", elf.is_32_bit), ("truncated", elf.truncated)];
