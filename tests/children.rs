@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::pinning::{Got, PROGRAM, WORLD};
+use crate::support::machine::Machine;
 use crate::support::{Run, bare};
 
 /// Prints which cuDNN it gets, as the programs of the workshop do.
@@ -316,4 +317,30 @@ fn a_child_without_a_search_path_finds_its_library_where_it_was() {
     let cured = Environments::with(&[], &e.a, &arguments, &path);
     assert!(is_whole(&cured[0]), "{cured:?}");
     assert_eq!(cured[1], control[1]);
+}
+
+/// Where no module can guard children, a view is used and the danger is named.
+#[test]
+fn with_an_older_c_library_the_danger_for_children_is_named() {
+    let text = fs::read_to_string("tests/machines/h200-container.toml").unwrap();
+    let explained = |release: &str, verb: &[&str]| {
+        let text = text.replace("release version 2.39", &format!("release version {release}"));
+        let machine = Machine::describe(&text);
+        let words = [verb, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]].concat();
+        Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu").output_of_both()
+    };
+    let danger = "a child process of another environment may mix it with its own libraries";
+    let older = explained("2.31", &["explain"]);
+    assert!(
+        older.contains(&format!("mode view: first in LD_LIBRARY_PATH, which is enough here; {danger}")),
+        "{older}"
+    );
+    let said = explained("2.31", &["export"]);
+    let line =
+        format!("cudarun: `python3` launches other programs: {danger}; put cudarun before each of them\n");
+    assert!(said.contains(&line), "{said}");
+    for verb in ["explain", "export"] {
+        let newer = explained("2.35", &[verb]);
+        assert!(!newer.contains(danger), "{newer}");
+    }
 }

@@ -181,7 +181,8 @@ fn a_group_without_other_members_may_write() {
         ("another member", own.to_owned(), "her:x:12345:him\n", false),
         ("a primary group", format!("{own}him:x:12346:12345::/:/bin/sh\n"), "her:x:12345:\n", false),
         ("another name", own.to_owned(), "team:x:12345:\n", false),
-        ("not known", String::new(), "", false),
+        // A directory service lists nothing here, and gives each user a group of the same number.
+        ("not listed", String::new(), "", true),
     ];
     for (name, passwd, group, is_used) in cases {
         two.workshop.write("passwd", &passwd);
@@ -233,6 +234,8 @@ fn a_program_that_is_right_without_a_view_starts_without_a_place() {
         let source = format!("int nccl(void) {{ return {number}; }}");
         workshop.library(&format!("{copy}/libnccl.so.2"), "libnccl.so.2", &source, &[]);
     }
+    // Another program may need this one, so the directory is not removed from the path.
+    workshop.library("a/libother.so.1", "libother.so.1", "int other;", &[]);
     let library = workshop.path("a/libnccl.so.2");
     let source = "int nccl(void); int main(void) { return 40 + nccl(); }";
     workshop.compile("program", source, &[library.to_str().unwrap()]);

@@ -331,10 +331,11 @@ fn the_second_start_is_warm() {
 #[test]
 fn a_view_that_was_inherited_is_watched_as_well() {
     let two = Two::new();
-    two.run().check();
+    let run = || two.run().env("CUDARUN_PIN_MODE", "view");
+    run().check();
     let view = two.views().remove(0);
     let path = format!("{}:{}", view.display(), two.path);
-    let nested = || two.run().env("CUDARUN_VIEW", &view).env("LD_LIBRARY_PATH", &path);
+    let nested = || run().env("CUDARUN_VIEW", &view).env("LD_LIBRARY_PATH", &path);
     nested().check();
     assert!(two.is_warm(nested()), "the control");
     fs::remove_file(view.join("libnccl.so.2")).unwrap();

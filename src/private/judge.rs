@@ -241,7 +241,7 @@ mod tests {
         make("closed", (0, 0), 0o755);
         for (below, safe) in [
             ("hers/mine/x", &[12345][..]),
-            ("group/x", &[]),
+            ("group/x", &[12345]),
             ("sticky-group/x", &[0, 12345, 54321]),
             ("of-root/x", &[0, 12345, 54321]),
             ("sticky/x", &[0, 12345, 54321]),

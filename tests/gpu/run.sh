@@ -263,10 +263,11 @@ if has_module torch; then
     demanded torch "NVIDIA_REQUIRE_CUDA=cuda>=11.0 brand=tesla,driver>=1" "NVIDIA_REQUIRE_CUDA=cuda>=99.0 brand=tesla,driver<2" $torch
     locked torch $torch
     other_gpus "a torch for Maxwell"
-    told torch "LD_LIBRARY_PATH=$debian" "LD_LIBRARY_PATH would mix two cuDNN"
+    told torch "LD_LIBRARY_PATH=$debian" "cuDNN 9.14"
 fi
 if has_module jax; then
-    told jax "LD_LIBRARY_PATH=$debian" "LD_LIBRARY_PATH would mix two cuDNN"
+    # The wheel's shim works over the whole cuDNN of the packages, which is new enough for JAX.
+    told jax "LD_LIBRARY_PATH=$debian" ""
 fi
 examined "" 0 .
 examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
