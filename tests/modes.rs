@@ -95,13 +95,14 @@ fn what_is_opened_by_its_path_follows_an_auditor_and_nothing_else() {
     assert_eq!(control.directories, [WORLD.path("old")], "the control must map the one that it names");
     let run = |options: &[&str]| on(&[&["--pin=cudnn=9.10"], options].concat(), "by-path");
     assert_eq!(got(run(&[])), all_new());
-    run(&["--pin-mode=view"])
+    for mode in ["--pin-mode=preload", "--pin-mode=view"] {
+        let refused = run(&[mode]).status(125);
+        refused.stderr_contains(&["error: no cuDNN here fits", "its own opening of absolute paths"]).check();
+    }
+    run(&["--pin-mode=preload"])
         .status(125)
-        .stderr_contains(&["error: no cuDNN here fits", "its own opening of absolute paths"])
+        .stderr_contains(&["preload is not enough", "(by its path)"])
         .check();
-    // No preload replaces the shim, which opens the parts that are picked.
-    let preloaded = got(run(&["--pin-mode=preload"]));
-    assert_eq!(preloaded, Got { directories: vec![WORLD.path("new"), WORLD.path("old")], ..all_new() });
 }
 
 #[test]

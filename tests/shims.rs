@@ -315,9 +315,9 @@ fn a_shim_from_elsewhere_is_better_than_no_start_and_a_part_is_not() {
             .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>")
             .replace(r#"printf("%d\n", cudnnGetVersion());"#, &format!("void *all; {opened} {call}"));
         let program = world.workshop.compile(name, &source, &[]);
-        let pin = format!("--pin=cudnn={}", world.path("new").display());
         move |words: &[&str]| {
-            let options = words.iter().copied().chain(["--pin-mode=preload", &pin]).map(PathBuf::from);
+            let options = ["--pin-mode=preload", "--require=cudnn>=9.10"];
+            let options = words.iter().copied().chain(options).map(PathBuf::from);
             Run::new(options.chain([program.clone()])).env("LD_LIBRARY_PATH", world.library_path(&["new"]))
         }
     };

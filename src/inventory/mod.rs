@@ -47,10 +47,10 @@ pub use evidence::{File as Facts, RUNTIMES, facts};
 pub use fault::{Fault, Warning};
 pub use known::Known;
 pub use model::{
-    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Open, Origin, Problem, Said, Searched,
-    VersionSource, Who,
+    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
 };
 pub use modules::named as named_by_module;
+pub use owners::{Open, Who};
 pub use packages::is_wanted as is_wanted_package;
 pub use records::is_library;
 pub use visible::Visible;

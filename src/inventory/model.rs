@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::owners::{Open, Who};
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
@@ -53,37 +54,6 @@ pub struct Copy {
     /// For a libcuda: on which kernel drivers it may stand in for a newer one.
     pub forward_compatibility: Option<ForwardCompatibility>,
     pub problems: Vec<Problem>,
-}
-
-/// A file or a directory that others can change, or choose.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Open {
-    #[serde(serialize_with = "text::path")]
-    pub path: PathBuf,
-    #[serde(flatten)]
-    pub who: Who,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "who", rename_all = "kebab-case")]
-pub enum Who {
-    Everybody,
-    /// A sticky directory, as `/tmp` is: everybody can add files, and change none of others.
-    EverybodyAdds,
-    User {
-        uid: u32,
-    },
-    Group {
-        gid: u32,
-    },
-    /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there, from wherever the program is started.
-    CurrentDirectory,
-}
-
-impl Who {
-    pub fn is_everybody(self) -> bool {
-        matches!(self, Who::Everybody | Who::EverybodyAdds)
-    }
 }
 
 /// By section, the number of entries for each architecture.

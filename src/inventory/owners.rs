@@ -3,8 +3,41 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Open, Who};
+use serde::Serialize;
+
 use crate::host::{Host, LISTS, Stat, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
+use crate::text;
+
+/// A file or a directory that others can change, or choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Open {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    #[serde(flatten)]
+    pub who: Who,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "who", rename_all = "kebab-case")]
+pub enum Who {
+    Everybody,
+    /// A sticky directory, as `/tmp` is: everybody can add files, and change none of others.
+    EverybodyAdds,
+    User {
+        uid: u32,
+    },
+    Group {
+        gid: u32,
+    },
+    /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there, from wherever the program is started.
+    CurrentDirectory,
+}
+
+impl Who {
+    pub fn is_everybody(self) -> bool {
+        matches!(self, Who::Everybody | Who::EverybodyAdds)
+    }
+}
 
 pub(super) struct Owners<'h> {
     host: &'h Host,

@@ -11,22 +11,22 @@ use crate::error::Error;
 use crate::formats::elf::Elf;
 use crate::host::Host;
 use crate::inventory::{Copy, Inventory};
-use crate::loader::process::Failure;
 use crate::loader::search::{Overlay, Searcher};
 use crate::module;
 use crate::predict::{self, Predicted, Prediction, When};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
-use crate::target::{Requirement, Target};
-use crate::text;
+use crate::target::{Requirement, Target, Want};
 use crate::version::Version;
 use crate::view::{self, ViewSpec};
 
 pub mod inherited;
 mod means;
 mod unaided;
+mod why;
 
 use means::Means;
 pub use means::{Places, VIEW, watched};
+pub use why::{NotEnough, Why};
 
 /// How the loader is made to take what was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,57 +70,6 @@ pub struct Pinned {
     pub preload: Vec<String>,
     /// What the program maps in the environment as planned.
     pub after: Prediction,
-}
-
-/// Why a mode was passed over.
-#[derive(Debug, Serialize)]
-pub struct NotEnough {
-    pub mode: Mode,
-    #[serde(flatten)]
-    pub why: Why,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(tag = "why", rename_all = "kebab-case")]
-pub enum Why {
-    /// The program would get these from outside the plan.
-    Leaks { files: Vec<Predicted> },
-    /// What a search path that comes before `LD_LIBRARY_PATH` leads to does not fit.
-    LedAstray { families: Vec<String> },
-    /// Nobody is seen to ask for these, which a person has named.
-    Unseen { families: Vec<String> },
-    /// Another installation of the family can be reached, whoever may ask for it.
-    Reachable {
-        family: String,
-        #[serde(serialize_with = "text::path")]
-        directory: PathBuf,
-    },
-    /// This element of `LD_LIBRARY_PATH` leads to another directory after each `chdir`.
-    Relative {
-        #[serde(serialize_with = "text::path")]
-        element: OsString,
-    },
-    /// The program would not find these of the plan.
-    NotFound { names: Vec<String> },
-    /// Not every directory was looked into: a person has excluded some.
-    SearchIsLimited,
-    /// Something in the environment has to be removed.
-    Harmful,
-    /// The module could not tell the program from its children: it is not known which program will run.
-    ProgramNotKnown,
-    /// The program puts a directory of its own before all others.
-    RewritesLibraryPath,
-    /// A wrapper on the way to the program sets it anew, or takes it away.
-    Undone { variable: &'static str },
-    /// Auditors slow every call on this C library.
-    OldLoader { glibc: Option<Version> },
-    /// The model has nothing to go by.
-    NotStarted {
-        #[serde(skip)]
-        failure: Failure,
-    },
-    /// There is no module for this kind of machine, or its table does not fit into a variable.
-    NoModule,
 }
 
 /// The decision with its pinning.
@@ -300,8 +249,15 @@ impl Question<'_, '_> {
         }
     }
 
-    /// True for a file from outside the plan that is a shim and works over what is picked.
+    /// True for a file from outside the plan that is a shim and works over what is picked. A person who names an
+    /// installation, or a lock, means every file of it.
     fn works_over(&self, plan: &Plan, leak: &Predicted) -> bool {
+        let is_exact = |it: &Requirement| it.is_pinned() || matches!(it.want, Want::BuildIds(_));
+        let mut of_family =
+            self.target.requirements.iter().filter(|it| Some(&it.family) == leak.family.as_ref());
+        if of_family.any(is_exact) {
+            return false;
+        }
         let own = self.inventory.copies.iter().find(|copy| copy.has_file(leak.id));
         let works = |own: &Copy| meant(plan, leak).all(|copy| copy.works_under_shim_of(own));
         leak.is_shim() && own.is_some_and(works)

@@ -22,18 +22,21 @@ row() { # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH
 python=$(command -v python3)
 site=$(python3 -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))')
 version=$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-other=$work/other/lib/$version/site-packages
-mkdir -p "$work/other/bin" "$other/nvidia/cudnn/lib"
-ln -s "$(readlink -f "$python")" "$work/other/bin/python3"
-echo "home = $(dirname "$(readlink -f "$python")")" >"$work/other/pyvenv.cfg"
-for entry in "$site"/*; do
-    [ "$(basename "$entry")" = nvidia ] || ln -s "$entry" "$other/"
-done
-for entry in "$site"/nvidia/*; do
-    [ "$(basename "$entry")" = cudnn ] || ln -s "$entry" "$other/nvidia/"
-done
+# Hard links, as package managers make them, so it stands on the same disk.
+environment=$(mktemp -d "$(dirname "$site")/other.XXXXXX")
+trap 'rm -rf "$work" "$environment"' EXIT
+other=$environment/lib/$version/site-packages
+mkdir -p "$environment/bin" "$environment/lib/$version"
+ln -s "$(readlink -f "$python")" "$environment/bin/python3"
+echo "home = $(dirname "$(readlink -f "$python")")" >"$environment/pyvenv.cfg"
+cp -al "$site" "$other"
+rm -rf "$other/nvidia/cudnn/lib"
+mkdir "$other/nvidia/cudnn/lib"
+# Under its longest name too: the packages in the system's directory have that, and a shim asks for it first.
 for entry in "$debian"/libcudnn*.so.9; do
-    cp "$(readlink -f "$entry")" "$other/nvidia/cudnn/lib/$(basename "$entry")"
+    file=$(readlink -f "$entry")
+    cp "$file" "$other/nvidia/cudnn/lib/"
+    ln -s "$(basename "$file")" "$other/nvidia/cudnn/lib/$(basename "$entry")"
 done
 
 # mapped OUTPUT: the directories of cuDNN's files in it, and how many files
@@ -77,8 +80,8 @@ mode() {
 has_module() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)" 2>/dev/null; }
 
 if has_module torch && has_module jax; then
-    family audit "torch, its child jax of another environment" "$python" torch_conv.py "$work/other/bin/python3" jax_conv.py
-    family audit "jax of another environment, its child torch" "$work/other/bin/python3" jax_conv.py "$python" torch_conv.py
+    family audit "torch, its child jax of another environment" "$python" torch_conv.py "$environment/bin/python3" jax_conv.py
+    family audit "jax of another environment, its child torch" "$environment/bin/python3" jax_conv.py "$python" torch_conv.py
 fi
 if command -v cc >/dev/null && [ -e $debian/libcudnn.so.9 ]; then
     cc -O1 -o "$work/linked" "$here/convcheck.c" -ldl -lm -Wl,--no-as-needed "$debian/libcudnn.so.9"
@@ -92,7 +95,7 @@ if has_module jax; then
     mode audit jax "LD_LIBRARY_PATH=$debian" python3 "$here/jax_conv.py"
     # Nothing else within reach: the packages of this environment alone.
     # shellcheck disable=SC2016  # the code is for the shell inside
-    hidden='mount -t tmpfs none /usr/local/cuda-13.0 2>/dev/null; for file in '$debian'/libcudnn*; do mount --bind /dev/null "$file"; done; exec "$@"'
+    hidden='for place in /usr/local/cuda/compat/lib* /usr/local/cuda/targets/x86_64-linux/lib; do [ -d "$place" ] || place=$(dirname "$place"); mount -t tmpfs none "$(readlink -f "$place")"; done; for file in '$debian'/libcudnn*; do mount --bind /dev/null "$file"; done; exec "$@"'
     if unshare -m true 2>/dev/null; then
         for script in torch_conv.py jax_conv.py; do
             result=ok
@@ -101,6 +104,7 @@ if has_module jax; then
             unshare -m bash -c "$hidden" - "$cudarun" python3 "$here/$script" >"$work/out" 2>"$work/err" || result=FAIL
             with=$(python3 "$here/check.py" "$work/out") || result=FAIL
             [ "$planned" = none ] || result=FAIL
+            [ $result = ok ] || unshare -m bash -c "$hidden" - "$cudarun" explain -vv python3 "$here/$script" | grep -A4 "^  mode" >>"$work/err"
             row $result "$script" "no other installation within reach" "" "mode $planned; $with"
             [ $result = ok ] || tail -n 20 "$work/err" | sed 's/^/      /'
         done

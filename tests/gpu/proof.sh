@@ -96,12 +96,12 @@ if [ -n "$wheel" ]; then
     done
 fi
 
-# torch takes its own top library and Debian's parts. Numbers come out right, and torch refuses to work with it.
+# torch takes its own shim and Debian's parts. That is a set that works, as the proof says; torch asks for a newer one.
 if [ -n "$wheel" ] && python3 -c 'import torch' 2>/dev/null; then
     result=ok
     if LD_LIBRARY_PATH=$debian python3 "$here/torch_conv.py" >/dev/null 2>&1; then without=works result=FAIL; else without="fails ($?)"; fi
     LD_LIBRARY_PATH=$debian "$cudarun" verify --as-is --json python3 "$here/torch_conv.py" >"$work/json" 2>"$work/err"
-    as_is=$(python3 "$here/verdict.py" "$work/json" sublibrary-foreign) || result=FAIL
+    as_is=$(python3 "$here/verdict.py" "$work/json" passed) || result=FAIL
     if LD_LIBRARY_PATH=$debian "$cudarun" python3 "$here/torch_conv.py" >/dev/null 2>"$work/err"; then with=works; else with="fails ($?)" result=FAIL; fi
     row $result "torch over Debian's cuDNN" conv "$without; as it is: $as_is" "$with"
     [ $result = ok ] || cat "$work/json" "$work/err"

@@ -258,17 +258,6 @@ class Rows:
             (all(identity(file) in whole for file in cured.cudnn), f"expected all from {directory}: {cured!r}"),
         )
 
-    def shimmed(self, name, command, env, shim, directory, *options):
-        """The shim of one copy, which the program opens by its path, over the parts of the picked one."""
-        cured = self.machine.start(command, env, CUDARUN, *options)
-        parts = {identity(file) for file in directory.iterdir()}
-        others = [file for file in cured.cudnn if identity(file) not in parts]
-        self.row(
-            f"pinned: {name}",
-            (cured.status == 0 and all(cured.answers.get(word, 0) == 0 for word in CHECKED), cured),
-            (others == [str(shim / USED[0])] and len(cured.cudnn) > 1, f"expected all but the shim: {cured!r}"),
-        )
-
     def refused(self, name, command, env, *options, words):
         control, refused = self.machine.start(command, env), self.machine.start(command, env, CUDARUN, *options)
         self.row(
@@ -434,8 +423,8 @@ def python_programs(rows):
     audit = ["--pin-mode", "audit"]
     rows.pinned("all of jax 0.8.3, --pin-mode audit", initialize, preload, newest, *wanted, *audit, least=len(few))
     words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
-    preloaded = [*wanted, "--pin-mode", "preload"]
-    rows.shimmed("all of jax 0.8.3, --pin-mode preload", initialize, path(old), own, newest, *preloaded)
+    refuse = [*wanted, "--pin-mode", "preload"]
+    rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
     pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
     rows.explained("all of jax 0.8.3, two copies", initialize, preload, *wanted, fault="two copies", **pinned)
 
@@ -445,9 +434,7 @@ def python_programs(rows):
     rows.predicted("by absolute path, older on the path", program, path(old), files(new, old), {"Version": 90100})
     for mode in [], ["--pin-mode", "audit"]:
         rows.pinned(" ".join(["by absolute path, --pin DIRECTORY", *mode]), program, {}, newest, *wanted, *mode)
-    rows.shimmed("by absolute path, --pin-mode preload", program, {}, new, newest, *wanted, "--pin-mode", "preload")
-    older = ["--pin", f"cudnn={old}", "--pin-mode", "preload"]
-    rows.refused("by absolute path, --pin-mode preload of parts that the shim does not work over", program, {}, *older, words=words)
+    rows.refused("by absolute path, --pin-mode preload", program, {}, *wanted, "--pin-mode", "preload", words=words)
 
     # A wheel that lacks a file is no copy: with a whole one on the path, nothing is taken of it.
     python, site = environment("pinned-jax-0.8.3-incomplete", PLUGIN_NEW, NEW, *OTHERS)
