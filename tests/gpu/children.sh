@@ -74,7 +74,7 @@ family() {
     # The control.
     "${apart[@]}" "$cudarun" --pin-mode view "${command[@]}" >"$work/out" 2>>"$work/err2"
     mixed="parent: $(mapped "$work/out"); child: $(mapped "$work/child")"
-    [ $control = - ] || [[ ${mixed#*child} == *' and '* ]] || result=FAIL
+    [ "$control" = - ] || [[ ${mixed#*child} == *' and '* ]] || result=FAIL
     [ $result = ok ] || "${apart[@]}" "$cudarun" explain -vv "${command[@]}" | grep -A3 '^  mode' >>"$work/err2"
     unset LD_LIBRARY_PATH
     row $result "$label" "${3:+something else within reach, }mode $planned" "$without" "$with; with a view: $mixed"
