@@ -96,6 +96,8 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
 
 /// The value of [`FOR`] for a program that is called by this path; none if it would not tell the program from others.
 pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
+    // By another name, a link to an interpreter is told by its file.
+    let is_python = is_python && called.file_name().is_some_and(|name| program::is_python(name.as_bytes()));
     let directory = called.parent().filter(|_| is_python);
     let mut value = directory.unwrap_or(called).as_os_str().to_owned();
     if is_python && !value.as_bytes().ends_with(b"/") {

@@ -214,6 +214,10 @@ fn a_child_of_the_same_environment_gets_the_plan() {
     fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let link = root.parent().unwrap().join("link");
     symlink(root, &link).unwrap();
+    // A link of another name is told by its file.
+    symlink(&e.a, root.join("bin/trainer")).unwrap();
+    let trainer = Environments::with(&[], &root.join("bin/trainer"), &SHOW, &path);
+    assert!(trainer.len() == 1 && is_whole(&trainer[0]), "{trainer:?}");
     let show = format!("{} -c '{}'", "python", SHOW[1]);
     let (b, a) = (e.b.display(), e.a.display());
     let through_b = format!("{b} -c \"import subprocess; subprocess.call(['{a}', '-c', '{}'])\"", SHOW[1]);
@@ -300,7 +304,7 @@ fn an_element_that_others_need_stays() {
     Run::new([Path::new("--pin-mode=none"), &world.path("plain")])
         .env("LD_LIBRARY_PATH", world.library_path(&["torn", "new"]))
         .status(125)
-        .stderr_contains(&["none is not enough: something in the environment has to be removed"])
+        .stderr_contains(&["none is not enough: LD_LIBRARY_PATH or LD_PRELOAD has to be changed"])
         .check();
 }
 
@@ -329,15 +333,16 @@ fn with_an_older_c_library_the_danger_for_children_is_named() {
         let words = [verb, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]].concat();
         Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu").output_of_both()
     };
-    let danger = "a child process of another environment may mix it with its own libraries";
+    let danger = "a child process of another environment may load these libraries together with its own";
     let older = explained("2.31", &["explain"]);
     assert!(
         older.contains(&format!("mode view: first in LD_LIBRARY_PATH, which is enough here; {danger}")),
         "{older}"
     );
     let said = explained("2.31", &["export"]);
-    let line =
-        format!("cudarun: `python3` launches other programs: {danger}; put cudarun before each of them\n");
+    let line = format!(
+        "cudarun: `python3` starts several programs, and {danger}; put cudarun before each of them\n"
+    );
     assert!(said.contains(&line), "{said}");
     for verb in ["explain", "export"] {
         let newer = explained("2.35", &[verb]);

@@ -202,7 +202,7 @@ fn what_no_mode_can_pin_is_refused_with_each_reason() {
         .status(1)
         .stderr_contains(&[
             "error: no cuBLAS here fits `torch 2.11.0`",
-            "audit is not enough: glibc 2.31 makes every call slow under an auditor; 2.35 does not",
+            "audit is not enough: it needs glibc 2.35 or newer: glibc 2.31 slows down every library call under an auditor",
             "preload is not enough: libcublas.so.13 would come from site-packages/nvidia/cu13/lib (by its path)",
             "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
         ])

@@ -417,7 +417,7 @@ fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
         [&["env", "-u", "LD_AUDIT", "LD_PRELOAD=libm.so.6"][..], &["env", "CUDARUN_PINS=", "LD_PRELOAD="]]
     {
         let says = [
-            "audit is not enough: what the program is started through sets or unsets ",
+            "audit is not enough: a wrapper that starts the program sets or unsets ",
             "preload is not enough",
         ];
         run(words).status(125).stderr_contains(&says).check();

@@ -30,7 +30,7 @@ pub(super) fn is_meant(
 }
 
 /// `python3.12`, `pypy3`
-fn is_python(name: &[u8]) -> bool {
+pub(super) fn is_python(name: &[u8]) -> bool {
     let starts_with = |start: &[u8]| name.get(..start.len()).is_some_and(|begin| same(begin, start));
     starts_with(b"python") || starts_with(b"pypy")
 }

@@ -103,12 +103,13 @@ pub(super) fn mode_line(pinned: &Pinned) -> String {
     format!("{line}{children}")
 }
 
-const CHILDREN: &str = "a child process of another environment may mix it with its own libraries";
+const CHILDREN: &str =
+    "a child process of another environment may load these libraries together with its own";
 
 /// Said at the start of a program that launches others, where the mode reaches them.
 pub fn launches(target: &Target) -> String {
     format!(
-        "`{}` launches other programs: {CHILDREN}; put cudarun before each of them",
+        "`{}` starts several programs, and {CHILDREN}; put cudarun before each of them",
         show(target.program.file_name().unwrap_or_default())
     )
 }
@@ -146,7 +147,10 @@ fn why(why: &Why, target: &Target) -> String {
         }
         Why::Unseen { families } => {
             let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
-            format!("who asks for {} is not seen, and may have search paths of its own", words::list(&names))
+            format!(
+                "cudarun does not see which file loads {}; that file may have search paths of its own",
+                words::list(&names)
+            )
         }
         Why::Reachable { family, directory } => {
             format!(
@@ -160,13 +164,17 @@ fn why(why: &Why, target: &Target) -> String {
         }
         Why::Relative { element } => format!("LD_LIBRARY_PATH has the relative element {}", show(element)),
         Why::NotFound { names } => format!("the program would not find {}", words::list(names)),
-        Why::SearchIsLimited => "some sources of libraries are not asked (--without)".to_owned(),
-        Why::Harmful => "something in the environment has to be removed".to_owned(),
-        Why::ProgramNotKnown => "the program that will run is not known".to_owned(),
+        Why::SearchIsLimited => {
+            "--without excludes some directories, so it is not known what can be reached".to_owned()
+        }
+        Why::Harmful => "LD_LIBRARY_PATH or LD_PRELOAD has to be changed".to_owned(),
+        Why::ProgramNotKnown => {
+            "it is not known which program will run, so the module cannot be limited to it".to_owned()
+        }
         Why::RewritesLibraryPath => {
             "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()
         }
-        Why::Undone { variable } => format!("what the program is started through sets or unsets {variable}"),
+        Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
         Why::OldLoader { glibc } => too_old_for_auditors(*glibc),
         Why::NotStarted { failure } => {
             format!("the program does not start: {}", super::loader::failure(failure))
@@ -185,7 +193,9 @@ fn leak(file: &Predicted, target: &Target) -> String {
 
 pub fn too_old_for_auditors(glibc: Option<Version>) -> String {
     match glibc {
-        Some(glibc) => format!("glibc {glibc} makes every call slow under an auditor; 2.35 does not"),
+        Some(glibc) => format!(
+            "it needs glibc 2.35 or newer: glibc {glibc} slows down every library call under an auditor"
+        ),
         None => {
             "the version of its C library is not known, and an old one is slow under an auditor".to_owned()
         }
