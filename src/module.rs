@@ -21,8 +21,8 @@ use crate::private;
 /// The table of pinned names; see [`pins()`].
 pub const PINS: &str = pins::VARIABLE;
 
-/// The program that the table is for: its path; or the directory of an environment of Python, with a slash at its end.
-/// Without it, the table is for every process.
+/// The program that the table is for: its path; for Python, with a slash at its end. Without it, the table is for every
+/// process.
 pub const FOR: &str = pins::FOR;
 
 /// The path of a file to which the module adds a record for each object that is mapped.
@@ -94,16 +94,13 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     Some(OsString::from_vec(table))
 }
 
-/// The value of [`FOR`] for a program that is called by this path; none if it would not tell the program from others.
+/// The value of [`FOR`] for a program that is called by this path; none if it cannot stand in the variable.
 pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
-    // By another name, a link to an interpreter is told by its file.
-    let is_python = is_python && called.file_name().is_some_and(|name| program::is_python(name.as_bytes()));
-    let directory = called.parent().filter(|_| is_python);
-    let mut value = directory.unwrap_or(called).as_os_str().to_owned();
-    if is_python && !value.as_bytes().ends_with(b"/") {
+    let mut value = called.as_os_str().to_owned();
+    if is_python {
         value.push("/");
     }
-    (value.as_bytes().starts_with(b"/") && value.len() < pins::PATH_LIMIT).then_some(value)
+    (called.is_absolute() && value.len() < pins::PATH_LIMIT).then_some(value)
 }
 
 /// Whether the module would answer in a process that is called by this path, where [`FOR`] has this value.

@@ -111,6 +111,12 @@ fn system_python() -> Option<PathBuf> {
     path.file_name()?.to_str()?.starts_with("python3.").then_some(path)
 }
 
+/// The site-packages of an environment, by its interpreter.
+fn site_of(python: &Path) -> PathBuf {
+    let lib = python.ancestors().nth(2).unwrap().join("lib");
+    fs::read_dir(lib).unwrap().next().unwrap().unwrap().path().join("site-packages")
+}
+
 const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
 
 impl Environments {
@@ -153,7 +159,10 @@ macro_rules! environments {
     () => {
         match &*ENVIRONMENTS {
             Some(environments) => environments,
-            None => return crate::support::skipped("there is no Python here"),
+            None => {
+                assert!(std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "there is no Python here");
+                return crate::support::skipped("there is no Python here");
+            }
         }
     };
 }
@@ -191,7 +200,7 @@ fn a_child_of_another_environment_is_not_answered_by_the_module() {
         assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
         assert_eq!(Environments::mode(&[], parent, &arguments, path), "audit");
         assert_eq!(Environments::with(&[], parent, &arguments, path), control);
-        // The controls: a view, and a module that answers in every process.
+        // The control.
         let mixed = Environments::with(&["--pin-mode=view"], parent, &arguments, path);
         assert_eq!(mixed[1].directories.len(), 2, "{mixed:?}");
     }
@@ -321,6 +330,61 @@ fn a_child_without_a_search_path_finds_its_library_where_it_was() {
     let cured = Environments::with(&[], &e.a, &arguments, &path);
     assert!(is_whole(&cured[0]), "{cured:?}");
     assert_eq!(cured[1], control[1]);
+}
+
+/// A wrapper that finds the program by an empty element of PATH gives the kernel its bare name.
+#[test]
+fn a_program_that_is_called_by_its_bare_name_is_pinned() {
+    let world = &*WORLD;
+    for wrapper in [&["env"][..], &["timeout", "60"], &["nice"]] {
+        let words = wrapper.iter().chain(&["with-rpath"]);
+        let run = Run::new(words).env("PATH", "/usr/bin:/bin:").in_directory(world.path(""));
+        let output = run.env("LD_LIBRARY_PATH", world.library_path(&["new"])).any_stdout().check();
+        assert_eq!(Got::read(&output).directories, [world.path("old")], "{wrapper:?}");
+    }
+}
+
+/// Two interpreters in one directory have packages of their own.
+#[test]
+fn another_interpreter_of_one_directory_is_another_environment() {
+    let e = environments!();
+    let twin = e.a.with_file_name("python3.99");
+    if !twin.exists() {
+        fs::copy(fs::canonicalize(&e.b).unwrap(), &twin).unwrap();
+    }
+    let path = e.bare_name.to_str().unwrap();
+    let script = format!("import sys; sys.path.insert(0, {:?})\n{}", site_of(&e.b), SHOW[1]);
+    let arguments = [e.parent.to_str().unwrap(), twin.to_str().unwrap(), "-c", &script];
+    let control = Environments::without(&e.a, &arguments, path);
+    assert!(control.len() == 2 && control.iter().all(is_whole), "{control:?}");
+    assert_eq!(Environments::with(&[], &e.a, &arguments, path), control);
+}
+
+/// The parts of a program can be loaded in an order that no file tells: another installation among its own packages keeps
+/// cudarun from setting nothing.
+#[test]
+fn another_installation_among_the_packages_is_within_reach() {
+    let e = environments!();
+    let third = site_of(&e.a).join("third/libs");
+    if !third.exists() {
+        fs::create_dir_all(&third).unwrap();
+        fs::copy(WORLD.path("new/libcudnn_graph.so.9.10.2"), third.join("libcudnn_graph.so.9")).unwrap();
+        let library = third.join("libcudnn_graph.so.9");
+        let flags = ["-Wl,--no-as-needed", library.to_str().unwrap(), "-Wl,--allow-shlib-undefined"];
+        let flags = [&flags[..], &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/libs"]].concat();
+        let built = WORLD.workshop.library("third.so", "_third.so", "int third;", &flags);
+        fs::rename(built, site_of(&e.a).join("third/_third.so")).unwrap();
+        let load = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '_third.so'))\n";
+        fs::write(site_of(&e.a).join("third/__init__.py"), load).unwrap();
+    }
+    let code =
+        "import importlib, sys; importlib.import_module(sys.argv[1]); import framework; framework.show()";
+    let arguments = ["-c", code, "third"];
+    let control = Environments::without(&e.a, &arguments, "");
+    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    let cured = Environments::with(&[], &e.a, &arguments, "");
+    assert!(is_whole(&cured[0]), "{cured:?}");
+    fs::remove_dir_all(site_of(&e.a).join("third")).unwrap();
 }
 
 /// Where no module can guard children, a view is used and the danger is named.

@@ -4,8 +4,8 @@
 /// The variable that holds the table.
 pub(super) const VARIABLE: &str = "CUDARUN_PINS";
 
-/// The variable that names the program that the table is for: its path; or the directory of an environment of Python,
-/// with a slash at its end, for every `python` in it.
+/// The variable that names the program that the table is for, by its path; with a slash at the end, an interpreter in the
+/// environment of Python to which its directory belongs.
 pub(super) const FOR: &str = "CUDARUN_PINS_FOR";
 
 /// No path is longer, its NUL included.

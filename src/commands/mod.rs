@@ -13,7 +13,7 @@ use crate::config::{Key, Settings};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::formats::elf;
-use crate::host::Host;
+use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
 use crate::loader::search::Searcher;
@@ -144,6 +144,7 @@ impl<'h> Stages<'h> {
             origins: self.wanted.settings.origins(),
             passed,
             disproved: disproved.to_vec(),
+            mapped: self.mapped(),
             ..Policy::default()
         }
     }
@@ -162,6 +163,14 @@ impl<'h> Stages<'h> {
             mode: self.wanted.settings.mode().map(mode),
             asks_all_sources: self.wanted.settings.words(&Key::SearchWithout).is_empty(),
         }
+    }
+
+    /// The files that the program maps in the environment as it is, where that matters: a copy that others can change is
+    /// picked only if the program takes it anyway.
+    fn mapped(&self) -> BTreeSet<FileId> {
+        let matters = self.inventory.copies.iter().any(|copy| !copy.open.is_empty());
+        let before = matters.then(|| self.before(&self.wanted.host));
+        before.iter().flat_map(|before| &before.files).map(|file| file.id).collect()
     }
 
     /// What the program maps in the environment as it is.

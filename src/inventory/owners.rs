@@ -69,7 +69,8 @@ impl<'h> Owners<'h> {
             if stat.uid != 0 && stat.uid != self.host.uid {
                 who.push(Who::User { uid: stat.uid });
             }
-            if stat.mode & 0o020 != 0 && !self.is_harmless(stat.gid) {
+            // With an access control list, the bits of the group are only the most that the list can grant.
+            if stat.mode & 0o020 != 0 && (self.host.has_acl(path) || !self.is_harmless(stat.gid)) {
                 who.push(Who::Group { gid: stat.gid });
             }
         }

@@ -209,11 +209,11 @@ impl Question<'_, '_> {
 
     /// Pins the plan in this mode, if the model says that nothing leaks.
     fn attempt(&self, plan: &Plan, mode: Mode, shims: Shims) -> Result<Result<Pinned, Why>, Error> {
-        if matches!(mode, Mode::None | Mode::Clean) {
-            return Ok(self.unaided(plan, mode));
-        }
         if let Some(why) = self.obstacle(mode) {
             return Ok(Err(why));
+        }
+        if matches!(mode, Mode::None | Mode::Clean) {
+            return Ok(self.unaided(plan, mode));
         }
         let mut pinned = Pinned::new(mode, view::spec(plan));
         loop {
@@ -281,7 +281,10 @@ impl Question<'_, '_> {
         let wished = |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
         let families = self.unseen(prediction, wished);
         let called = self.target.called.as_ref();
-        let only_for = called.and_then(|called| module::meant(&called.path, called.is_python));
+        let only_for = called.and_then(|called| {
+            let meant = module::meant(&called.path, called.is_python)?;
+            module::is_meant(self.host, &meant, &called.path).then_some(meant)
+        });
         match only_for {
             _ if self.mode.is_some() && (!families.is_empty() || only_for.is_none()) => Ok(None),
             _ if !families.is_empty() => Err(Why::Unseen { families }),
@@ -307,7 +310,9 @@ impl Question<'_, '_> {
             return Some(Why::Undone { variable });
         }
         match mode {
-            Mode::View if self.target.rewrites_library_path() => Some(Why::RewritesLibraryPath),
+            Mode::None | Mode::Clean | Mode::View if self.target.rewrites_library_path() => {
+                Some(Why::RewritesLibraryPath)
+            }
             Mode::Audit if !suits_auditors(self.searcher) => {
                 Some(Why::OldLoader { glibc: release(self.searcher) })
             }

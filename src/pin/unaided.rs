@@ -72,10 +72,7 @@ impl Question<'_, '_> {
             let Some(directory) = element.directory.as_deref().filter(|_| kept.removed.is_none()) else {
                 continue;
             };
-            let names = self.inventory.directories.get(directory);
-            let does_harm = |(name, id): (&String, &FileId)| is_other(plan, name, *id);
-            let only_harms = names.is_some_and(|names| !names.is_empty() && names.iter().all(does_harm));
-            if element.others || !only_harms {
+            if !self.only_harms(plan, directory) {
                 continue;
             }
             let without = [removed.as_slice(), std::slice::from_ref(&element.text)].concat();
@@ -87,6 +84,24 @@ impl Question<'_, '_> {
             }
         }
         removed
+    }
+
+    /// Whether all libraries in a directory are of rejected installations. What is below it may be another's: the loader
+    /// looks into sub-directories for this processor.
+    fn only_harms(&self, plan: &Plan, directory: &Path) -> bool {
+        let Some(names) = self.inventory.directories.get(directory).filter(|names| !names.is_empty()) else {
+            return false;
+        };
+        let entries = self.host.list(directory).unwrap_or_default();
+        entries.iter().all(|entry| {
+            match entry.name.to_str().and_then(|name| Some((name, *names.get(name)?))) {
+                Some((name, id)) => is_other(plan, name, id),
+                None => {
+                    let is_library = memchr::memmem::find(entry.name.as_bytes(), b".so").is_some();
+                    !is_library && !self.host.is_directory(&directory.join(&entry.name))
+                }
+            }
+        })
     }
 
     /// Whether a program without a search path of its own finds a name once these elements are removed.
@@ -131,7 +146,14 @@ impl Question<'_, '_> {
             is_other(plan, name, id).then(|| Why::Reachable { family, directory: copy.directory.clone() })
         };
         let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
-        let directories = elements.chain(search.defaults.iter().map(PathBuf::as_path));
+        // Which of the program's own directories comes first may depend on the order in which it loads its parts.
+        let is_own = |directory: &&Path| {
+            let sites = &self.target.site_packages;
+            self.target.own_directories.contains(*directory)
+                || sites.iter().any(|site| directory.starts_with(site))
+        };
+        let own = self.inventory.directories.keys().map(PathBuf::as_path).filter(is_own);
+        let directories = elements.chain(search.defaults.iter().map(PathBuf::as_path)).chain(own);
         let mut files =
             directories.filter_map(|directory| self.inventory.directories.get(directory)).flatten();
         let in_directory = files.find_map(|(name, id)| reachable(name, *id));

@@ -124,7 +124,9 @@ fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
         return Some(Fault::NotDirectory);
     }
     // In a container without root, the files of the real root have no owner that it knows.
-    let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host);
+    // The namespace may map that number as well: then it is the host's where its own root cannot write.
+    let is_foreign = || mode & 0o1000 != 0 || !host.may_write(path);
+    let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host) && is_foreign();
     if !is_trusted(host, uid) && !is_of_root() {
         return Some(Fault::Owner { uid, mode });
     }

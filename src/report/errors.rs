@@ -98,6 +98,10 @@ pub(super) fn mend_or(unfit: &Unfit) -> String {
     }
 }
 
+fn is_of_root(unfit: &Unfit) -> bool {
+    matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
+}
+
 /// For a program that is not there and looks like a verb.
 fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
     let typed = typed.to_str()?;
@@ -131,6 +135,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
             Some("cudarun --help".to_owned())
         }
         Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
+        // Every directory is below it.
+        Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {
+            Some("chown root:root / && chmod go-w /".to_owned())
+        }
         Error::NoCache { tried } => {
             let mend = tried.first().map(|(_, why)| mend_or(why)).unwrap_or_default();
             Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, a directory of your own"))

@@ -67,7 +67,11 @@ pub(super) fn judge(
     if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
         return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
-    let is_taken = || !forced.is_empty() || is_given(slot, copy, world.inventory);
+    let is_mapped = || {
+        let main = copy.member(&slot.family.main).or_else(|| copy.files.first());
+        main.is_some_and(|member| world.policy.mapped.contains(&member.id))
+    };
+    let is_taken = || !forced.is_empty() || is_given(slot, copy, world.inventory) || is_mapped();
     let open = open(copy, world.target).filter(|_| !is_taken());
     let open = open.map(|open| Reason::Writable { open: open.clone() });
     let hijacked = || hijacked(slot, copy, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::host::FileId;
 use crate::inventory::{Inventory, Origin};
 use crate::target::Target;
 
@@ -51,6 +52,8 @@ pub struct Policy {
     pub passed: usize,
     /// Copies of which a proof has shown that they do not work here.
     pub disproved: Vec<Disproved>,
+    /// The files that the program maps without cudarun.
+    pub mapped: BTreeSet<FileId>,
 }
 
 /// A copy that did not stand its proof.

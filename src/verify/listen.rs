@@ -121,14 +121,16 @@ impl Heard {
         let started = Instant::now();
         let mut entered = started;
         // What the child has started may hold its output open after it has ended: both are watched.
-        let mut has_ended = false;
+        let mut end: Option<Instant> = None;
         while self.report.is_none() {
-            match said.recv_timeout(if has_ended { ARRIVAL } else { GLANCE }) {
-                Ok(line) => self.hear(host, &line, &mut entered),
-                Err(_) if has_ended => return false,
-                Err(pause) => {
-                    has_ended = ended(child);
-                    if pause == RecvTimeoutError::Disconnected && !has_ended {
+            match (said.recv_timeout(GLANCE), end) {
+                (Ok(line), _) => self.hear(host, &line, &mut entered),
+                (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
+                (Err(RecvTimeoutError::Timeout), Some(end)) if end.elapsed() >= ARRIVAL => return false,
+                (Err(_), Some(_)) => {}
+                (Err(pause), None) => {
+                    end = ended(child).then(Instant::now);
+                    if pause == RecvTimeoutError::Disconnected && end.is_none() {
                         std::thread::sleep(GLANCE);
                     }
                 }
@@ -140,7 +142,7 @@ impl Heard {
                 return false;
             }
             if started.elapsed() >= limit {
-                return self.report.is_none() && !has_ended;
+                return self.report.is_none() && end.is_none();
             }
         }
         false

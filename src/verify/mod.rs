@@ -368,12 +368,11 @@ fn judge(
     Verdict::Failed { proof, failure, cause }
 }
 
-/// The NVIDIA files that the child had mapped and that the plan does not hold, except a shim over what it holds; for an
-/// environment as it is, those that are of another version than the rest of their library.
+/// The NVIDIA files that the child had mapped and that the plan does not hold; for an environment as it is, those that are
+/// of another version than the rest of their library.
 fn foreign_files(subject: &Subject, mapped: &[MappedFile]) -> Vec<String> {
-    let is_shim = |file: &MappedFile| subject.is_shim_over_own(Path::new(&file.path));
     let is_foreign = |file: &&MappedFile| match file.id {
-        Some(id) if subject.is_planned => !subject.has_file(id) && !is_shim(file),
+        Some(id) if subject.is_planned => !subject.has_file(id),
         Some(_) => subject.with_foreign(&file.path).is_some(),
         None => subject.is_planned,
     };

@@ -1,6 +1,6 @@
 //! What is to be proved: libraries by the names that the program asks for, and what is known of their files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::catalog::{catalog, soname_number};
 use crate::formats::names;
@@ -70,12 +70,6 @@ impl Subject {
         self.libraries.iter().find(|library| library.foreign.iter().any(|(file, _)| file == path))
     }
 
-    /// True for a shim of a family that is proved, whatever copy it is of.
-    pub(super) fn is_shim_over_own(&self, path: &Path) -> bool {
-        let family = catalog().family_of_file(path).filter(|_| catalog().is_shim(path));
-        family.is_some_and(|(family, _)| self.of_family(&family.name).is_some())
-    }
-
     pub(super) fn has_file(&self, id: FileId) -> bool {
         self.libraries.iter().any(|library| library.files.iter().any(|file| file.id == id))
     }
@@ -137,21 +131,5 @@ impl Library {
             }
         }
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_shim_of_a_proved_family_may_come_from_elsewhere() {
-        let library = Library::without_files("cudnn", "libcudnn.so.9", "/opt/new".into());
-        let subject = Subject { libraries: vec![library], is_planned: true };
-        let may = |path: &str| subject.is_shim_over_own(Path::new(path));
-        assert!(may("/opt/old/libcudnn.so.9") && may("/opt/old/libcudnn.so.9.1.0"));
-        assert!(!may("/opt/old/libcudnn_graph.so.9"), "a part");
-        assert!(!may("/opt/old/libcudnn.so.8"), "another major");
-        assert!(!Subject::default().is_shim_over_own(Path::new("/opt/old/libcudnn.so.9")), "not in the plan");
     }
 }
