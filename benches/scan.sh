@@ -23,14 +23,19 @@ cc -O1 -o "$work/spawn" "$here/spawn.c"
 machine() {
     cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --example machine -- "$here/machines/$1.toml" "${@:2}"
 }
-# budget WHAT VALUE BUDGET: says whether it holds, and keeps it in mind.
+# opened COMMAND…: how many files and directories it opens.
+opened() {
+    at "$work/kept" strace -f -c -U name,calls -e trace=openat -o "$work/calls" "$@" >/dev/null
+    awk '$1 == "openat" { print $2 }' "$work/calls"
+}
+# budget WHAT VALUE BUDGET [printed]: says whether it holds, and keeps it in mind unless it is only printed.
 budget() {
-    awk -v value="$2" -v budget="$3" -v what="$1" 'BEGIN {
+    awk -v value="$2" -v budget="$3" -v what="$1" -v printed="${4:-}" 'BEGIN {
         over = value / budget
         # In parentheses: a bare `>` would be a redirection.
         said = (over > 1.25) ? "   TOO MUCH" : (over > 1) ? "   over" : ""
         printf "%-44s %8.2f   (budget %s)%s\n", what, value, budget, said
-        exit (over > 1.25)
+        exit (over > 1.25 && !printed)
     }' || failed=1
 }
 # Nothing of the person who runs this is to be looked at; only the machine's own directories are, beside what was made.
@@ -65,7 +70,10 @@ for copies in 500 1000 2000 4000 10000; do
         at "$work/kept" BEFORE="$BEFORE" "$work/spawn" "$rounds" env find "${roots[@]}" -- "${first[@]}" -- "${second[@]}" >"$work/times"
         awk '{ split("find first second", name, " "); printf "%-8s %7.1f ms   (quartiles %.1f and %.1f), %.1f MB\n", name[NR], $1 / 1e3, $2 / 1e3, $3 / 1e3, $4 / 1024 }' "$work/times"
         budget "first look / find" "$(ratio "$(median 2)" "$(median 1)")" 1.5
-        budget "second look / first look" "$(ratio "$(median 3)" "$(median 2)")" 0.2
+        # The times of a second look are mostly the kernel's, and vary from machine to machine; the files that it opens do not.
+        budget "second look / first look" "$(ratio "$(median 3)" "$(median 2)")" 0.2 printed
+        rm -rf "$work/forgotten/cudarun"
+        budget "files opened, second look / first look" "$(ratio "$(opened "${second[@]}")" "$(opened "${first[@]}")")" 0.2
         at2000=$(ratio "$(median 2)" 2000)
         took=$at2000
     else
