@@ -224,7 +224,7 @@ impl Host {
             .is_ok_and(|real| rustix::fs::getxattr(real, "security.capability", value).is_ok())
     }
 
-    /// Whether an access list says more of a file than its mode does.
+    /// True if an access list says more of a file than its mode does.
     pub fn has_acl(&self, path: &Path) -> bool {
         self.count();
         let value: &mut [u8] = &mut [];

@@ -103,7 +103,7 @@ pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
     (called.is_absolute() && value.len() < pins::PATH_LIMIT).then_some(value)
 }
 
-/// Whether the module would answer in a process that is called by this path, where [`FOR`] has this value.
+/// True if the module would answer in a process that is called by this path, where [`FOR`] has this value.
 pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
     let identity = |path: &[u8]| {
         let path = path.strip_suffix(b"\0")?;

@@ -256,7 +256,7 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
         })
 }
 
-/// Where things may be kept between runs, in order of preference; nothing is created and nothing is judged.
+/// Lists the places for what is kept between runs, in order of preference; creates and judges nothing.
 fn cache_directories(host: &Host) -> Vec<PathBuf> {
     let user = host.user_cache().map(|directory| directory.join("cudarun"));
     let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));

@@ -120,7 +120,7 @@ fn site_of(python: &Path) -> PathBuf {
 const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
 
 impl Environments {
-    /// What the parent and its child map.
+    /// Splits the output into the maps of the parent and of its child.
     fn read(output: &str) -> Vec<Got> {
         output.split("child\n").filter(|part| !part.is_empty()).map(Got::read).collect()
     }
@@ -387,7 +387,7 @@ fn another_installation_among_the_packages_is_within_reach() {
     fs::remove_dir_all(site_of(&e.a).join("third")).unwrap();
 }
 
-/// Where no module can guard children, a view is used and the danger is named.
+/// On an older glibc no module can guard children: a view is used and the danger is named.
 #[test]
 fn with_an_older_c_library_the_danger_for_children_is_named() {
     let text = fs::read_to_string("tests/machines/h200-container.toml").unwrap();

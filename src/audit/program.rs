@@ -7,7 +7,7 @@ use super::pins::PATH_LIMIT;
 /// Asks for the device and inode of the file that a path leads to. The path ends in NUL.
 pub(super) type Identity<'f> = &'f dyn Fn(&[u8]) -> Option<(u64, u64)>;
 
-/// Whether a process is one of `program`. `first` is the process's `argv[0]`, `executed` the path that the kernel was given
+/// Tells if a process is one of `program`. `first` is the process's `argv[0]`, `executed` the path that the kernel was given
 /// (`AT_EXECFN`). A slash at the end of `program` means Python: then the interpreter must be the same file, and be called
 /// from the same directory.
 pub(super) fn is_meant(

@@ -156,7 +156,7 @@ fn parse() -> Result<Vec<Wrapper>, toml::de::Error> {
 }
 
 impl Wrapper {
-    /// Whether it starts more than the one program: `torchrun`, `xargs`, `mpirun`.
+    /// True if it starts more than the one program: `torchrun`, `xargs`, `mpirun`.
     pub fn starts_several(&self) -> bool {
         self.runs == Runs::PythonScript || self.more || !self.remote.is_empty()
     }

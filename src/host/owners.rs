@@ -12,7 +12,7 @@ pub const UNMAPPED: u32 = 65534;
 /// The file that tells which owners are mapped.
 pub const UID_MAP: &str = "/proc/self/uid_map";
 
-/// Whether the user namespace of this process maps every owner, so that [`UNMAPPED`] is a user like any other. A container
+/// True if the user namespace of this process maps every owner, so that [`UNMAPPED`] is a user like any other. A container
 /// without root may map that number as well as leave out others.
 pub fn maps_everybody(host: &Host) -> bool {
     let Ok(map) = host.read_text(Path::new(UID_MAP)) else { return true };

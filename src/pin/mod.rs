@@ -92,7 +92,7 @@ pub struct Question<'a, 'h> {
     pub policy: Policy,
     /// The mode that a person wants.
     pub mode: Option<Mode>,
-    /// Whether every source of installations was asked.
+    /// True if every source of installations was asked.
     pub asks_all_sources: bool,
 }
 
@@ -335,7 +335,7 @@ impl Question<'_, '_> {
         Ok(self.predict_at(plan, pinned, view))
     }
 
-    /// The same with the view in this place.
+    /// Predicts with the view in this place.
     fn predict_at(&self, plan: &Plan, pinned: &Pinned, view: Option<PathBuf>) -> Prediction {
         let spec = &pinned.spec;
         let places = Places { view: view.clone(), module: None };
@@ -357,7 +357,7 @@ impl Pinned {
         Pinned { mode, spec, removed: Vec::new(), only_for: None, preload: Vec::new(), after }
     }
 
-    /// Whether a child of another environment may get libraries of this plan beside its own.
+    /// True if a child of another environment may get libraries of this plan beside its own.
     pub fn reaches_children(&self) -> bool {
         matches!(self.mode, Mode::View | Mode::Preload)
     }

@@ -28,7 +28,7 @@ impl Question<'_, '_> {
         }
     }
 
-    /// The same where there is no place for a view: what could be reached by a look-up that the model does not know is a
+    /// Pins the plan in the same way where there is no place for a view: what could be reached by a look-up that the model does not know is a
     /// lesser risk than no start at all.
     pub fn without_a_view(&self, plan: &Plan) -> Option<Pinned> {
         self.suffices(plan, self.cleaned(plan)).ok()
@@ -43,7 +43,7 @@ impl Question<'_, '_> {
         pinned
     }
 
-    /// Whether the program gets all of the plan.
+    /// Checks that the program gets all of the plan.
     fn suffices(&self, plan: &Plan, mut pinned: Pinned) -> Result<Pinned, Why> {
         pinned.after = self.predict_at(plan, &pinned, None);
         if let (Some(failure), true) = (&pinned.after.failure, pinned.after.files.is_empty()) {
@@ -86,7 +86,7 @@ impl Question<'_, '_> {
         removed
     }
 
-    /// Whether all libraries in a directory are of rejected installations. What is below it may be another's: the loader
+    /// True if all libraries in a directory are of rejected installations. What is below it may be another's: the loader
     /// looks into sub-directories for this processor.
     fn only_harms(&self, plan: &Plan, directory: &Path) -> bool {
         let Some(names) = self.inventory.directories.get(directory).filter(|names| !names.is_empty()) else {
@@ -104,7 +104,7 @@ impl Question<'_, '_> {
         })
     }
 
-    /// Whether a program without a search path of its own finds a name once these elements are removed.
+    /// True if a program without a search path of its own finds a name once these elements are removed.
     fn is_found(&self, plan: &Plan, removed: &[OsString], name: &str) -> bool {
         let mut directories =
             self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
@@ -161,7 +161,7 @@ impl Question<'_, '_> {
     }
 }
 
-/// Whether a file that answers to this name is of a picked family and not of the plan.
+/// True if a file that answers to this name is of a picked family and not of the plan.
 fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
     let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
     let number = soname_number(name);

@@ -28,7 +28,7 @@ pub enum Why {
     LedAstray { families: Vec<String> },
     /// Nobody is seen to ask for these, which a person has named.
     Unseen { families: Vec<String> },
-    /// Another installation of the family can be reached, whoever may ask for it.
+    /// Another installation of the family can be reached by some look-up.
     Reachable {
         family: String,
         #[serde(serialize_with = "text::path")]

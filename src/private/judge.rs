@@ -81,7 +81,7 @@ pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
     Ok(seen)
 }
 
-/// The same for a directory that must be this user's alone, once it is there.
+/// Judges a directory that must be this user's alone, once it is there.
 pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
     let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else { return Ok(()) };
     let fault = if uid != host.uid && !host.is_rerooted() {

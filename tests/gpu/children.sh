@@ -36,7 +36,7 @@ mkdir "$other/nvidia/cudnn/lib"
 for entry in "$debian"/libcudnn*.so.9; do
     cp "$(readlink -f "$entry")" "$other/nvidia/cudnn/lib/$(basename "$entry")"
 done
-# A name that no program here asks for: something else is within reach, and mixes nobody by itself.
+# A name that no program here asks for: something else is within reach, and causes no mix by itself.
 mkdir "$work/reachable"
 cp "$(readlink -f "$debian/libcudnn.so.9")" "$work/reachable/libcudnn.so"
 

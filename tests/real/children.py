@@ -43,7 +43,7 @@ class Machine:
         self.work, self.failures, self.is_named = work, 0, len(sys.argv) > 2
         self.reachable = work / "reachable"
         self.reachable.mkdir()
-        # None of the programs asks for this name, so what it leads to mixes nobody by itself.
+        # None of the programs asks for this name, so its target causes no mix by itself.
         shutil.copy(unpacked(NEW) / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9", self.reachable / "libcudnn.so")
         (work / "home").mkdir()
         self.programs = []
