@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::private::Unsafe;
+use crate::storage::{NoPlace, Unfit};
 
 /// What ends a command early.
 #[derive(Debug)]
@@ -111,17 +111,6 @@ pub enum Error {
     },
 }
 
-/// Why a place for what is kept between runs is not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// `LD_LIBRARY_PATH` cannot hold its name.
-    Name,
-    /// Another user can replace what is in it.
-    Unsafe(Unsafe),
-    /// By what the operating system says.
-    Unwritable { why: String },
-}
-
 /// Which promise the exit code keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -160,5 +149,11 @@ impl Error {
             | Error::Output { .. }
             | Error::Report { .. } => 125,
         }
+    }
+}
+
+impl From<NoPlace> for Error {
+    fn from(none: NoPlace) -> Error {
+        Error::NoCache { tried: none.tried }
     }
 }

@@ -17,8 +17,8 @@ use nix::libc;
 
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
+use crate::program::Command;
 use crate::signals;
-use crate::target::Command;
 
 /// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
 /// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves, and SIGCHLD we do

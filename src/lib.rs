@@ -14,39 +14,32 @@
 #[cfg(test)]
 extern crate self as cudarun;
 
-pub mod cache;
 pub mod catalog;
 pub mod cli;
 pub mod commands;
-pub mod config;
 pub mod doctor;
 pub mod environment;
 pub mod error;
 pub mod formats;
-pub mod given;
 pub mod host;
 pub mod inventory;
 pub mod launch;
 pub mod loader;
 pub mod machine;
-pub mod module;
-pub mod observe;
 pub mod parallel;
 pub mod pin;
 pub mod predict;
-pub mod private;
-pub mod project;
+pub mod program;
 pub mod range;
 pub mod report;
+pub mod settings;
 pub mod shell;
 pub mod signals;
 pub mod solve;
-pub mod symbols;
-pub mod target;
+pub mod storage;
 pub mod text;
 pub mod verify;
 pub mod version;
-pub mod view;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +52,7 @@ use commands::Ended;
 use commands::Exit;
 use error::{Error, Form};
 use host::Host;
-use target::Command;
+use program::Command;
 
 /// Does what the command line says, and returns the exit code; a program that is started does not return.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cudarun::formats::elf::Elf;
 use cudarun::host::Host;
-use cudarun::module;
+use cudarun::pin::audit_module;
 
 use crate::support::audited::{NAMES, SUBLIBRARIES, Start, WORLD};
 use crate::support::skipped;
@@ -63,16 +63,16 @@ fn a_program_that_writes_over_its_environment_keeps_its_pins() {
 
 #[test]
 fn what_is_not_in_the_table_is_as_it_was() {
-    let one = module::pins(&WORLD.path("view"), ["libpin.so.1"].into_iter()).unwrap();
+    let one = audit_module::pins(&WORLD.path("view"), ["libpin.so.1"].into_iter()).unwrap();
     let start = WORLD.start("opens").opens("libpin.so.1").opens("libpin_sub.so.1");
-    let mixed = start.env("LD_AUDIT", &WORLD.module).env(module::PINS, one).mapped();
+    let mixed = start.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, one).mapped();
     assert_eq!(mixed, [format!("right/{FILE}"), format!("wrong/{}", SUBLIBRARIES[0])]);
 }
 
 #[test]
 fn a_pin_that_leads_nowhere_is_an_error_and_not_another_copy() {
     let start = WORLD.start("with-rpath").env("LD_AUDIT", &WORLD.module);
-    let output = start.env(module::PINS, "/nowhere:libpin.so.1").output();
+    let output = start.env(audit_module::PINS, "/nowhere:libpin.so.1").output();
     assert_eq!(output.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/libpin.so.1"));
 }
@@ -109,7 +109,7 @@ fn tables_that_make_no_sense_change_nothing() {
     let wrong = start.mapped();
     let view = WORLD.path("view").display().to_string();
     let long = format!("/{}", "d/".repeat(2060));
-    let limit = 131_071 - module::PINS.len() - 1;
+    let limit = 131_071 - audit_module::PINS.len() - 1;
     let fill = |table: String, with: &str| {
         let room = limit - table.len();
         table + &with.repeat(room / with.len() + 1)[..room]
@@ -133,13 +133,13 @@ fn tables_that_make_no_sense_change_nothing() {
         fill(String::from("/"), "x"),
         fill(format!("{view}:"), "\u{1b}[31m\n"),
     ] {
-        let got = start.clone().env("LD_AUDIT", &WORLD.module).env(module::PINS, &table).mapped();
+        let got = start.clone().env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, &table).mapped();
         assert_eq!(got, wrong, "{}", &table[..table.len().min(200)]);
     }
     // As long, and it makes sense.
     let table = fill(format!("{view}:"), "libnothing.so.1:");
     let table = format!("{}:libpin.so.1:libpin_sub.so.1", &table[..limit - 40]);
-    let got = start.env("LD_AUDIT", &WORLD.module).env(module::PINS, table).mapped();
+    let got = start.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, table).mapped();
     assert_eq!(got, [format!("right/{FILE}"), format!("right/{}", SUBLIBRARIES[0])]);
 }
 
@@ -194,7 +194,7 @@ fn a_program_of_another_word_size_runs_without_it() {
 /// Why what is published is compared with what it should be: the loader goes on without a module, or dies of it.
 #[test]
 fn a_module_that_is_not_whole_is_never_trusted() {
-    let whole = module::bytes().unwrap();
+    let whole = audit_module::bytes().unwrap();
     let (mut ignored, mut died) = (0, 0);
     for length in (0..whole.len()).step_by(199) {
         let torn = WORLD.workshop.path("torn.so");
@@ -212,10 +212,10 @@ fn a_module_that_is_not_whole_is_never_trusted() {
     let cache = tempfile::tempdir().unwrap();
     let cache = cache.path();
     let host = Host::here();
-    let path = module::publish(&host, cache).unwrap();
+    let path = audit_module::publish(&host, cache).unwrap();
     for damage in [&whole[..100], b"", b"text"] {
         fs::write(&path, damage).unwrap();
-        assert_eq!(module::publish(&host, cache).unwrap(), path);
+        assert_eq!(audit_module::publish(&host, cache).unwrap(), path);
         assert_eq!(fs::read(&path).unwrap(), whole);
     }
 }
@@ -224,28 +224,28 @@ fn a_module_that_is_not_whole_is_never_trusted() {
 fn the_module_is_published_for_us_alone_or_not_at_all() {
     let home = tempfile::tempdir().unwrap();
     let host = Host::here();
-    let path = module::publish(&host, &home.path().join("cache")).unwrap();
+    let path = audit_module::publish(&host, &home.path().join("cache")).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
     let before = inode(&path);
-    assert_eq!(module::publish(&host, &home.path().join("cache")).unwrap(), path);
+    assert_eq!(audit_module::publish(&host, &home.path().join("cache")).unwrap(), path);
     assert_eq!(inode(&path), before, "it was there");
     // Others could write to it: it is made anew.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(module::publish(&host, &home.path().join("cache")).unwrap(), path);
+    assert_eq!(audit_module::publish(&host, &home.path().join("cache")).unwrap(), path);
     assert_eq!(mode(&path), 0o600);
     // A link is nobody's word for what it leads to.
     let elsewhere = home.path().join("elsewhere.so");
     fs::rename(&path, &elsewhere).unwrap();
     symlink(&elsewhere, &path).unwrap();
-    module::publish(&host, &home.path().join("cache")).unwrap();
+    audit_module::publish(&host, &home.path().join("cache")).unwrap();
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(module::publish(&host, &home.path().join("cache")).is_err(), "a directory is in the way");
-    assert!(module::publish(&host, &home.path().join("a:b")).is_err(), "the loader splits there");
-    assert!(module::publish(&host, Path::new("/proc/no-such-directory")).is_err());
+    assert!(audit_module::publish(&host, &home.path().join("cache")).is_err(), "a directory is in the way");
+    assert!(audit_module::publish(&host, &home.path().join("a:b")).is_err(), "the loader splits there");
+    assert!(audit_module::publish(&host, Path::new("/proc/no-such-directory")).is_err());
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().count();
     assert_eq!(entries, 1, "nothing is left behind");
 }
@@ -264,10 +264,10 @@ fn an_older_loader_and_a_start_that_asks_for_nothing_are_refused() {
     WORLD.workshop.compile("asks", source, &["-w"]);
     let ask = |start: Start| String::from_utf8(start.does(&WORLD.module).output().stdout).unwrap();
     let start = || WORLD.start("asks");
-    assert_eq!(ask(start().env(module::PINS, WORLD.pins())), "0 0 2 2");
-    assert_eq!(ask(start().env(module::TRACE, "/log")), "0 0 2 2");
+    assert_eq!(ask(start().env(audit_module::PINS, WORLD.pins())), "0 0 2 2");
+    assert_eq!(ask(start().env(audit_module::TRACE, "/log")), "0 0 2 2");
     assert_eq!(ask(start()), "0 0 0 0");
-    assert_eq!(ask(start().env(module::PINS, "view:a").env(module::TRACE, "log")), "0 0 0 0");
+    assert_eq!(ask(start().env(audit_module::PINS, "view:a").env(audit_module::TRACE, "log")), "0 0 0 0");
     assert_eq!(ask(start().env("CUDARUN_PINSX", "/view:a").env("XCUDARUN_TRACE", "/log")), "0 0 0 0");
 }
 
@@ -286,11 +286,11 @@ fn where_nothing_may_be_executed_the_module_is_not_published() {
     }
     let host = Host::here();
     let cache = place.path().join("cache");
-    let refused = module::publish(&host, &cache);
+    let refused = audit_module::publish(&host, &cache);
     let written: Vec<_> =
         fs::read_dir(cache.join("audit")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let control = WORLD.start("with-rpath").pinned().env("LD_AUDIT", &written[0]).output();
-    let executable = mount("remount,exec").then(|| module::publish(&host, &cache));
+    let executable = mount("remount,exec").then(|| audit_module::publish(&host, &cache));
     let unmounted = Command::new("umount").arg(place.path()).status().unwrap();
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
     let said = String::from_utf8_lossy(&control.stderr);
@@ -323,7 +323,7 @@ fn libraries_with_much_static_tls_need_room_under_any_auditor() {
 
 #[test]
 fn the_module_needs_nothing_and_is_small() {
-    let bytes = module::bytes().unwrap();
+    let bytes = audit_module::bytes().unwrap();
     let elf = Elf::parse(bytes).unwrap();
     assert_eq!(elf.needed().count(), 0);
     assert!(!elf.is_truncated());

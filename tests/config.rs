@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cudarun::config::{Vocabulary, read};
+use cudarun::settings::{Vocabulary, read};
 use serde_json::Value;
 
 use crate::pinning::{Got, WORLD};

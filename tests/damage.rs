@@ -3,7 +3,7 @@
 
 use cudarun::formats::elf::Elf;
 use cudarun::formats::fatbin;
-use cudarun::symbols::{Exports, imports};
+use cudarun::formats::symbols::{Exports, imports};
 
 use cudarun::machine::elf;
 

@@ -214,8 +214,8 @@ fn the_files_that_say_it_are_watched() {
         let env = [("PATH", "/opt/venv/bin:/usr/bin")].into_iter().collect();
         let host = cudarun::host::Host::at(machine.root(), env, "/".into()).unwrap();
         let arguments = ["-c", code].map(Into::into).to_vec();
-        let command = cudarun::target::Command { program: "python3".into(), arguments };
-        cudarun::target::read(&host, &command, &[]).unwrap().0.watched
+        let command = cudarun::program::Command { program: "python3".into(), arguments };
+        cudarun::program::read(&host, &command, &[]).unwrap().0.watched
     };
     let with = |name: &str| Path::new(SITE).join(name);
     let pinned =

@@ -220,7 +220,7 @@ fn a_damaged_lock_is_read_or_refused_with_its_place() {
     let mut faults = 0;
     for _ in 0..3000 {
         let bytes = damaged(&mut dice, text.as_bytes());
-        if let Err(fault) = cudarun::config::lock::lock(&bytes, path) {
+        if let Err(fault) = cudarun::settings::lock::lock(&bytes, path) {
             faults += 1;
             assert!(cudarun::report::fault(&fault).starts_with("/x/.cudarun.lock:"));
         }

@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 
 use cudarun::catalog::{catalog, knowledge};
+use cudarun::formats::symbols::Symbol;
 use cudarun::inventory::{Code, Copy, Inventory, Origin, Who};
+use cudarun::program::{Demand, Requirement, Target, Want};
 use cudarun::solve::{Contradiction, Disproved, Outcome, Policy, solve};
-use cudarun::symbols::Symbol;
-use cudarun::target::{Demand, Requirement, Target, Want};
 use cudarun::version::{CudaVersion, Version};
 
 use crate::support::worlds::{self, Dice};

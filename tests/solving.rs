@@ -43,12 +43,12 @@ fn removed(explained: &Value) -> Vec<&str> {
 
 /// The plan for a program in an environment that must not reach this process's own loader.
 fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::solve::Plan {
-    use cudarun::{host::Host, inventory, solve, target};
+    use cudarun::{host::Host, inventory, program, solve};
     let env =
         [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", "/opt/cuda"), (variable, value)].into_iter().collect();
     let host = Host::at(machine.root(), env, "/".into()).unwrap();
-    let command = target::Command { program: name.into(), arguments: Vec::new() };
-    let (target, _) = target::read(&host, &command, &[]).unwrap();
+    let command = program::Command { program: name.into(), arguments: Vec::new() };
+    let (target, _) = program::read(&host, &command, &[]).unwrap();
     let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
     let found = inventory::scan(&host, &scope, &mut inventory::Known::default());
     match solve::solve(&found, &target, &solve::Policy::default()) {
@@ -59,7 +59,7 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
 
 /// The names that the view holds, with what each leads to.
 fn view(machine: &Machine, library_path: &str, name: &str) -> Vec<(String, String)> {
-    let spec = cudarun::view::spec(&plan(machine, "LD_LIBRARY_PATH", library_path, name));
+    let spec = cudarun::pin::view::spec(&plan(machine, "LD_LIBRARY_PATH", library_path, name));
     spec.links.into_iter().map(|(name, path)| (name, path.display().to_string())).collect()
 }
 

@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cudarun::cache::{self, Key};
 use cudarun::environment::{Change, Diff, Environment};
 use cudarun::host::Host;
 use cudarun::launch::Exec;
-use cudarun::pin::Places;
-use cudarun::target::{self, Command};
+use cudarun::program::{self, Command};
+use cudarun::settings::start_key::start_key;
+use cudarun::storage::starts;
 
 use crate::support::{CUDARUN, Run, Workshop};
 
@@ -63,16 +63,16 @@ impl Kept {
         ]
         .into();
         let host = Host::here();
-        let key = Key::of(&host, &kept.program, &kept.command).unwrap();
+        let key = start_key(&host, &kept.program, &kept.command).unwrap();
         let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
-        cache::keep(&host, kept.directory.path(), &key, &kept.exec, &watched, &located, &Places::default());
+        starts::keep(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &located, &[]);
         kept
     }
 
-    fn find(&self) -> Option<Exec> {
+    fn find(&self) -> Option<Diff> {
         let host = Host::here();
-        let key = Key::of(&host, &self.program, &self.command)?;
-        cache::find(&host, &[self.directory.path().to_owned()], &key, &self.program, &self.command)
+        let key = start_key(&host, &self.program, &self.command)?;
+        starts::find(&host, &[self.directory.path().to_owned()], &key)
     }
 
     fn file(&self) -> PathBuf {
@@ -84,7 +84,7 @@ impl Kept {
 #[test]
 fn a_start_is_found_as_it_was_kept() {
     let kept = Kept::new();
-    assert_eq!(kept.find(), Some(kept.exec.clone()));
+    assert_eq!(kept.find(), Some(kept.exec.diff.clone()));
     assert_eq!(fs::metadata(kept.file()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -105,7 +105,7 @@ fn what_has_changed_falsifies_it() {
 fn of_what_was_located_only_where_it_is_matters() {
     let kept = Kept::new();
     fs::write(&kept.located, "another content").unwrap();
-    assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
+    assert_eq!(kept.find(), Some(kept.exec.diff.clone()), "the control");
     let another = kept.directory.path().join("another");
     fs::write(&another, "one").unwrap();
     fs::rename(another, &kept.located).unwrap();
@@ -124,19 +124,11 @@ fn a_file_below_dev_is_watched_like_any_other() {
     settle();
     let kept = Kept::new();
     let host = Host::here();
-    let key = Key::of(&host, &kept.program, &kept.command).unwrap();
+    let key = start_key(&host, &kept.program, &kept.command).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
-    cache::keep(
-        &host,
-        kept.directory.path(),
-        &key,
-        &kept.exec,
-        &watched,
-        &BTreeSet::new(),
-        &Places::default(),
-    );
+    starts::keep(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &BTreeSet::new(), &[]);
     fs::write("/dev/null", "used").unwrap();
-    assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
+    assert_eq!(kept.find(), Some(kept.exec.diff.clone()), "the control");
     fs::write(&library, "another").unwrap();
     assert_eq!(kept.find(), None);
 }
@@ -166,7 +158,7 @@ fn a_damaged_entry_is_no_entry() {
         let _ = kept.find();
     }
     fs::write(kept.file(), &whole).unwrap();
-    assert_eq!(kept.find(), Some(kept.exec.clone()));
+    assert_eq!(kept.find(), Some(kept.exec.diff.clone()));
 }
 
 #[test]
@@ -177,16 +169,15 @@ fn what_changes_while_it_is_worked_out_is_not_kept() {
     fs::write(&watched, "just now").unwrap();
     let command = command(&["true"]);
     let program = Path::new("/usr/bin/true");
-    let key = Key::of(&host, program, &command).unwrap();
+    let key = start_key(&host, program, &command).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
-    cache::keep(&host, directory.path(), &key, &exec, &[watched.clone()].into(), &none, &Places::default());
-    let find = || cache::find(&host, &[directory.path().to_owned()], &key, program, &command);
+    starts::keep(&host, directory.path(), &key, &exec.diff, &[watched.clone()].into(), &none, &[]);
+    let find = || starts::find(&host, &[directory.path().to_owned()], &key);
     assert_eq!(find(), None);
     // But for our own view, which has changed because we have just published it.
-    let places = Places { view: Some(watched.clone()), module: None };
-    cache::keep(&host, directory.path(), &key, &exec, &none, &none, &places);
-    assert_eq!(find(), Some(exec.clone()));
+    starts::keep(&host, directory.path(), &key, &exec.diff, &none, &none, &[&watched]);
+    assert_eq!(find(), Some(exec.diff.clone()));
     fs::remove_file(&watched).unwrap();
     assert_eq!(find(), None, "the view is gone");
 }
@@ -197,22 +188,22 @@ fn a_warm_start_costs_a_few_dozen_questions() {
     let workshop = Workshop::new();
     let host = Host::here();
     let command = command(&["true"]);
-    let program = target::locate(&host, &command.program).unwrap();
-    let read = target::read(&host, &command, &[]).unwrap().0;
+    let program = program::locate(&host, &command.program).unwrap();
+    let read = program::read(&host, &command, &[]).unwrap().0;
     let cold = host.operations();
-    let key = Key::of(&host, &program, &command).unwrap();
+    let key = start_key(&host, &program, &command).unwrap();
     fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o700)).unwrap();
-    cache::keep(
+    starts::keep(
         &host,
         &workshop.path(""),
         &key,
-        &cudarun::launch::unchanged(&program, &command),
+        &cudarun::launch::unchanged(&program, &command).diff,
         &read.watched,
         &BTreeSet::new(),
-        &Places::default(),
+        &[],
     );
     let before = host.operations();
-    assert!(cache::find(&host, &[workshop.path("")], &key, &program, &command).is_some());
+    assert!(starts::find(&host, &[workshop.path("")], &key).is_some());
     let warm = host.operations() - before;
     assert!(warm <= 40, "{warm} operations warm, {cold} cold");
 }
@@ -222,7 +213,7 @@ fn arguments_count_only_where_they_decide() {
     let host = Host::here();
     let key = |words: &[&str]| {
         let program = Path::new("/nowhere").join(words[0]);
-        format!("{:?}", Key::of(&host, &program, &command(words)).unwrap())
+        format!("{:?}", start_key(&host, &program, &command(words)).unwrap())
     };
     assert_eq!(key(&["true", "a"]), key(&["true", "b"]));
     assert_eq!(key(&["python3", "train.py", "--lr", "1"]), key(&["python3", "train.py", "--lr", "2"]));
@@ -243,7 +234,7 @@ fn a_link_to_python_is_python() {
     };
     let (tool, other) = (link("mypy", &link("python3", &python)), link("other", &workshop.write("tool", "")));
     let key = |program: &Path, word: &str| {
-        format!("{:?}", Key::of(&host, program, &command(&["x", word])).unwrap())
+        format!("{:?}", start_key(&host, program, &command(&["x", word])).unwrap())
     };
     assert_ne!(key(&tool, "a.py"), key(&tool, "b.py"));
     assert_eq!(key(&other, "a.py"), key(&other, "b.py"), "the control");
@@ -261,7 +252,7 @@ fn the_current_directory_counts_where_something_is_looked_up_from_it() {
         host.env = inherited.iter().filter(|(name, _)| !is_list(name)).collect();
         host.env.set(name, value);
         host.cwd = cwd.into();
-        format!("{:?}", Key::of(&host, Path::new(program), &command(&["x"])).unwrap())
+        format!("{:?}", start_key(&host, Path::new(program), &command(&["x"])).unwrap())
     };
     let counts = |program: &str, name: &str, value: &str| {
         key(program, name, value, "/a") != key(program, name, value, "/b")

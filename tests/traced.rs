@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudarun::module::{self, Record, Rule};
+use cudarun::formats::audit_log::{self, Record, Rule};
+use cudarun::pin::audit_module;
 
 use crate::support::audited::{NAMES, Start, WORLD};
 
@@ -23,7 +24,7 @@ fn traced(start: &Start) -> Vec<Record> {
     let traced = start.clone().traced(&log).output();
     assert_eq!(traced, plain);
     let bytes = fs::read(log).unwrap();
-    let records = module::records(&bytes);
+    let records = audit_log::records(&bytes);
     assert_eq!(records.len(), bytes.windows(2).filter(|pair| pair == b"\0\n").count(), "all of it is read");
     records
 }
@@ -92,11 +93,11 @@ fn records_of_many_processes_do_not_mix() {
     let run = Command::new("sh")
         .args(["-c", script])
         .env("LD_AUDIT", &WORLD.module)
-        .env(module::TRACE, &log)
+        .env(audit_module::TRACE, &log)
         .output()
         .unwrap();
     assert!(run.status.success() && run.stderr.is_empty());
-    let records = module::records(&fs::read(&log).unwrap());
+    let records = audit_log::records(&fs::read(&log).unwrap());
     let is_true = |record: &&Record| record.rule == Rule::Program && record.path.ends_with("true");
     assert_eq!(records.iter().filter(is_true).count(), 40);
     assert_eq!(records.iter().filter(|record| record.rule == Rule::Cache).count() % 41, 0, "{records:#?}");
@@ -108,7 +109,7 @@ fn a_long_name_is_cut_and_the_record_stays_whole() {
     let name = format!("{}{}", "./".repeat(3000), "libpin.so.1");
     let start = WORLD.start("plain").pinned().opens(&name).traced(&log);
     assert_eq!(start.mapped(), [format!("right/{}", NAMES[0])]);
-    let records = module::records(&fs::read(&log).unwrap());
+    let records = audit_log::records(&fs::read(&log).unwrap());
     let found = records.iter().find(|record| record.rule == Rule::Pinned).unwrap();
     assert_eq!(found.name, name[..4096]);
 }
@@ -127,9 +128,9 @@ fn closed_streams_stay_closed() {
             answer.display()
         );
         let mut command = Command::new("sh");
-        command.args(["-c", &script]).env_clear().env(module::PINS, WORLD.pins());
+        command.args(["-c", &script]).env_clear().env(audit_module::PINS, WORLD.pins());
         if is_traced {
-            command.env("LD_AUDIT", &WORLD.module).env(module::TRACE, &log);
+            command.env("LD_AUDIT", &WORLD.module).env(audit_module::TRACE, &log);
         }
         assert_eq!(command.status().unwrap().code(), Some(7));
         fs::read_to_string(answer).unwrap()
@@ -140,7 +141,7 @@ fn closed_streams_stay_closed() {
     assert_eq!(traced, format!("first 0\n{root}/right/{}\n", NAMES[0]));
     let bytes = fs::read(&log).unwrap();
     assert!(!bytes.windows(7).any(|part| part == b"printed"));
-    assert!(module::records(&bytes).iter().any(|record| record.rule == Rule::Pinned));
+    assert!(audit_log::records(&bytes).iter().any(|record| record.rule == Rule::Pinned));
 }
 
 #[test]
@@ -196,11 +197,13 @@ fn a_log_that_may_not_grow_kills_nobody() {
     );
     let plain = limited("", &[]);
     assert!(plain.status.success());
-    let variables =
-        [format!("LD_AUDIT={}", WORLD.module.display()), format!("{}={}", module::TRACE, log.display())];
+    let variables = [
+        format!("LD_AUDIT={}", WORLD.module.display()),
+        format!("{}={}", audit_module::TRACE, log.display()),
+    ];
     assert_eq!(limited("", &variables), plain);
     assert_eq!(fs::metadata(&log).unwrap().len(), 4096);
     fs::write(&log, "").unwrap();
     assert_eq!(limited("", &variables), plain);
-    assert!(!module::records(&fs::read(&log).unwrap()).is_empty(), "there was room");
+    assert!(!audit_log::records(&fs::read(&log).unwrap()).is_empty(), "there was room");
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use cudarun::cache::proofs::{self, Known, Turn};
 use cudarun::cli::Level;
 use cudarun::host::Host;
+use cudarun::storage::proofs::{self, Known, Turn};
 use cudarun::verify::{Cause, Failure, Finding, Kind, Proof, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.

@@ -506,9 +506,9 @@ fn the_way_inward_has_an_end() {
 /// What decides what a wrapper starts is part of what a kept start is found by.
 #[test]
 fn a_kept_start_of_a_wrapper_knows_what_decides() {
-    use cudarun::cache::Key;
     use cudarun::host::Host;
-    use cudarun::target::{self, wrapper_variables};
+    use cudarun::program::{self, wrapper_variables};
+    use cudarun::settings::start_key::start_key;
     let key = |program: &str, words: &[&str], variable: Option<&str>, cwd: &str| {
         let mut host = Host::here();
         host.env = [("PATH", "/usr/bin")].into_iter().collect();
@@ -516,11 +516,11 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
             host.env.set(name, "/x");
         }
         host.cwd = cwd.into();
-        let command = target::Command {
+        let command = program::Command {
             program: program.into(),
             arguments: words.iter().map(std::ffi::OsString::from).collect(),
         };
-        format!("{:?}", Key::of(&host, Path::new(program), &command).unwrap())
+        format!("{:?}", start_key(&host, Path::new(program), &command).unwrap())
     };
     for name in wrapper_variables() {
         let with = |variable| key("/usr/bin/uv", &["run", "x"], variable, "/");

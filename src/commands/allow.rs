@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, print, wishes};
+use super::{Exit, print};
 use crate::cli::{Allow, Common};
-use crate::config::{PROJECT, Setting, files, read, trust};
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
+use crate::settings::resolve::vocabulary;
+use crate::settings::{PROJECT, Setting, files, read, trust};
 
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
     if let Some(option) = common.elsewhere() {
@@ -27,7 +28,7 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
     }
     let bytes = files::read(host, &path)?.ok_or_else(|| files::missing(host, &path))?;
     // Nobody can mean to allow what cannot be understood.
-    let said = read::file(&bytes, &path, &wishes::vocabulary())?;
+    let said = read::file(&bytes, &path, &vocabulary())?;
     trust::allow(host, &path, &bytes).map_err(kept)?;
     let layers = said.programs.into_iter().map(|(_, layer)| layer).chain([said.layer]);
     let counts: Vec<Setting> = layers.flatten().filter(Setting::needs_trust).collect();

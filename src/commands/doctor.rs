@@ -4,19 +4,17 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::progress::Looking;
-use super::{
-    Exit, Purpose, everywhere, look, machine, of_any_program, own_views, print, style, wanted, wishes,
-};
+use super::{Exit, Purpose, everywhere, look, machine, of_any_program, own_views, print, style, wanted};
 use crate::cli::{Common, Doctor, Wishes};
-use crate::config::said;
 use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, Scope};
 use crate::machine::save;
-use crate::private;
+use crate::program::{self, Command};
 use crate::report;
-use crate::target::{self, Command};
+use crate::settings::{resolve, variables};
+use crate::storage;
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
     // The file is this machine's, whichever is looked at.
@@ -25,7 +23,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         return Err(Error::Exists { path: file.clone() });
     }
     if let Some(file) = &file {
-        private::can_publish(&host, file).map_err(|error| Error::Report { path: file.clone(), error })?;
+        storage::can_publish(&host, file).map_err(|error| Error::Report { path: file.clone(), error })?;
     }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
@@ -48,8 +46,8 @@ fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Err
         host,
         inventory: &inventory,
         views: &views,
-        choice: wishes::choice(host, common),
-        vocabulary: wishes::vocabulary(),
+        choice: resolve::choice(host, common),
+        vocabulary: resolve::vocabulary(),
     };
     let examination = doctor::examine(&subject);
     Ok((examination, inventory))
@@ -60,10 +58,10 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     // What is wrong with settings hinders nothing here: it is among the findings.
     let wanted = wanted(host, common, &Wishes::default(), None, Purpose::Examine);
     let mut settings = wanted.map(|wanted| wanted.settings).unwrap_or_default();
-    settings.add(said::options(common, &Wishes::default(), &wishes::vocabulary())?);
+    settings.add(variables::options(common, &Wishes::default(), &resolve::vocabulary())?);
     let mut scope = of_any_program(host, common, &settings)?;
     let python = Command { program: "python3".into(), arguments: Vec::new() };
-    if let Ok(target) = target::environment(host, &python) {
+    if let Ok(target) = program::environment(host, &python) {
         scope.machine = target.machine;
         scope.site_packages = target.site_packages;
     }
@@ -79,7 +77,7 @@ fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
     let everywhere = everywhere(&host, common, Purpose::Examine, None).unwrap_or_default();
     inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut inventory::Known::default());
     let saved = save::describe(&host, &examination);
-    private::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
+    storage::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
         _ => unwritten(error),
     })?;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::{Considered, Exit, Purpose, command_of, consider, machine, print, say_notes, style, wanted};
 use crate::cli::{Common, Dialect, Export};
-use crate::config::{PROJECT, files};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::report;
+use crate::settings::{PROJECT, files};
 
 pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Error> {
     let question = &export.question;

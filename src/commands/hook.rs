@@ -4,24 +4,23 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::wishes::Wanted;
 use super::{Exit, Purpose, Stages, print, wanted};
-use crate::cache::{Key, answers};
 use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
-use crate::config::{Key as Setting, files};
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
-use crate::private;
-use crate::project;
+use crate::predict::project;
+use crate::program::{self, Command, Load, Target};
 use crate::report;
+use crate::settings::resolve::Wanted;
+use crate::settings::start_key::start_key;
+use crate::settings::{Key as Setting, files};
 use crate::shell;
 use crate::solve::{self, Outcome, Plan};
-use crate::target::{self, Command, Load, Target};
-use crate::view;
+use crate::storage::{self, answers};
 
 /// How many projects a shell remembers.
 const REMEMBERED: usize = 32;
@@ -41,8 +40,8 @@ pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
 fn check(host: &Host, common: &Common, told: &str) -> String {
     let Some(project) = in_sight(host) else { return told.to_owned() };
     let answer = answer(host, &project, common);
-    let place = private::digest([project.as_os_str().as_encoded_bytes()]);
-    let state = private::digest([answer.as_bytes()]);
+    let place = storage::digest([project.as_os_str().as_encoded_bytes()]);
+    let state = storage::digest([answer.as_bytes()]);
     let of_place = |entry: &&str| entry.split('-').next() == Some(&place);
     let known = told.split(',').find(of_place);
     let now = format!("{place}-{state}");
@@ -66,11 +65,11 @@ fn in_sight(host: &Host) -> Option<PathBuf> {
 fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let name = if common.quiet { "hook --quiet" } else { "hook" };
     let command = Command { program: name.into(), arguments: Vec::new() };
-    let directories: Vec<PathBuf> = view::safe_directories(host).collect();
+    let directories: Vec<PathBuf> = storage::safe_directories(host).collect();
     let is_plain = common.also.is_empty() && common.without.is_empty();
     let is_plain = is_plain && common.config.is_none() && !common.no_config;
     // A project is asked the same in each of its directories.
-    let key = Key::of(host, project, &command).filter(|_| is_plain);
+    let key = start_key(host, project, &command).filter(|_| is_plain);
     if let Some(known) = key.as_ref().and_then(|key| answers::find(host, &directories, key)) {
         return known;
     }
@@ -85,7 +84,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let answer = answer.unwrap_or_default();
     read.watched.insert(project.to_owned());
     let key = key.filter(|_| !read.is_partial);
-    if let (Some(key), Ok(directory)) = (key, view::cache_directory(host)) {
+    if let (Some(key), Ok(directory)) = (key, storage::cache_directory(host)) {
         answers::keep(host, &directory, &key, &answer, &read.watched, &read.located);
     }
     answer
@@ -131,7 +130,7 @@ fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>, bool), Error> {
     let uses = wanted.settings.words(&Setting::Uses);
     let python = || {
         let command = |name: &str| Command { program: name.into(), arguments: Vec::new() };
-        ["python3", "python"].iter().find_map(|name| target::read(host, &command(name), &uses).ok())
+        ["python3", "python"].iter().find_map(|name| program::read(host, &command(name), &uses).ok())
     };
     if let Some((target, searcher)) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
         return Ok((target, searcher, true));

@@ -3,12 +3,12 @@
 use super::{Considered, Exit, Purpose, Stages, command_of, consider, machine, print, style, wanted};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
-use crate::config::PROJECT;
 use crate::error::Error;
 use crate::host::Host;
-use crate::private;
 use crate::report;
+use crate::settings::PROJECT;
 use crate::solve::Outcome;
+use crate::storage;
 use crate::version::DriverVersion;
 
 pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> {
@@ -31,7 +31,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
-    private::publish_new(&path, text.as_bytes()).map_err(|error| match error.kind() {
+    storage::publish_new(&path, text.as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
         _ => Error::Report { path: path.clone(), error },
     })?;

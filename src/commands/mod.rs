@@ -7,9 +7,7 @@ use std::process::ExitStatus;
 
 use clap::ColorChoice;
 
-use crate::cache;
 use crate::cli::{Common, PinMode, Wishes};
-use crate::config::{Key, Settings};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::formats::elf;
@@ -18,13 +16,15 @@ use crate::inventory::{self, Inventory, Known, Scope};
 use crate::launch;
 use crate::loader::search::Searcher;
 use crate::machine::Machine;
-use crate::module;
+use crate::pin::audit_module;
+use crate::pin::view;
 use crate::pin::{self, Decision, Mode, Pinned, Places, Question};
 use crate::predict::{self, Prediction};
+use crate::program::{self, Command, How, Target};
 use crate::report::{self, Style};
+use crate::settings::{Key, Settings};
 use crate::solve::{Disproved, Outcome, Plan, Policy};
-use crate::target::{self, Command, How, Target};
-use crate::view;
+use crate::storage::{self, scans};
 
 pub mod allow;
 pub mod completions;
@@ -41,10 +41,9 @@ pub mod record;
 pub mod run;
 pub mod trace;
 mod watched;
-mod wishes;
 
+use crate::settings::resolve::{Purpose, Wanted, vocabulary, wanted};
 use progress::Looking;
-use wishes::{Purpose, Wanted, wanted};
 
 /// How a verb ended, other than by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +229,7 @@ fn consider_next<'h>(
 
 /// The family that is meant, by its own name or by the one that a list shows, in any case.
 fn family(word: &str) -> Result<&'static str, Error> {
-    let words = wishes::vocabulary();
+    let words = vocabulary();
     let families = || words.families.iter().map(|(name, _)| *name).collect();
     words.family(word).ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
 }
@@ -276,7 +275,7 @@ fn everywhere(
     scope.elsewhere = true;
     scope.also.extend(wanted.directories.iter().cloned());
     let program = python.unwrap_or(OsStr::new("python3")).to_owned();
-    match target::environment(host, &Command { program, arguments: Vec::new() }) {
+    match program::environment(host, &Command { program, arguments: Vec::new() }) {
         Ok(target) => {
             if python.is_some() && target.pip.is_none() {
                 return Err(Error::NotPython { program: target.program });
@@ -297,10 +296,10 @@ fn look(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut Known::default());
     }
-    let mut known = cache::known(host, &view::safe_directories(host).collect::<Vec<_>>());
+    let mut known = scans::load(host, &storage::safe_directories(host).collect::<Vec<_>>());
     let inventory = inventory::scan(host, scope, &mut known);
-    if let (true, Ok(directory)) = (known.has_changed(), view::cache_directory(host)) {
-        cache::keep_known(host, &directory, &mut known);
+    if let (true, Ok(directory)) = (known.has_changed(), storage::cache_directory(host)) {
+        scans::save(host, &directory, &mut known);
     }
     // This process is about to end or to become another one: to give back each of its strings takes longer than
     // to look at the machine's directories.
@@ -313,7 +312,7 @@ fn look(host: &Host, scope: &Scope) -> Inventory {
 fn own_views(host: &Host) -> Vec<PathBuf> {
     let inherited =
         host.env.non_empty(pin::VIEW).and_then(|view| Path::new(view).parent().map(Path::to_owned));
-    let candidates = view::view_parents(host).into_iter().chain(inherited);
+    let candidates = view::parents(host).into_iter().chain(inherited);
     // By their real names, and as the environment may name them.
     candidates.flat_map(|directory| [host.canonical(&directory).ok(), Some(directory)]).flatten().collect()
 }
@@ -349,7 +348,7 @@ impl Considered<'_> {
             (false, true) => Some(view::publish(host, &pinned.spec)?),
             (false, false) => Some(view::place(host, &pinned.spec)?),
         };
-        let module = if pinned.mode == Mode::Audit { Some(audit_module(host, publish)?) } else { None };
+        let module = if pinned.mode == Mode::Audit { Some(publish_module(host, publish)?) } else { None };
         let places = Places { view, module };
         let change = pinned.environment(plan, &places, &self.views, &host.env);
         Ok((self.wanted.variables.then(&change), places))
@@ -394,11 +393,13 @@ fn must_be_said(considered: &Considered<'_>) -> Vec<String> {
 }
 
 /// Where the audit module is put, or would be.
-fn audit_module(host: &Host, publish: bool) -> Result<PathBuf, Error> {
+fn publish_module(host: &Host, publish: bool) -> Result<PathBuf, Error> {
     if publish {
-        view::first_that_takes(host, |directory| module::publish(host, directory))
+        storage::first_usable(host, |directory| {
+            audit_module::publish(host, directory).map_err(|error| storage::Refusal::Here(error.into()))
+        })
     } else {
-        Ok(module::place(&view::cache_place(host)?))
+        Ok(audit_module::place(&storage::planned_cache_directory(host)?))
     }
 }
 

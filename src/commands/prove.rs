@@ -9,13 +9,13 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Verify, When};
 use crate::environment::Diff;
 use crate::error::Error;
-use crate::given::{self, Given};
 use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
 use crate::pin::Places;
 use crate::predict::Prediction;
+use crate::predict::supply::{self, Given};
 use crate::report;
 use crate::text::show;
 use crate::verify::{Library, Skip, Subject, Verdict};
@@ -109,7 +109,7 @@ fn given(inventory: &Inventory) -> Subject {
 /// what comes from the other is foreign to it.
 fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();
-    let given = given::given(prediction, inventory);
+    let given = supply::given(prediction, inventory);
     for file in prediction.files.iter().filter(|file| file.family.is_some()) {
         let Some(copy) = inventory.copies.iter().find(|copy| copy.has_file(file.id)) else { continue };
         let Some(library) = Library::of(copy) else { continue };

@@ -7,22 +7,21 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::Considered;
 use super::progress::PATIENCE;
-use crate::cache::proofs::{self, Known, Turn};
-use crate::cache::reaches_libraries;
 use crate::cli::{Level, When};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory};
-use crate::module;
+use crate::pin::audit_module;
 use crate::pin::{Decision, Places};
-use crate::private;
+use crate::program::Standing;
 use crate::report;
+use crate::settings::start_key::reaches_libraries;
 use crate::solve::{Disproved, Outcome, Pick, Plan};
-use crate::target::Standing;
+use crate::storage;
+use crate::storage::proofs::{self, Known, Turn};
 use crate::verify::protocol::Place;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
-use crate::view;
 
 /// How many sets are tried after the first.
 const MORE: usize = 3;
@@ -160,11 +159,11 @@ impl Considered<'_> {
             Some(changed) => host.env.with(&changed?.0),
             None => host.env.with(diff),
         };
-        env.remove(OsStr::new(module::FOR));
+        env.remove(OsStr::new(audit_module::FOR));
         let subject = Subject::of_plan(plan);
         let run = || how.prove_once(host, &self.inventory, &subject, &env);
         let names = self.names(host, &subject, &env, how.level);
-        let places: Vec<PathBuf> = view::safe_directories(host).collect();
+        let places: Vec<PathBuf> = storage::safe_directories(host).collect();
         if names.is_empty() {
             return Ok((run()?, false));
         }
@@ -198,7 +197,7 @@ impl Considered<'_> {
         };
         let name = |level: &Level| {
             let level = format!("{level:?}");
-            private::digest(parts.iter().map(String::as_bytes).chain([level.as_bytes()]))
+            storage::digest(parts.iter().map(String::as_bytes).chain([level.as_bytes()]))
         };
         shown_by.iter().map(name).collect()
     }
@@ -225,7 +224,7 @@ impl Considered<'_> {
             let stat = host.stat(&file.path).ok()?;
             files.push(format!("{:?} {} {:?} {:?}", stat.id, stat.size, stat.modified, stat.changed));
         }
-        let reaches = |name: &OsStr| reaches_libraries(name) || name == module::PINS;
+        let reaches = |name: &OsStr| reaches_libraries(name) || name == audit_module::PINS;
         let variables: Vec<_> = env.iter().filter(|(name, _)| reaches(name)).collect();
         Some(vec![
             boot,

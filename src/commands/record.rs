@@ -7,14 +7,14 @@ use std::process::ExitStatus;
 use super::{Considered, Ended, Exit, Purpose, command_of, consider, speak, style, wanted, watched};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Record};
-use crate::config::files;
-use crate::config::lock::{Family, Lock};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Copy, Origin};
-use crate::observe::Observation;
-use crate::private;
+use crate::predict::observe::Observation;
 use crate::report;
+use crate::settings::files;
+use crate::settings::lock::{Family, Lock};
+use crate::storage;
 
 pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Ended, Error> {
     if let Some(option) = common.elsewhere() {
@@ -35,13 +35,13 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Ended, E
     let path = files::lock(host, wanted.project.as_deref());
     let unwritable = |error| Error::Report { path: path.clone(), error };
     // Nobody wants to hear after a day of training that it was not recorded.
-    let before = || private::can_publish(host, &path).map_err(unwritable);
+    let before = || storage::can_publish(host, &path).map_err(unwritable);
     let (status, observation) = start.run(&diff, before)?;
     let status = status?;
     let said = match lock(host, &considered, &observation, status) {
         Err(why) => report::not_recorded(&path, &why),
         Ok(lock) => {
-            private::publish(host, &path, lock.text().as_bytes()).map_err(unwritable)?;
+            storage::publish(host, &path, lock.text().as_bytes()).map_err(unwritable)?;
             report::recorded(&path, lock.families.len())
         }
     };

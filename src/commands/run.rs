@@ -2,23 +2,26 @@
 
 use super::proving::{BOOT, How, Proven};
 use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
-use crate::cache::{self, Key};
+use std::path::{Path, PathBuf};
+
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
 use crate::pin::{Decision, Places};
+use crate::program::{self, Command};
 use crate::report;
+use crate::settings::start_key::start_key;
 use crate::solve::Outcome;
-use crate::target::{self, Command};
+use crate::storage::{self, starts};
 use crate::verify::{Beside, Skip, Verdict};
-use crate::view;
 
 /// A start that was worked out before and still holds; none of what can be slow happens here.
 pub fn cached(host: &Host, command: &Command) -> Option<Exec> {
-    let program = target::locate(host, &command.program).ok()?;
-    let key = Key::of(host, &program, command)?;
-    cache::find(host, view::safe_directories(host), &key, &program, command)
+    let program = program::locate(host, &command.program).ok()?;
+    let key = start_key(host, &program, command)?;
+    let diff = starts::find(host, storage::safe_directories(host), &key)?;
+    Some(Exec { diff, ..launch::unchanged(&program, command) })
 }
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
@@ -81,7 +84,8 @@ fn keep(
     places: &Places,
     verdict: &Verdict,
 ) {
-    let (Ok(directory), Some(key)) = (view::cache_directory(host), Key::of(host, &exec.program, command))
+    let (Ok(directory), Some(key)) =
+        (storage::cache_directory(host), start_key(host, &exec.program, command))
     else {
         return;
     };
@@ -91,5 +95,6 @@ fn keep(
         watched.insert(BOOT.into());
         watched.extend(proof.finding.beside.iter().map(Beside::path));
     }
-    cache::keep(host, &directory, &key, exec, &watched, &considered.target.located, places);
+    let own: Vec<&Path> = places.view.iter().chain(&places.module).map(PathBuf::as_path).collect();
+    starts::keep(host, &directory, &key, &exec.diff, &watched, &considered.target.located, &own);
 }

@@ -9,8 +9,8 @@ use crate::cli::{Common, Trace};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::host::Host;
-use crate::private::Delivery;
 use crate::report::{self, Style};
+use crate::storage::Delivery;
 
 /// Where the report goes: to a file, or to standard error.
 struct Outlet<'o> {

@@ -2,20 +2,19 @@
 
 use std::process::ExitStatus;
 
-use super::{Considered, audit_module};
+use super::{Considered, publish_module};
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::formats::audit_log;
 use crate::host::Host;
 use crate::launch::{self, Exec};
-use crate::module;
-use crate::observe::Observation;
 use crate::pin;
 use crate::predict::Prediction;
-use crate::private;
+use crate::predict::observe::Observation;
+use crate::program::Command;
 use crate::report;
 use crate::solve::Outcome;
-use crate::target::Command;
-use crate::view;
+use crate::storage;
 
 pub(super) struct Start<'s> {
     pub host: &'s Host,
@@ -33,13 +32,13 @@ impl Start<'_> {
         before: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
         let Start { host, considered, .. } = self;
-        let log = private::unfinished(host, &view::cache_directory(host)?);
-        let diff = pin::watched(diff, &audit_module(host, true)?, &log, &host.env);
+        let log = storage::temporary_path(host, &storage::cache_directory(host)?);
+        let diff = pin::watched(diff, &publish_module(host, true)?, &log, &host.env);
         before()?;
-        private::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
+        storage::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
         let exec = Exec { diff, ..launch::unchanged(&considered.target.program, self.command) };
         let status = launch::run(&exec);
-        let records = module::records(&private::take(host, &log));
+        let records = audit_log::records(&storage::read_and_remove(host, &log));
         let prediction = expected(host, considered, self.as_is);
         let plan = match &considered.decision.outcome {
             Outcome::Plan(plan) if !self.as_is => Some(plan),

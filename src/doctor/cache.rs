@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Evidence, Finding, What};
-use crate::error::Unfit;
 use crate::host::Host;
-use crate::view::cache_places;
+use crate::storage::Unfit;
+use crate::storage::examined_candidates;
 
 /// A view and a start take a few thousand bytes; the module for the loader fifty thousand.
 const ENOUGH: u64 = 1 << 20;
@@ -20,7 +20,7 @@ pub struct Kept {
 }
 
 pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
-    let places = cache_places(host);
+    let places = examined_candidates(host);
     let refused = |(path, why): &(PathBuf, Result<(), Unfit>)| {
         let why = why.as_ref().err()?.clone();
         Some(Evidence::Place { path: path.clone(), why })

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::config::{Fault, Remark, container::Malformed};
-use crate::error::Unfit;
 use crate::inventory::{Origin, Problem, Warning};
+use crate::settings::{Fault, Remark, container::Malformed};
+use crate::storage::Unfit;
 use crate::version::{DriverVersion, Version};
 
 #[derive(Clone, Debug)]

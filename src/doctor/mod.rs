@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, Vocabulary, files};
 use crate::host::Host;
 use crate::inventory::Inventory;
+use crate::settings::{self, Vocabulary, files};
 
 mod cache;
 mod driver;
@@ -125,12 +125,12 @@ impl Surroundings {
 const OS_RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// Where a setting stands, as evidence.
-fn evidence(place: &config::Place) -> Vec<Evidence> {
+fn evidence(place: &settings::Place) -> Vec<Evidence> {
     match place {
-        config::Place::File { path, line } => {
+        settings::Place::File { path, line } => {
             vec![Evidence::File { path: path.clone(), line: *line, text: String::new() }]
         }
-        config::Place::Variable(name) => vec![Evidence::Set { name: name.clone() }],
-        config::Place::Option(_) => Vec::new(),
+        settings::Place::Variable(name) => vec![Evidence::Set { name: name.clone() }],
+        settings::Place::Option(_) => Vec::new(),
     }
 }

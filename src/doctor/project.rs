@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{Evidence, Finding, Severity, Subject, What, evidence};
-use crate::config::{Fault, Setting, Settings, container, files, lock, read, said, trust};
+use crate::settings::{Fault, Setting, Settings, container, files, lock, read, trust, variables};
 
 /// What there is.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     };
     // In the order in which a start takes them.
     let mut settings = Settings::default();
-    match said::variables(&host.env, &subject.vocabulary) {
+    match variables::variables(&host.env, &subject.vocabulary) {
         Ok(layer) => settings.add(layer),
         Err(wrong) => findings.push(fault(wrong)),
     }
@@ -51,7 +51,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
             let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
-            // What is said of one program stops no other.
+            // What is variables of one program stops no other.
             let is_of_all = |it: &Setting| it.needs_trust() && it.stands_in(&source.path);
             let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
             findings.push(Finding::new(
@@ -83,10 +83,10 @@ fn of_lock(
         let evidence = evidence(&fault.place);
         vec![Finding::new(severity, What::LockFault { fault }, evidence)]
     };
-    let place = crate::config::Place::File { path: path.clone(), line: None };
+    let place = crate::settings::Place::File { path: path.clone(), line: None };
     let bytes = match files::read(subject.host, &path) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) if is_locked => return fault(Fault { place, wrong: crate::config::Wrong::NoLock }),
+        Ok(None) if is_locked => return fault(Fault { place, wrong: crate::settings::Wrong::NoLock }),
         Ok(None) => return Vec::new(),
         Err(wrong) => return fault(wrong),
     };

@@ -1,6 +1,7 @@
 //! Bytes to facts: every parser is pure and answers any input with an error or a result, never a panic.
 //! Must not open files.
 
+pub mod audit_log;
 pub mod build_info;
 pub mod conda;
 pub mod dlopen;
@@ -21,3 +22,4 @@ pub mod rpm;
 pub mod spack;
 pub mod sqlite;
 pub mod store;
+pub mod symbols;

@@ -11,7 +11,7 @@ use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
 use crate::formats::instructions;
 use crate::formats::names;
-use crate::symbols::{self, Exports, Symbol};
+use crate::formats::symbols::{self, Exports, Symbol};
 use crate::version::{CudaVersion, Version};
 
 const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";

@@ -10,8 +10,8 @@ use super::owners::{Open, Who};
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
+use crate::formats::symbols::{Exports, Symbol};
 use crate::host::FileId;
-use crate::symbols::{Exports, Symbol};
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 

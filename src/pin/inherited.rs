@@ -9,15 +9,17 @@ use super::means::is_own_module;
 use crate::environment::{Environment, audit_elements};
 use crate::host::Host;
 use crate::loader::search::Overlay;
-use crate::module;
+use crate::pin::audit_module;
 
 /// The view that the module answers from in a program that is called by this path; none where there is no module of ours,
 /// or nothing for it to answer.
 pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> Option<Overlay> {
     let is_ours = |element: &&OsStr| is_own_module(Path::new(element), own);
     audit_elements(env.get("LD_AUDIT").unwrap_or_default()).iter().find(|element| is_ours(element))?;
-    env.get(module::FOR).is_none_or(|value| module::is_meant(host, value, called)).then_some(())?;
-    let mut parts = env.get(module::PINS)?.as_bytes().split(|byte| *byte == b':');
+    env.get(audit_module::FOR)
+        .is_none_or(|value| audit_module::is_meant(host, value, called))
+        .then_some(())?;
+    let mut parts = env.get(audit_module::PINS)?.as_bytes().split(|byte| *byte == b':');
     let directory = Path::new(OsStr::from_bytes(parts.next()?)).to_owned();
     let (mut links, mut empty) = (BTreeMap::new(), BTreeSet::new());
     for name in parts.filter_map(|name| std::str::from_utf8(name).ok()) {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::Mode;
 use crate::environment::{Change, Diff, Environment, audit_elements, join_elements, preload_elements};
-use crate::module;
+use crate::pin::audit_module;
+use crate::pin::view::ViewSpec;
 use crate::solve::Plan;
-use crate::view::ViewSpec;
 
 /// Tells the program, and a cudarun below it, which view it was started with.
 pub const VIEW: &str = "CUDARUN_VIEW";
@@ -35,7 +35,7 @@ pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Dif
     watched.set("LD_AUDIT", all);
     let tunables = with_room(watched.get(TUNABLES));
     watched.set(TUNABLES, tunables);
-    watched.set(module::TRACE, log.as_os_str());
+    watched.set(audit_module::TRACE, log.as_os_str());
     Diff::between(env, &watched)
 }
 
@@ -71,8 +71,8 @@ impl Means<'_> {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }
         change("LD_AUDIT", self.auditors(module, env));
-        change(module::FOR, pins.as_ref().and(self.only_for).map(OsStr::to_owned));
-        change(module::PINS, pins);
+        change(audit_module::FOR, pins.as_ref().and(self.only_for).map(OsStr::to_owned));
+        change(audit_module::PINS, pins);
         if let Some(view) = &places.view {
             change(VIEW, Some(view.as_os_str().to_owned()));
         }
@@ -82,7 +82,7 @@ impl Means<'_> {
     /// The table of the audit module: every name in the view.
     pub(super) fn pins(&self, places: &Places) -> Option<OsString> {
         let names = self.spec.links.keys().chain(&self.spec.tombstones);
-        module::pins(places.view.as_deref()?, names.map(String::as_str))
+        audit_module::pins(places.view.as_deref()?, names.map(String::as_str))
     }
 
     fn library_path(&self, places: &Places, env: &Environment) -> Option<OsString> {
@@ -119,7 +119,7 @@ impl Means<'_> {
         let elements: Vec<&OsStr> = audit_elements(inherited);
         let is_own = |element: &&OsStr| is_own_module(Path::new(element), self.own);
         let (own, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().copied().partition(is_own);
-        let logs = own.last().copied().filter(|_| env.non_empty(module::TRACE).is_some());
+        let logs = own.last().copied().filter(|_| env.non_empty(audit_module::TRACE).is_some());
         all.extend(module.map(Path::as_os_str).or(logs));
         if all == elements { env.get("LD_AUDIT").map(OsStr::to_owned) } else { joined(all) }
     }
@@ -133,7 +133,7 @@ impl Means<'_> {
 
 /// Modules of ours stand beside our views.
 pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
-    let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(module::DIRECTORY));
+    let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(audit_module::DIRECTORY));
     own.iter().any(|own| beside(own).as_deref() == file.parent())
 }
 

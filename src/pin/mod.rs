@@ -12,20 +12,21 @@ use crate::formats::elf::Elf;
 use crate::host::Host;
 use crate::inventory::{Copy, Inventory};
 use crate::loader::search::{Overlay, Searcher};
-use crate::module;
 use crate::predict::{self, Predicted, Prediction, When};
+use crate::program::{Requirement, Target, Want};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
-use crate::target::{Requirement, Target, Want};
 use crate::version::Version;
-use crate::view::{self, ViewSpec};
 
+pub mod audit_module;
 pub mod inherited;
 mod means;
 mod unaided;
+pub mod view;
 mod why;
 
 use means::Means;
 pub use means::{Places, VIEW, watched};
+use view::ViewSpec;
 pub use why::{NotEnough, Why};
 
 /// How the loader is made to take what was picked.
@@ -64,7 +65,7 @@ pub struct Pinned {
     pub spec: ViewSpec,
     /// Elements of `LD_LIBRARY_PATH` that are removed besides those that no plan keeps.
     pub removed: Vec<OsString>,
-    /// The processes in which the audit module answers, as [`module::FOR`] has it; none for all of them.
+    /// The processes in which the audit module answers, as [`audit_module::FOR`] has it; none for all of them.
     pub only_for: Option<OsString>,
     /// The names in the view that are preloaded, in order.
     pub preload: Vec<String>,
@@ -282,8 +283,8 @@ impl Question<'_, '_> {
         let families = self.unseen(prediction, wished);
         let called = self.target.called.as_ref();
         let only_for = called.and_then(|called| {
-            let meant = module::meant(&called.path, called.is_python)?;
-            module::is_meant(self.host, &meant, &called.path).then_some(meant)
+            let meant = audit_module::meant(&called.path, called.is_python)?;
+            audit_module::is_meant(self.host, &meant, &called.path).then_some(meant)
         });
         match only_for {
             _ if self.mode.is_some() && (!families.is_empty() || only_for.is_none()) => Ok(None),
@@ -302,7 +303,7 @@ impl Question<'_, '_> {
     /// What keeps a mode from working at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
         let variables = match mode {
-            Mode::Audit => &["LD_AUDIT", module::PINS, module::FOR][..],
+            Mode::Audit => &["LD_AUDIT", audit_module::PINS, audit_module::FOR][..],
             Mode::Preload => &["LD_PRELOAD"],
             Mode::View | Mode::Clean | Mode::None => &[],
         };
@@ -323,8 +324,8 @@ impl Question<'_, '_> {
 
     /// There is no module for the target's machine.
     fn lacks_module(&self) -> bool {
-        module::bytes().is_none()
-            || Elf::parse(module::bytes().unwrap_or_default()).map(|elf| elf.machine())
+        audit_module::bytes().is_none()
+            || Elf::parse(audit_module::bytes().unwrap_or_default()).map(|elf| elf.machine())
                 != Ok(self.target.machine)
     }
 

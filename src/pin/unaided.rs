@@ -10,10 +10,10 @@ use super::{Mode, Pinned, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::host::FileId;
 use crate::inventory::Element;
+use crate::pin::view::{self, ViewSpec};
 use crate::predict::Prediction;
+use crate::program::Requirement;
 use crate::solve::{Kept, Pick, Plan, Removal};
-use crate::target::Requirement;
-use crate::view::{self, ViewSpec};
 
 impl Question<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.

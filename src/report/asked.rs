@@ -3,8 +3,8 @@
 use super::Style;
 use super::style::columns;
 use super::words::{self, family, list, title, written_in};
+use crate::program::{Condition, Demand, Want};
 use crate::solve::{Broken, Caution, Contradiction, Has, Member};
-use crate::target::{Condition, Demand, Want};
 use crate::text::show;
 
 /// `driver >=550`, `compute capability >=8.0`.

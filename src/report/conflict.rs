@@ -6,8 +6,8 @@ use super::Style;
 use super::asked;
 use super::style::columns;
 use super::words;
+use crate::program::{Before, Requirement, Target, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
-use crate::target::{Before, Requirement, Target, Want};
 
 /// The whole search.
 pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> String {

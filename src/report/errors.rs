@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::settings::short;
 use super::words::{list, quoted_to_show};
-use crate::error::{Error, Unfit};
-use crate::private::{Fault, Unsafe};
+use crate::error::Error;
+use crate::storage::Unfit;
+use crate::storage::{Fault, Unsafe};
 use crate::text::{escape, show};
 
 pub fn error(error: &Error) -> String {
@@ -148,7 +149,7 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::MachineUnusable { .. } => {
             Some("a description is what `cudarun doctor --save FILE` writes".to_owned())
         }
-        Error::Exists { path } if path.ends_with(crate::config::PROJECT) => {
+        Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }
         Error::Exists { .. } => Some("name a file that is not there yet".to_owned()),

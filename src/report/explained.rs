@@ -8,14 +8,14 @@ use super::asked;
 use super::pinned::{loads, mode_line, not_enough};
 use super::style::columns;
 use super::words;
-use crate::config::Settings;
 use crate::environment::Diff;
 use crate::inventory::Inventory;
-use crate::module;
+use crate::pin::audit_module;
 use crate::pin::{Decision, Mode, NotEnough};
 use crate::predict::Prediction;
+use crate::program::{Asker, How, Package, Requirement, Standing, Target, Want};
+use crate::settings::Settings;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
-use crate::target::{Asker, How, Package, Requirement, Standing, Target, Want};
 use crate::text::show;
 
 /// All that there is to say about a start.
@@ -303,7 +303,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         .map(|change| {
             let value = match &change.value {
                 None => "(unset)".to_owned(),
-                Some(table) if change.name == module::PINS => in_short(table),
+                Some(table) if change.name == audit_module::PINS => in_short(table),
                 Some(value) => show(value),
             };
             vec![show(&change.name), value]

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use super::words::{family, list, quoted, written_in};
+use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
-use crate::target::{Asker, Pip};
 use crate::text::show;
 
 /// What `cudarun record` writes, and `--locked` demands.

@@ -1,6 +1,6 @@
 //! The wording of what a person should know about how a target was read.
 
-use crate::target::{Loss, Note, Packer, Target};
+use crate::program::{Loss, Note, Packer, Target};
 use crate::text::{escape, show};
 
 /// A remark about how the target was read.

@@ -5,12 +5,12 @@ use super::Style;
 use super::loader::rule;
 use super::style::columns;
 use super::words;
-use crate::given::{Fault, Given, given};
 use crate::inventory::{Copy, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
+use crate::predict::supply::{Fault, Given, given};
 use crate::predict::{Predicted, Prediction};
+use crate::program::Target;
 use crate::solve::Outcome;
-use crate::target::Target;
 use crate::text::show;
 use crate::version::Version;
 

@@ -2,9 +2,9 @@
 
 use super::asked;
 use super::words::{self, family, list};
-use crate::given::Fault;
 use crate::inventory::Copy;
-use crate::project::Trouble;
+use crate::predict::project::Trouble;
+use crate::predict::supply::Fault;
 use crate::solve::Conflict;
 use crate::text::show;
 

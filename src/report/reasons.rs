@@ -1,8 +1,8 @@
 //! Why a copy was picked or was not, in words.
 
 use super::words::{self, list, shown, title};
+use crate::program::Pin;
 use crate::solve::{Criterion, Reason};
-use crate::target::Pin;
 use crate::text::show;
 
 pub(super) fn reason(reason: &Reason) -> String {

@@ -7,9 +7,9 @@ use super::Style;
 use super::errors::{nearest, one_of, plain};
 use super::style::columns;
 use super::words::{self, list, quoted_to_show};
-use crate::config::container::Malformed;
-use crate::config::trust::Allowed;
-use crate::config::{Fault, Place, Remark, Setting, Settings, Wrong};
+use crate::settings::container::Malformed;
+use crate::settings::trust::Allowed;
+use crate::settings::{Fault, Place, Remark, Setting, Settings, Wrong};
 use crate::text::show;
 
 /// How many keys are named that nobody has allowed.
@@ -137,7 +137,7 @@ pub fn allowed(allowed: &[Allowed]) -> String {
 
 /// Where each setting came from: `explain -v`.
 pub(super) fn settings(settings: &Settings, style: Style) -> String {
-    let row = |setting: &crate::config::Setting| {
+    let row = |setting: &crate::settings::Setting| {
         vec![show(&setting.key.name()), setting.value.text(), style.dim(&place(&setting.from))]
     };
     let rows: Vec<Vec<String>> = settings.iter().map(row).collect();

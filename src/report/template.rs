@@ -2,9 +2,9 @@
 
 use super::words;
 use crate::inventory::Inventory;
+use crate::program::{Asker, Target, Want};
 use crate::range::Range;
 use crate::solve::{Outcome, Pick, Plan};
-use crate::target::{Asker, Target, Want};
 use crate::text::show;
 use crate::version::{DriverVersion, Version};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::Style;
 use super::loader::{file_name, rule};
 use super::style::columns;
-use crate::module;
-use crate::observe::{Image, Mapped, Observation, Wrong};
+use crate::formats::audit_log::Rule;
+use crate::predict::observe::{Image, Mapped, Observation, Wrong};
 use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
 
@@ -89,17 +89,17 @@ fn mapped(file: &Mapped, style: Style) -> Vec<String> {
     vec![file_name(Path::new(&file.name)), show(&file.file), asked, style.dim(by(file.rule)), planned]
 }
 
-fn by(rule: module::Rule) -> &'static str {
+fn by(rule: Rule) -> &'static str {
     match rule {
-        module::Rule::Program => "the program",
-        module::Rule::Pinned => "pinned",
-        module::Rule::Path => "by its path",
-        module::Rule::Rpath => "DT_RPATH or DT_RUNPATH",
-        module::Rule::LibraryPath => "LD_LIBRARY_PATH",
-        module::Rule::Cache => "ld.so.cache",
-        module::Rule::Default => "a default directory",
-        module::Rule::Secure => "a secure directory",
-        module::Rule::Unasked => "nobody was asked",
+        Rule::Program => "the program",
+        Rule::Pinned => "pinned",
+        Rule::Path => "by its path",
+        Rule::Rpath => "DT_RPATH or DT_RUNPATH",
+        Rule::LibraryPath => "LD_LIBRARY_PATH",
+        Rule::Cache => "ld.so.cache",
+        Rule::Default => "a default directory",
+        Rule::Secure => "a secure directory",
+        Rule::Unasked => "nobody was asked",
     }
 }
 

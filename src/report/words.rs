@@ -7,8 +7,8 @@ pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::inventory::{
     Fault, Finder, ForwardCompatibility, Open, Problem, Said, VersionSource, Warning, Who,
 };
+use crate::program::{Asker, Requirement, Target, Want};
 use crate::solve::{Absent, Plan, Removal, Unpinned};
-use crate::target::{Asker, Requirement, Target, Want};
 use crate::text::{escape, show};
 use std::path::Path;
 

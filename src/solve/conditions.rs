@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::gpus;
 use super::world::World;
 use crate::inventory::{Gpu, Inventory};
-use crate::target::{Condition, Demand};
+use crate::program::{Condition, Demand};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 /// A condition that does not hold.

@@ -9,10 +9,10 @@ use super::gpus;
 use super::slots::Slot;
 use super::world::World;
 use crate::catalog::{Family, knowledge};
+use crate::formats::symbols::Symbol;
 use crate::host::FileId;
 use crate::inventory::{Copy, Inventory, Member, Open, Origin, Problem, Searched};
-use crate::symbols::Symbol;
-use crate::target::{Before, Demand, Need, Pin, Requirement, Target, Want};
+use crate::program::{Before, Demand, Need, Pin, Requirement, Target, Want};
 use crate::version::{DriverVersion, Version};
 
 /// A copy that satisfies every rule it must satisfy alone.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::search;
 use super::slots;
 use super::world::World;
-use crate::target::{Asker, Condition, Demand, Requirement, Want};
+use crate::program::{Asker, Condition, Demand, Requirement, Want};
 
 /// Things that exclude each other, given what is installed.
 #[derive(Clone, Debug, Serialize)]

@@ -9,7 +9,7 @@ use super::slots::{Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog};
 use crate::inventory::{Copy, Member};
-use crate::target::{Before, First};
+use crate::program::{Before, First};
 
 /// A name that a copy is linked against and that no copy can give it, and the picks that are the reason.
 pub(super) struct Obstacle {

@@ -7,7 +7,7 @@ use super::slots;
 use super::world::World;
 use super::{Broken, Conflict, ForcedCopy, Summary, Unmet, hints};
 use crate::inventory::Inventory;
-use crate::target::{First, Requirement};
+use crate::program::{First, Requirement};
 
 /// Each of these has no answer, whatever else is asked.
 pub(super) fn apart(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {

@@ -8,7 +8,7 @@ use super::world::World;
 use crate::catalog::catalog;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Code, Copy, Inventory};
-use crate::target::{Condition, Demand, Target};
+use crate::program::{Condition, Demand, Target};
 use crate::version::{ComputeCapability, CudaVersion};
 
 /// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one that

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::target::{Asker, Pip};
+use crate::program::{Asker, Pip};
 use crate::text;
 use crate::version::Version;
 

@@ -8,8 +8,8 @@ use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, 
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
 use crate::inventory::{Copy, Inventory, Origin, Problem, Who};
+use crate::program::{Before, Condition, Demand, Requirement, Target, Want};
 use crate::range::Range;
-use crate::target::{Before, Condition, Demand, Requirement, Target, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 pub(super) fn hint(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::host::FileId;
 use crate::inventory::{Inventory, Origin};
-use crate::target::Target;
+use crate::program::Target;
 
 mod cautions;
 mod conditions;

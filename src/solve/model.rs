@@ -10,7 +10,7 @@ use super::hint::Hint;
 use super::reason::Reason;
 use super::{Broken, Caution, Contradiction};
 use crate::inventory::{Copy, Member, Origin};
-use crate::target::{Asker, Before, Requirement};
+use crate::program::{Asker, Before, Requirement};
 use crate::text;
 use crate::version::{DriverVersion, Version};
 

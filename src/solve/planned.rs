@@ -11,7 +11,7 @@ use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, U
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
-use crate::target::{Asker, Need, Requirement, Target, Want};
+use crate::program::{Asker, Need, Requirement, Target, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {

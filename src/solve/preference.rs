@@ -9,7 +9,7 @@ use super::slots::Slot;
 use super::world::World;
 use super::{Criterion, cautions, gpus};
 use crate::inventory::{Copy, Inventory, Origin, Who};
-use crate::target::{Requirement, Target, Want};
+use crate::program::{Requirement, Target, Want};
 use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 13];

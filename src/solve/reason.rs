@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::model::Criterion;
 use crate::inventory::Open;
+use crate::program::Pin;
 use crate::range::Range;
-use crate::target::Pin;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 

@@ -12,7 +12,7 @@ use super::slots::{Slot, Strictness};
 use super::world::World;
 use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
 use crate::inventory::Copy;
-use crate::target::Requirement;
+use crate::program::Requirement;
 
 /// More tries than this are not worth waiting for: the best explanation so far is given.
 const STEP_LIMIT: usize = 20_000;
@@ -258,9 +258,9 @@ mod worlds;
 mod tests {
     use super::*;
     use crate::inventory::Inventory;
+    use crate::program::Target;
     use crate::solve::Policy;
     use crate::solve::slots;
-    use crate::target::Target;
 
     const FAMILIES: [&str; 12] = [
         "cudart",

@@ -8,7 +8,7 @@ use super::world::World;
 use super::{Absent, Policy, Rejection, Summary, Unmet};
 use crate::catalog::{Family, Group, catalog, soname_number};
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Asker, First, Need, Pin, Requirement, Standing, Want};
+use crate::program::{Asker, First, Need, Pin, Requirement, Standing, Want};
 
 /// What is to be filled by one copy.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{Policy, gpus};
 use crate::catalog::Family;
 use crate::inventory::{Copy, Inventory};
-use crate::target::{Condition, Demand, Requirement, Target};
+use crate::program::{Condition, Demand, Requirement, Target};
 use crate::version::ComputeCapability;
 
 pub(super) struct World<'a> {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use cudarun::host::Host;
-use cudarun::module;
+use cudarun::pin::audit_module;
 
 use super::Workshop;
 
@@ -129,7 +129,7 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     workshop.compile("through-library", PROBE, &[&links[..], &plain].concat());
     workshop.compile("static", PROBE, &["-static", "-Wno-all", "-w"]);
     let cache = workshop.path("cache");
-    let module = module::publish(&Host::here(), &cache).unwrap();
+    let module = audit_module::publish(&Host::here(), &cache).unwrap();
     World { workshop, module }
 });
 
@@ -140,7 +140,7 @@ impl World {
 
     pub fn pins(&self) -> OsString {
         let names = NAMES.iter().chain(&SUBLIBRARIES).copied();
-        module::pins(&self.path("view"), names).unwrap()
+        audit_module::pins(&self.path("view"), names).unwrap()
     }
 
     /// A start of one of the programs, without the module.
@@ -174,11 +174,11 @@ impl Start {
     /// With the module, and the table of the whole library.
     pub fn pinned(self) -> Start {
         let pins = WORLD.pins();
-        self.env("LD_AUDIT", &WORLD.module).env(module::PINS, pins)
+        self.env("LD_AUDIT", &WORLD.module).env(audit_module::PINS, pins)
     }
 
     pub fn traced(self, log: impl AsRef<Path>) -> Start {
-        self.env("LD_AUDIT", &WORLD.module).env(module::TRACE, log.as_ref())
+        self.env("LD_AUDIT", &WORLD.module).env(audit_module::TRACE, log.as_ref())
     }
 
     pub fn output(&self) -> Output {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use cudarun::catalog::{Group, catalog};
 use cudarun::formats::fatbin::{Architecture, Kind, Suffix};
+use cudarun::formats::symbols::{Exports, Symbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
     Code, Copy, Gpu, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
 };
-use cudarun::symbols::{Exports, Symbol, by_file};
-use cudarun::target::{Asker, Condition, Demand, Need, Requirement, Standing, Target, Want};
+use cudarun::program::{Asker, Condition, Demand, Need, Requirement, Standing, Target, Want};
 use cudarun::version::{ComputeCapability, Version};
 
 /// Numbers that are the same in every run: xorshift64.

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{decides, reaches_libraries};
 use crate::catalog::catalog;
-use crate::config::{files, trust};
 use crate::doctor::{self, Examination};
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
 use crate::host::{Asked, FileId, Host, Kind, Stat};
 use crate::loader::search::default_directories;
+use crate::settings::start_key::{decides, reaches_libraries};
+use crate::settings::{files, trust};
 
 mod library;
 mod modules;
@@ -312,7 +312,7 @@ impl Writer<'_> {
         }
         let project = &self.examination.project;
         if project.files.iter().chain(&project.lock).any(|file| file == path)
-            || path.ends_with(crate::config::PROJECT)
+            || path.ends_with(crate::settings::PROJECT)
         {
             let bytes = self.host.read(path).unwrap_or_default();
             let text = self.names.hide(&settings::settings(&bytes));

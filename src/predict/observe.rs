@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::catalog::{catalog, soname_number};
+use crate::formats::audit_log::{Record, Rule};
 use crate::formats::elf::Elf;
 use crate::host::{FileId, Host};
-use crate::module::{Record, Rule};
 use crate::predict::{Prediction, When};
+use crate::program::Target;
 use crate::solve::Plan;
-use crate::target::Target;
 use crate::text;
 
 #[derive(Debug, Serialize)]

@@ -1,6 +1,10 @@
 //! What a program would map in an environment: the model of the loader applied to all that is known of the program,
 //! its start and what it opens at run time. Says what would be; must not judge it.
 
+pub mod observe;
+pub mod project;
+pub mod supply;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +17,7 @@ use crate::inventory::{Copy, Inventory};
 use crate::loader::object::Object;
 use crate::loader::process::{Failure, Loaded, Process};
 use crate::loader::search::{Rule, Searcher};
-use crate::target::Target;
+use crate::program::Target;
 use crate::text;
 use crate::version::Version;
 

@@ -14,10 +14,6 @@ use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Stat};
 
-mod judge;
-
-pub use judge::{Fault, Unsafe, judge, judge_own};
-
 /// Thirty days, in seconds: what is kept can be worked out again, which costs a moment.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
 
@@ -52,20 +48,20 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// A name that nobody else has, for what is renamed once it is whole: `.PID-TIME`.
-pub fn unfinished(host: &Host, directory: &Path) -> PathBuf {
+pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
     let since = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     directory.join(format!(".{}-{since}", std::process::id()))
 }
 
 /// A name for all of these together: the same content has the same name, and another content another.
 pub fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
-    let mut digest = identity(parts);
+    let mut digest = full_digest(parts);
     digest.truncate(24);
     digest
 }
 
 /// The same at full length, for content that somebody may have made to have the name of another.
-pub fn identity<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
+pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
@@ -93,25 +89,25 @@ pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
     if own_directory(host, directory).is_err() {
         return false;
     }
-    sweep(host, directory);
-    whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes).is_ok()
+    prune(host, directory);
+    write_atomically(&temporary_path(host, directory), &directory.join(name), 0o600, bytes).is_ok()
 }
 
 /// Held by one process at a time: the kernel takes it back when that process ends, however it does, or becomes another
 /// program.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Lock {
     _file: fs::File,
 }
 
 /// The turn of this name in a directory that is ours alone; none while another process has it.
-pub fn turn(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Turn>> {
+pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock>> {
     create_directory(directory)?;
     own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Turn { _file: file })),
+        Ok(()) => Ok(Some(Lock { _file: file })),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
@@ -121,13 +117,13 @@ pub fn turn(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Turn
 pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     create_directory(directory)?;
     own_directory(host, directory)?;
-    whole(&unfinished(host, directory), &directory.join(name), 0o600, bytes)
+    write_atomically(&temporary_path(host, directory), &directory.join(name), 0o600, bytes)
 }
 
 /// Writes a file that is everybody's to read, whole or not at all.
 pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
-    whole(&unfinished(host, directory), file, 0o666, bytes)
+    write_atomically(&temporary_path(host, directory), file, 0o666, bytes)
 }
 
 /// Whether that is possible, before there is something to write.
@@ -135,7 +131,7 @@ pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
     if host.lstat(file).is_ok_and(|stat| stat.is_directory()) {
         return Err(io::Error::from(ErrorKind::IsADirectory));
     }
-    let temporary = unfinished(host, file.parent().unwrap_or(Path::new("/")));
+    let temporary = temporary_path(host, file.parent().unwrap_or(Path::new("/")));
     new_file(&temporary)?;
     fs::remove_file(temporary)
 }
@@ -148,7 +144,7 @@ pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The same, whole or not at all.
 pub fn publish_new_whole(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let temporary = unfinished(host, directory);
+    let temporary = temporary_path(host, directory);
     let written = new_file(&temporary).and_then(|mut made| made.write_all(bytes));
     // A second name is made only where there is none of that name.
     let published = written.and_then(|()| fs::hard_link(&temporary, file));
@@ -166,7 +162,7 @@ pub fn remove(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }
 
-fn whole(temporary: &Path, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+fn write_atomically(temporary: &Path, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     let written = options
         .write(true)
@@ -187,7 +183,7 @@ pub fn create(file: &Path) -> io::Result<()> {
 }
 
 /// What was written to a file of our own by others whom we have told of it; it is gone afterwards.
-pub fn take(host: &Host, file: &Path) -> Vec<u8> {
+pub fn read_and_remove(host: &Host, file: &Path) -> Vec<u8> {
     let bytes = host.read(file).unwrap_or_default();
     let _ = fs::remove_file(file);
     bytes
@@ -217,7 +213,7 @@ fn new_file(file: &Path) -> io::Result<fs::File> {
 
 /// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
 /// files of our own, by their names, in a directory of our own.
-fn sweep(host: &Host, directory: &Path) {
+fn prune(host: &Host, directory: &Path) {
     let ours = |stat: &Stat| is_ours(host, stat);
     if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && ours(&stat)) {
         return;
@@ -272,9 +268,9 @@ mod tests {
         let kept = [file("fedcba9876543210", false), file("thesis.txt", true), file(".profile", true)];
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&directory, &link).unwrap();
-        sweep(&Host::here(), &link);
+        prune(&Host::here(), &link);
         assert!(gone.iter().all(|path| path.exists()), "a link leads to what may be another's");
-        sweep(&Host::here(), &directory);
+        prune(&Host::here(), &directory);
         assert!(gone.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
     }
 }

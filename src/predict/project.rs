@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::given::{Fault, Given, given};
 use crate::inventory::{Copy, Inventory};
 use crate::loader::search::Rule;
+use crate::predict::supply::{Fault, Given, given};
 use crate::predict::{Predicted, Prediction};
 use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
 

@@ -4,16 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
-
-use crate::environment::fits_library_path;
-use crate::error::{Error, Unfit};
+use crate::error::Error;
 use crate::host::{Host, Kind};
-use crate::private;
 use crate::solve::{Pick, Plan};
+use crate::storage::{self, Refusal, Unfit};
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
@@ -70,111 +67,29 @@ impl ViewSpec {
         for name in &self.tombstones {
             parts.extend([name.as_bytes(), b"tombstone"]);
         }
-        private::digest(parts)
+        storage::digest(parts)
     }
-}
-
-/// Why a place is not the one.
-enum Refusal {
-    /// The next may be.
-    Here(Unfit),
-    /// No other would be either.
-    Everywhere(Error),
-}
-
-impl From<Unfit> for Refusal {
-    fn from(unfit: Unfit) -> Refusal {
-        Refusal::Here(unfit)
-    }
-}
-
-impl From<io::Error> for Unfit {
-    fn from(error: io::Error) -> Unfit {
-        Unfit::Unwritable { why: error.to_string() }
-    }
-}
-
-/// What the first place says that does not refuse.
-fn first_place<T>(host: &Host, ask: impl Fn(&Path) -> Result<T, Refusal>) -> Result<T, Error> {
-    let mut tried = Vec::new();
-    for directory in cache_directories(host) {
-        match ask(&directory) {
-            Ok(answer) => return Ok(answer),
-            Err(Refusal::Here(why)) => tried.push((directory, why)),
-            Err(Refusal::Everywhere(error)) => return Err(error),
-        }
-    }
-    Err(Error::NoCache { tried })
-}
-
-/// The directory for what is kept between runs: the first that can be used, is nobody else's to write to,
-/// and can stand in `LD_LIBRARY_PATH`.
-pub fn cache_directory(host: &Host) -> Result<PathBuf, Error> {
-    first_place(host, |directory| {
-        usable(host, directory)?;
-        Ok(directory.to_owned())
-    })
-}
-
-/// The places whose content can be believed, there or not. A warm start mostly asks the first alone.
-pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
-    cache_directories(host).into_iter().filter(|directory| suits(host, directory).is_ok())
-}
-
-/// What is kept in the first place that can be used and takes it.
-pub fn first_that_takes<T>(host: &Host, keep: impl Fn(&Path) -> io::Result<T>) -> Result<T, Error> {
-    first_place(host, |directory| {
-        usable(host, directory)?;
-        keep(directory).map_err(|error| Refusal::Here(error.into()))
-    })
-}
-
-/// Where views may stand; nothing is created.
-pub fn view_parents(host: &Host) -> Vec<PathBuf> {
-    cache_directories(host).into_iter().map(|directory| directory.join(VIEWS)).collect()
 }
 
 /// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    first_place(host, |directory| {
-        could_be_used(host, directory)?;
-        Ok(views(host, directory)?.join(spec.name()))
-    })
-}
-
-/// What `cache_directory` would be; nothing is created.
-pub fn cache_place(host: &Host) -> Result<PathBuf, Error> {
-    first_place(host, |directory| {
-        could_be_used(host, directory)?;
-        Ok(directory.to_owned())
-    })
-}
-
-/// Every place for what is kept between runs, in order, and why it would not do; nothing is created.
-pub fn cache_places(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
-    let answer = |directory: PathBuf| {
-        let answer = could_be_used(host, &directory);
-        (directory, answer)
-    };
-    cache_directories(host).into_iter().map(answer).collect()
+    storage::first_possible(host, |directory| Ok(views(host, directory)?.join(spec.name())))
 }
 
 /// Publishes a view and returns its directory. A view that is there already is left as it is. A place that
 /// turns out to be full or read-only gives way to the next.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
-    first_place(host, |directory| {
-        usable(host, directory)?;
+    storage::first_usable(host, |directory| {
         let view = views(host, directory)?.join(spec.name());
         match publish_at(host, &view, spec) {
             Ok(()) => Ok(view),
-            Err(error) if is_of_the_place(&error) => Err(Refusal::Here(error.into())),
+            Err(error) if may_succeed_elsewhere(&error) => Err(Refusal::Here(error.into())),
             Err(error) => Err(Refusal::Everywhere(Error::View { path: view, error })),
         }
     })
 }
 
-/// Whether writing may succeed elsewhere.
-fn is_of_the_place(error: &io::Error) -> bool {
+fn may_succeed_elsewhere(error: &io::Error) -> bool {
     use ErrorKind::{NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(
         error.kind(),
@@ -184,11 +99,11 @@ fn is_of_the_place(error: &io::Error) -> bool {
 
 fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
     let parent = view.parent().unwrap_or(view);
-    private::create_directory(parent)?;
+    storage::create_directory(parent)?;
     if is_intact(host, view, spec) {
         return Ok(());
     }
-    let temporary = private::unfinished(host, parent);
+    let temporary = storage::temporary_path(host, parent);
     let written = write(&temporary, spec).and_then(|()| swap_in(host, &temporary, view, spec));
     if written.is_err() {
         let _ = fs::remove_dir_all(&temporary);
@@ -197,7 +112,7 @@ fn publish_at(host: &Host, view: &Path, spec: &ViewSpec) -> io::Result<()> {
 }
 
 fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
-    private::create_directory(directory)?;
+    storage::create_directory(directory)?;
     for (name, target) in &spec.links {
         symlink(target, directory.join(name))?;
     }
@@ -239,7 +154,7 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
 
 /// Whether a view is there, ours, and holds exactly what it should.
 fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
-    if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && private::is_ours(host, &stat)) {
+    if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && storage::is_ours(host, &stat)) {
         return false;
     }
     let Ok(entries) = host.list(view) else { return false };
@@ -256,51 +171,14 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
         })
 }
 
-/// Lists the places for what is kept between runs, in order of preference; creates and judges nothing.
-fn cache_directories(host: &Host) -> Vec<PathBuf> {
-    let user = host.user_cache().map(|directory| directory.join("cudarun"));
-    let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));
-    let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
-    user.into_iter().chain(session).chain([last]).collect()
+/// The directories in which views may be published, existing or not.
+pub fn parents(host: &Host) -> Vec<PathBuf> {
+    storage::candidates(host).into_iter().map(|directory| directory.join(VIEWS)).collect()
 }
 
-/// Why a directory does not suit, if it does not: its name is unfit, or another user can replace it.
-fn suits(host: &Host, directory: &Path) -> Result<(), Unfit> {
-    if !fits_library_path(directory) {
-        return Err(Unfit::Name);
-    }
-    private::judge_own(host, directory).map_err(Unfit::Unsafe)
-}
-
-/// The directory of the views, there or not.
+/// The directory of the views below a candidate, existing or not.
 fn views(host: &Host, directory: &Path) -> Result<PathBuf, Unfit> {
     let views = directory.join(VIEWS);
-    private::judge_own(host, &views).map_err(Unfit::Unsafe)?;
+    storage::judge_own(host, &views).map_err(Unfit::Unsafe)?;
     Ok(views)
-}
-
-/// Why a directory could not be used, if it could not; nothing is created. The nearest directory that is there must be
-/// writable; of another machine, it must be there.
-fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
-    suits(host, directory)?;
-    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok()).unwrap_or(directory);
-    if !host.is_directory(nearest) {
-        return Err(io::Error::from(ErrorKind::NotADirectory).into());
-    }
-    if !host.is_rerooted() {
-        access(nearest, AccessFlags::W_OK).map_err(io::Error::from)?;
-    }
-    Ok(())
-}
-
-/// Why a directory cannot be used, if it cannot. Creates it where it can.
-fn usable(host: &Host, directory: &Path) -> Result<(), Unfit> {
-    suits(host, directory)?;
-    private::create_directory(directory)?;
-    // Another user may have made it in the meantime.
-    suits(host, directory)?;
-    let probe = private::unfinished(host, directory);
-    fs::DirBuilder::new().mode(0o700).create(&probe)?;
-    fs::remove_dir(&probe)?;
-    Ok(())
 }

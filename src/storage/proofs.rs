@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::files;
+use super::seen::stamp;
 use crate::host::Host;
-use crate::private;
 use crate::verify::{Beside, Proof, Verdict};
 
 /// How long until it is asked again whether another process has proved it.
@@ -22,7 +23,7 @@ pub enum Turn {
     Known(Known),
     /// It is this one's; others wait for as long as it is held. Without one nobody waits: there is no place for it, or the
     /// one before came to nothing that could be kept, and every process is to say why by itself.
-    Ours(Option<private::Turn>),
+    Ours(Option<files::Lock>),
 }
 
 /// A verdict that was kept.
@@ -43,7 +44,7 @@ pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Kn
 
 fn read(host: &Host, directory: &Path, name: &str) -> Option<Known> {
     let directory = proofs(directory);
-    let bytes = private::read(host, &directory, name)?;
+    let bytes = files::read(host, &directory, name)?;
     if bytes.is_empty() {
         return Some(Known::Passed);
     }
@@ -55,7 +56,7 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Known> {
             let since = host.lstat(&directory.join(name)).ok()?.modified;
             // What was found out since this process started is newer than that. What is much newer is of a clock that
             // went wrong.
-            let age = super::stamp(host.started).0 - since.0;
+            let age = stamp(host.started).0 - since.0;
             let holds = |limit: Duration| i64::try_from(limit.as_secs()).unwrap_or(0);
             if age > holds(FAILURE_HOLDS) || age < -holds(LONGEST_PROOF) {
                 return None;
@@ -91,16 +92,16 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
     };
     let places = || directories.iter().map(|directory| proofs(directory));
     let bytes = serde_json::to_vec(verdict).unwrap_or_default();
-    if is_kept && !bytes.is_empty() && places().any(|place| private::write(host, &place, name, &bytes)) {
+    if is_kept && !bytes.is_empty() && places().any(|place| files::write(host, &place, name, &bytes)) {
         return;
     }
     if matches!(verdict, Verdict::Passed { .. })
-        && places().any(|place| private::write(host, &place, name, b""))
+        && places().any(|place| files::write(host, &place, name, b""))
     {
         return;
     }
     if !matches!(verdict, Verdict::Skipped { .. }) {
-        places().any(|place| private::write(host, &place, &failed(name), b""));
+        places().any(|place| files::write(host, &place, &failed(name), b""));
     }
 }
 
@@ -130,7 +131,7 @@ pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit:
 
 /// What came of asking for a turn.
 enum Got {
-    It(private::Turn),
+    It(files::Lock),
     /// Another process has it.
     Busy,
     NoPlace,
@@ -139,7 +140,7 @@ enum Got {
 /// In the first place where there can be one; all who wait look at the same places.
 fn turn(host: &Host, directories: &[PathBuf], name: &str) -> Got {
     let name = format!("{name}.turn");
-    let asked = directories.iter().find_map(|directory| private::turn(host, &proofs(directory), &name).ok());
+    let asked = directories.iter().find_map(|directory| files::lock(host, &proofs(directory), &name).ok());
     match asked {
         Some(Some(turn)) => Got::It(turn),
         Some(None) => Got::Busy,
@@ -149,10 +150,10 @@ fn turn(host: &Host, directories: &[PathBuf], name: &str) -> Got {
 
 /// Whether one came to nothing since this process started.
 fn has_failed(host: &Host, directories: &[PathBuf], name: &str) -> bool {
-    let started = super::stamp(host.started);
+    let started = stamp(host.started);
     directories.iter().any(|directory| {
         let stat = host.lstat(&proofs(directory).join(failed(name)));
-        stat.is_ok_and(|stat| private::is_ours(host, &stat) && stat.modified >= started)
+        stat.is_ok_and(|stat| files::is_ours(host, &stat) && stat.modified >= started)
     })
 }
 

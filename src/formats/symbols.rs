@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 
-use crate::formats::elf::Elf;
+use super::elf::Elf;
 
 /// A symbol that must come from a file of this SONAME.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -67,7 +67,7 @@ impl fmt::Debug for Exports {
 /// The symbols that a file exports, as `name` or `name@version`, sorted.
 pub fn names(elf: &Elf<'_>) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let name = |symbol: &crate::formats::elf::Symbol<'_>| match symbol.version {
+    let name = |symbol: &super::elf::Symbol<'_>| match symbol.version {
         Some(version) => format!("{}@{}", text(symbol.name), text(version)),
         None => text(symbol.name),
     };

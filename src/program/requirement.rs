@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Standing;
+use crate::formats::symbols::Symbol;
 use crate::range::Range;
-use crate::symbols::Symbol;
 use crate::text;
 use crate::version::Version;
 

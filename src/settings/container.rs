@@ -1,10 +1,10 @@
 //! What the image of a container asks of its host, as conditions. `formats/require.rs` knows the grammar.
 
-use super::{Place, said};
+use super::{Place, variables};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Operator, Property};
+use crate::program::{Condition, Demand};
 use crate::range::Range;
-use crate::target::{Condition, Demand};
 use crate::version::Version;
 
 const PREFIX: &str = "NVIDIA_REQUIRE_";
@@ -20,7 +20,7 @@ pub struct Malformed {
 /// Each variable is a condition of its own, and all must hold.
 pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
     let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
-    if env.get(DISABLE).is_some_and(|value| said::is_true(&value.to_string_lossy())) {
+    if env.get(DISABLE).is_some_and(|value| variables::is_true(&value.to_string_lossy())) {
         return (conditions, malformed);
     }
     for (name, value) in env.iter() {

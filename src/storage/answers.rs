@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Key, Seen, holds, see};
+use super::files;
+use super::key::Key;
+use super::seen::{Seen, holds, see};
 use crate::host::Host;
-use crate::private;
 
 /// Changes when the meaning of an answer changes.
 const FORMAT: u32 = 1;
@@ -26,7 +27,7 @@ struct Entry<'b> {
 /// The answer that was kept for this key, if it still holds.
 pub fn find(host: &Host, directories: &[PathBuf], key: &Key) -> Option<String> {
     let name = key.file_name();
-    let bytes = directories.iter().find_map(|it| private::read(host, &it.join(PLACE), &name))?;
+    let bytes = directories.iter().find_map(|it| files::read(host, &it.join(PLACE), &name))?;
     let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
     let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
     (is_it && holds(host, &entry.watched)).then(|| entry.text.to_owned())
@@ -45,6 +46,6 @@ pub fn keep(
     let Some(watched) = see(host, watched, located, &[]) else { return };
     let entry = Entry { format: FORMAT, key: &key.0, text, watched };
     if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        private::write(host, &directory.join(PLACE), &key.file_name(), &bytes);
+        files::write(host, &directory.join(PLACE), &key.file_name(), &bytes);
     }
 }

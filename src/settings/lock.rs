@@ -8,8 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Fault, Place, Wrong, read};
+use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
-use crate::target::{Condition, Demand, Requirement, Want};
 use crate::version::{ComputeCapability, DriverVersion, Version};
 
 /// There are not that many families, and few of them are mapped twice.

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use crate::catalog::catalog;
 use crate::cli::{Common, Wishes};
-use crate::config::files::{self, Choice, Found};
-use crate::config::read::{self, File};
-use crate::config::{
-    Fault, Key, Layer, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, said, trust,
-};
 use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
+use crate::program::{self, Command, Condition, Demand, Note, Pin, Requirement, Target, Want};
 use crate::range::Range;
 use crate::report;
-use crate::target::{self, Command, Condition, Demand, Note, Pin, Requirement, Target, Want};
+use crate::settings::files::{self, Choice, Found};
+use crate::settings::read::{self, File};
+use crate::settings::{
+    Fault, Key, Layer, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, trust, variables,
+};
 
 /// Settings as they count for one start.
-pub(super) struct Wanted {
+pub struct Wanted {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
     pub settings: Settings,
@@ -49,7 +49,7 @@ struct Asked {
 
 /// What for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     Start,
     /// What only answers leaves out what nobody has allowed.
     Answer,
@@ -61,7 +61,7 @@ pub(super) enum Purpose {
     Project,
 }
 
-pub(super) fn vocabulary() -> Vocabulary {
+pub fn vocabulary() -> Vocabulary {
     let families = catalog().families.iter().map(|family| family.name.as_str());
     Vocabulary {
         families: families.map(|name| (name, report::family(name))).collect(),
@@ -71,7 +71,7 @@ pub(super) fn vocabulary() -> Vocabulary {
 }
 
 /// Finds, reads and puts in order. Without a command only what is not of one program counts.
-pub(super) fn wanted(
+pub fn wanted(
     host: &Host,
     common: &Common,
     wishes: &Wishes,
@@ -87,7 +87,7 @@ pub(super) fn wanted(
         _ => BTreeSet::new(),
     };
     let mut remarks: Vec<String> = files.iter().flat_map(|file| &file.remarks).map(report::remark).collect();
-    let said = [said::options(common, wishes, &words)?, said::variables(&host.env, &words)?];
+    let said = [variables::options(common, wishes, &words)?, variables::variables(&host.env, &words)?];
     let layers = |keep: &dyn Fn(&Setting) -> bool| in_order(&said, &files, &names, keep);
     let mut settings = layers(&|_| true);
     let mut watched = found.watched.clone();
@@ -139,11 +139,11 @@ pub(super) fn wanted(
 }
 
 /// The files that count for this command line.
-pub(super) fn find(host: &Host, common: &Common) -> Result<Found, Error> {
+pub fn find(host: &Host, common: &Common) -> Result<Found, Error> {
     Ok(files::find(host, &choice(host, common))?)
 }
 
-pub(super) fn choice(host: &Host, common: &Common) -> Choice {
+pub fn choice(host: &Host, common: &Common) -> Choice {
     match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
         _ if common.no_config => Choice::Nothing,
         (Some(path), _) => Choice::Named(path.clone()),
@@ -160,7 +160,7 @@ impl From<Fault> for Error {
 
 /// What the program is called: as it was typed, and as each step from there is.
 fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
-    let (target, _) = target::read(host, command, &[])?;
+    let (target, _) = program::read(host, command, &[])?;
     let steps = target.steps.iter().map(|step| step.to.as_path());
     let typed = [Path::new(&command.program)];
     let named = typed.into_iter().chain(steps).filter_map(|path| path.file_name());
@@ -279,18 +279,18 @@ impl Wanted {
     }
 
     /// Reads the target. What a file or a variable says that programs use is not said of one that is no Python program.
-    pub(super) fn read<'h>(
+    pub fn read<'h>(
         &self,
         host: &'h Host,
         command: &Command,
     ) -> Result<(Target, crate::loader::search::Searcher<'h>), Error> {
         let uses = self.settings.words(&Key::Uses);
         let from = self.settings.get(&Key::Uses).next().map(|setting| &setting.from);
-        match (target::read(host, command, &uses), from) {
+        match (program::read(host, command, &uses), from) {
             (Err(Error::NoSuchPackage { sites, .. }), Some(Place::Variable(_) | Place::File { .. }))
                 if sites.is_empty() =>
             {
-                target::read(host, command, &[])
+                program::read(host, command, &[])
             }
             (
                 Err(error @ Error::NoSuchPackage { .. }),
@@ -305,7 +305,7 @@ impl Wanted {
 
     /// Adds to what a target asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
     /// to it, and what was typed for this very start cannot be kept.
-    pub(super) fn join(&self, target: &mut Target) -> Result<(), Error> {
+    pub fn join(&self, target: &mut Target) -> Result<(), Error> {
         let is_asked =
             |setting: &&Setting| matches!(setting.key, Key::Pin(_) | Key::Requires(_) | Key::Locked);
         let typed = |setting: &&Setting| match setting.from {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, said};
+use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, variables};
 use crate::inventory::Origin;
 use crate::range::Range;
 use crate::version::Version;
@@ -220,7 +220,7 @@ impl Reader<'_> {
 
     /// Of the directory of the file, since nobody knows from where it will be read.
     fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
-        match said::pin(text) {
+        match variables::pin(text) {
             Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
             Some(version) => Ok(version),
             None => self.bad(full, "a version or a directory", text, value),
@@ -318,7 +318,7 @@ impl Reader<'_> {
         text: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<W, Fault> {
-        let known = || W::value_variants().iter().map(said::word);
+        let known = || W::value_variants().iter().map(variables::word);
         W::from_str(text, false).or_else(|_| {
             let known: Vec<String> = known().collect();
             self.not_one_of(key, text, known.iter().map(String::as_str), value)

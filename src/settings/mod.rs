@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::cli::{Level, PinMode, When};
 use crate::inventory::Origin;
+use crate::program::Asker;
 use crate::range::Range;
-use crate::target::Asker;
 use crate::text;
 use crate::version::Version;
 
@@ -17,8 +17,10 @@ pub mod container;
 pub mod files;
 pub mod lock;
 pub mod read;
-pub mod said;
+pub mod resolve;
+pub mod start_key;
 pub mod trust;
+pub mod variables;
 
 /// The name of a project's file, and of the lock beside it.
 pub const PROJECT: &str = ".cudarun.toml";
@@ -149,7 +151,7 @@ pub enum Wrong {
     },
 }
 
-/// A key that nobody knows: said, and passed over.
+/// A key that nobody knows: variables, and passed over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remark {
     pub place: Place,
@@ -321,9 +323,9 @@ impl Value {
             Value::Directories(paths) => several(paths.iter().map(text::show).collect()),
             Value::Words(words) => several(words.iter().map(text::show).collect()),
             Value::Origins(origins) => several(origins.iter().map(|it| it.word().to_owned()).collect()),
-            Value::When(when) => said::word(when),
-            Value::Level(level) => said::word(level),
-            Value::Mode(mode) => said::word(mode),
+            Value::When(when) => variables::word(when),
+            Value::Level(level) => variables::word(level),
+            Value::Mode(mode) => variables::word(mode),
             Value::Flag(flag) => flag.to_string(),
             Value::Variable(Some(value)) => text::show(value),
             Value::Variable(None) => "(unset)".to_owned(),

@@ -1,9 +1,9 @@
 //! The module for the dynamic loader, which stands in `audit/` and is compiled by the build script: its bytes, where they
 //! are published, what it is told, and what it says. Who is started with it is not known here.
 
-#[path = "audit/pins.rs"]
+#[path = "../audit/pins.rs"]
 mod pins;
-#[path = "audit/program.rs"]
+#[path = "../audit/program.rs"]
 mod program;
 
 use std::ffi::{OsStr, OsString};
@@ -12,11 +12,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use serde::Serialize;
 
 use crate::environment::fits_library_path;
 use crate::host::Host;
-use crate::private;
+use crate::storage;
 
 /// The table of pinned names; see [`pins()`].
 pub const PINS: &str = pins::VARIABLE;
@@ -36,37 +35,6 @@ const TABLE_LIMIT: usize = 100_000;
 
 /// Empty where there is no loader that could use it.
 static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
-
-/// How an object was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// The executable itself.
-    Program,
-    /// The module answered.
-    Pinned,
-    /// By a name with a slash.
-    Path,
-    /// DT_RPATH or DT_RUNPATH.
-    Rpath,
-    LibraryPath,
-    Cache,
-    Default,
-    Secure,
-    /// The loader itself, and what is opened by its path into a namespace of its own.
-    Unasked,
-}
-
-/// An object that was mapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    pub pid: u32,
-    pub rule: Rule,
-    /// The object that asked for it; empty for the executable.
-    pub requester: PathBuf,
-    pub name: OsString,
-    pub path: PathBuf,
-}
 
 /// The module, for this machine's loader.
 pub fn bytes() -> Option<&'static [u8]> {
@@ -114,24 +82,13 @@ pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
     program::is_meant(value.as_bytes(), called, called, &identity, &mut [0; pins::PATH_LIMIT])
 }
 
-/// What the module has written. The last record may still be on its way; what is no record is passed over.
-pub fn records(bytes: &[u8]) -> Vec<Record> {
-    let mut records = Vec::new();
-    let mut rest = bytes;
-    while let Some(end) = memchr::memmem::find(rest, b"\0\n") {
-        records.extend(record(&rest[..end]));
-        rest = &rest[end + 2..];
-    }
-    records
-}
-
 /// Where `publish` puts it.
 pub fn place(directory: &Path) -> PathBuf {
     directory.join(DIRECTORY).join(name(MODULE))
 }
 
 fn name(module: &[u8]) -> String {
-    format!("{}.so", private::digest([module]))
+    format!("{}.so", storage::digest([module]))
 }
 
 /// Writes the module into the directory for what is kept between runs, once, for us alone. An error where it could not
@@ -142,9 +99,9 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
     if !fits_library_path(&path) {
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, "its name cannot stand in LD_AUDIT"));
     }
-    let is_there = || private::read(host, &directory, &name).is_some_and(|found| found == module);
+    let is_there = || storage::read(host, &directory, &name).is_some_and(|found| found == module);
     if !is_there() {
-        private::write(host, &directory, &name, module);
+        storage::write(host, &directory, &name, module);
         if !is_there() {
             return Err(io::Error::other("it could not be written"));
         }
@@ -156,38 +113,6 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
         ));
     }
     Ok(path)
-}
-
-impl Rule {
-    const WORDS: [(&'static str, Rule); 9] = [
-        ("program", Rule::Program),
-        ("pinned", Rule::Pinned),
-        ("path", Rule::Path),
-        ("rpath", Rule::Rpath),
-        ("library-path", Rule::LibraryPath),
-        ("cache", Rule::Cache),
-        ("default", Rule::Default),
-        ("secure", Rule::Secure),
-        ("unasked", Rule::Unasked),
-    ];
-
-    fn of(word: &[u8]) -> Option<Rule> {
-        Rule::WORDS.iter().find(|(known, _)| known.as_bytes() == word).map(|(_, rule)| *rule)
-    }
-}
-
-/// `PID\0RULE\0REQUESTER\0NAME\0PATH`.
-fn record(bytes: &[u8]) -> Option<Record> {
-    let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
-    let [pid, rule, requester, name, path] = fields.try_into().ok()?;
-    let text = |field| OsStr::from_bytes(field).to_owned();
-    Some(Record {
-        pid: std::str::from_utf8(pid).ok()?.parse().ok()?,
-        rule: Rule::of(rule)?,
-        requester: text(requester).into(),
-        name: text(name),
-        path: text(path).into(),
-    })
 }
 
 #[cfg(test)]
@@ -213,24 +138,5 @@ mod tests {
         }
         let many: Vec<String> = (0..10_000).map(|number| format!("lib{number}.so")).collect();
         assert_eq!(pins(Path::new("/v"), many.iter().map(String::as_str)), None);
-    }
-
-    #[test]
-    fn records_are_read_back_and_damage_costs_only_what_is_damaged() {
-        let log = b"7\0program\0\0\0/bin/a\nb\0\n7\0cache\0/bin\n\0libc.so.6\0/lib/libc.so.6\0\n";
-        let whole = records(log);
-        assert_eq!(whole.len(), 2);
-        assert_eq!(whole[0].path, Path::new("/bin/a\nb"));
-        assert_eq!((whole[1].pid, whole[1].rule), (7, Rule::Cache));
-        assert_eq!(whole[1].requester, Path::new("/bin\n"));
-        for end in 0..log.len() {
-            assert_eq!(records(&log[..end]), whole[..usize::from(end >= 22)], "{end}");
-        }
-        for place in 0..log.len() {
-            let mut damaged = log.to_vec();
-            damaged[place] ^= 0x55;
-            assert!(records(&damaged).len() <= 2);
-        }
-        assert_eq!(records(&[b"7\0torn\0\n".as_slice(), log].concat()).len(), 2);
     }
 }

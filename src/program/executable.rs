@@ -9,11 +9,11 @@ use super::{Asker, Before, First, How, Load, Need, Note, Packer, Requirement, St
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
+use crate::formats::symbols;
 use crate::formats::{dlopen, names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::Searcher;
-use crate::symbols;
 
 /// The executable that the kernel will run.
 pub(super) struct Image {

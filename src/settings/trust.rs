@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 use crate::host::Host;
-use crate::private;
+use crate::storage;
 
 /// A file that was allowed once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,14 +33,14 @@ fn real(host: &Host, path: &Path) -> Result<PathBuf> {
 
 /// What the file is called that allows this content of what really stands there.
 pub fn name(real: &Path, bytes: &[u8]) -> String {
-    private::identity([real.as_os_str().as_bytes(), bytes])
+    storage::full_digest([real.as_os_str().as_bytes(), bytes])
 }
 
 /// Whether this very content of this very file was allowed.
 pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
     let allowed = || {
         let (directory, real) = (directory(host)?, real(host, path).ok()?);
-        private::read(host, &directory, &name(&real, bytes))
+        storage::read(host, &directory, &name(&real, bytes))
     };
     allowed().is_some()
 }
@@ -56,7 +56,7 @@ pub fn allow(host: &Host, path: &Path, bytes: &[u8]) -> Result<()> {
     let real = real(host, path)?;
     // What it said before is not what it says now.
     revoke(host, &real)?;
-    private::deliver(host, &directory, &name(&real, bytes), real.as_os_str().as_bytes())
+    storage::deliver(host, &directory, &name(&real, bytes), real.as_os_str().as_bytes())
 }
 
 /// Whether there was something to take back. The file itself may be gone.
@@ -65,7 +65,7 @@ pub fn revoke(host: &Host, path: &Path) -> Result<bool> {
     let mut was_allowed = false;
     for (file, allowed) in entries(host) {
         if allowed == real {
-            private::remove(&file)?;
+            storage::remove(&file)?;
             was_allowed = true;
         }
     }
@@ -88,7 +88,7 @@ fn entries(host: &Host) -> Vec<(PathBuf, PathBuf)> {
     let Some(directory) = directory(host) else { return Vec::new() };
     let names = host.list(&directory).unwrap_or_default().into_iter().map(|entry| entry.name);
     let entry = |name: std::ffi::OsString| {
-        let bytes = private::read(host, &directory, name.to_str()?)?;
+        let bytes = storage::read(host, &directory, name.to_str()?)?;
         Some((directory.join(&name), PathBuf::from(std::ffi::OsString::from_vec(bytes))))
     };
     names.filter_map(entry).collect()

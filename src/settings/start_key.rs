@@ -1,13 +1,13 @@
-//! What a cached start is found by: the binary, the program, the arguments and the variables that decide what it needs.
+//! The key of a kept start: the binary, the program, its arguments, and the variables that decide what it needs.
 
 use std::ffi::OsStr;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::config::files;
+use super::files;
 use crate::host::Host;
-use crate::target::{Command, significant, wrapper_variables};
+use crate::program::{Command, significant, wrapper_variables};
+use crate::storage::Key;
 
 /// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
 /// a start does not look there.
@@ -95,72 +95,52 @@ const PATHS: &[(&str, &[u8])] = &[
     ("PYTHONUSERBASE", b""),
     ("VIRTUAL_ENV", b""),
 ];
-/// What a cached start is found by.
-#[derive(Debug)]
-pub struct Key(pub(super) Vec<u8>);
-
-impl Key {
-    /// For starting `program`, which is what PATH says of the command.
-    pub fn of(host: &Host, program: &Path, command: &Command) -> Option<Key> {
-        let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-        let significant = significant(host, program, command);
-        let needs_directory = significant.directory || program.is_relative() || has_relative_paths(host);
-        let mut bytes = Vec::with_capacity(1024);
-        let mut part = |value: Option<&[u8]>| {
-            let length = value.map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(value.unwrap_or_default());
-        };
-        for number in
-            [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()]
-        {
-            part(Some(&number.to_le_bytes()));
-        }
-        part(Some(&host.uid.to_le_bytes()));
-        part(Some(program.as_os_str().as_bytes()));
-        part(Some(command.program.as_bytes()));
-        for argument in &command.arguments[..significant.arguments.min(command.arguments.len())] {
-            part(Some(argument.as_bytes()));
-        }
-        part(None);
-        part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
-        for name in VARIABLES {
-            part(host.env.get(name).map(OsStr::as_bytes));
-        }
-        for (name, value) in host.env.iter() {
-            if reaches_libraries(name) {
-                part(Some(name.as_bytes()));
-                part(Some(value.as_bytes()));
-            }
-        }
-        part(None);
-        // Which file of a project counts is another question in every directory.
-        part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
-        // A trace wants our module to stay; which file it writes to is the same to us.
-        part(host.env.non_empty("CUDARUN_TRACE").map(|_| &[][..]));
-        for name in wrapper_variables().filter(|_| significant.wrapper) {
-            part(host.env.get(name).map(OsStr::as_bytes));
-        }
-        if significant.wrapper {
-            // A shell without words reads its commands; bash takes functions from the environment.
-            part(Some(&[u8::from(significant.at_terminal)]));
-            for (name, value) in
-                host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_"))
-            {
-                part(Some(name.as_bytes()));
-                part(Some(value.as_bytes()));
-            }
-        }
-        Some(Key(bytes))
+/// The key of starting `program`, the file that PATH gives for the command.
+pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> {
+    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
+    let significant = significant(host, program, command);
+    let needs_directory = significant.directory || program.is_relative() || has_relative_paths(host);
+    let mut key = Key::new();
+    let mut part = |value: Option<&[u8]>| key.push(value);
+    for number in
+        [own.id.device, own.id.inode, own.modified.0.cast_unsigned(), own.modified.1.cast_unsigned()]
+    {
+        part(Some(&number.to_le_bytes()));
     }
-
-    pub(super) fn file_name(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.0.hash(&mut hasher);
-        // To format it would take as long as to make it.
-        let digit = |shift: u32| char::from(b"0123456789abcdef"[(hasher.finish() >> shift & 15) as usize]);
-        (0..16).rev().map(|place| digit(place * 4)).collect()
+    part(Some(&host.uid.to_le_bytes()));
+    part(Some(program.as_os_str().as_bytes()));
+    part(Some(command.program.as_bytes()));
+    for argument in &command.arguments[..significant.arguments.min(command.arguments.len())] {
+        part(Some(argument.as_bytes()));
     }
+    part(None);
+    part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
+    for name in VARIABLES {
+        part(host.env.get(name).map(OsStr::as_bytes));
+    }
+    for (name, value) in host.env.iter() {
+        if reaches_libraries(name) {
+            part(Some(name.as_bytes()));
+            part(Some(value.as_bytes()));
+        }
+    }
+    part(None);
+    // Which file of a project counts is another question in every directory.
+    part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
+    // A trace wants our module to stay; which file it writes to is the same to us.
+    part(host.env.non_empty("CUDARUN_TRACE").map(|_| &[][..]));
+    for name in wrapper_variables().filter(|_| significant.wrapper) {
+        part(host.env.get(name).map(OsStr::as_bytes));
+    }
+    if significant.wrapper {
+        // A shell without words reads its commands; bash takes functions from the environment.
+        part(Some(&[u8::from(significant.at_terminal)]));
+        for (name, value) in host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_")) {
+            part(Some(name.as_bytes()));
+            part(Some(value.as_bytes()));
+        }
+    }
+    Some(key)
 }
 
 /// Whether a plan may depend on a variable, by its name.
@@ -199,7 +179,7 @@ mod tests {
             let env = variable.into_iter().collect();
             let host = Host::at(root.path(), env, "/".into()).unwrap();
             let command = Command { program: "true".into(), arguments: Vec::new() };
-            Key::of(&host, Path::new("/bin/true"), &command).unwrap().0
+            start_key(&host, Path::new("/bin/true"), &command).unwrap()
         };
         assert_eq!(key(Some(("OTHER", "/a"))), key(None), "the control");
         for beginning in REACH_LIBRARIES {

@@ -1,33 +1,16 @@
-//! What is kept between runs: the finished start of a command, good until something that it was read from
-//! has changed, and proofs that were made. An entry names all that could falsify it; what cannot be named
-//! is not kept. Reading costs a few dozen stat calls; a broken entry is no entry.
+//! How watched paths looked when something was kept, and whether they still look so.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::environment::{Change, Diff};
 use crate::host::{Host, Kind, Stat};
-use crate::inventory::Known;
-use crate::launch::Exec;
-use crate::pin::Places;
-use crate::private;
-use crate::target::Command;
 
-pub mod answers;
-mod key;
-pub mod proofs;
-
-pub use key::{Key, decides, reaches_libraries};
-
-/// Changes when the meaning of an entry changes.
-const FORMAT: u32 = 4;
 /// Files of the kernel have no times of their own; what they say is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// A GPU that sleeps does not say of itself all that it says awake; what it is called is always the same.
@@ -39,28 +22,9 @@ const CONTENT_LIMIT: u64 = 4096;
 /// A file changed within this time of the start may change again without its time showing it.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// The file of what is known about others.
-const FACTS: &str = "facts";
-/// More would take longer to read than it saves.
-const FACTS_LIMIT: usize = 32 << 20;
-
-/// Device, inode and time of a binary.
-type Identity = (u64, u64, (i64, i64));
-
-/// Read where it stands: to copy a few thousand bytes, one at a time, is much of what a warm start would do.
-#[derive(Serialize, Deserialize)]
-struct Entry<'b> {
-    format: u32,
-    key: &'b [u8],
-    #[serde(borrow)]
-    changes: Vec<(&'b [u8], Option<&'b [u8]>)>,
-    #[serde(borrow)]
-    watched: Vec<(&'b [u8], Seen<'b>)>,
-}
-
 /// How something that a plan was read from looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Seen<'b> {
+pub(super) enum Seen<'b> {
     Missing,
     Present,
     Stamp {
@@ -85,63 +49,16 @@ enum Way {
     Identity,
 }
 
-/// The start that was kept for this key, if nothing that it was read from has changed. The directories must be safe: an
-/// entry can point the loader anywhere.
-pub fn find(
-    host: &Host,
-    directories: impl IntoIterator<Item = impl AsRef<Path>>,
-    key: &Key,
-    program: &Path,
-    command: &Command,
-) -> Option<Exec> {
-    let name = key.file_name();
-    let read = |directory: &Path| private::read(host, &directory.join("starts"), &name);
-    let bytes = directories.into_iter().find_map(|directory| read(directory.as_ref()))?;
-    let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
-    let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
-    (is_it && holds(host, &entry.watched)).then(|| Exec {
-        program: program.to_owned(),
-        argv0: command.program.clone(),
-        arguments: command.arguments.clone(),
-        diff: Diff(entry.changes.into_iter().map(|(name, value)| change(name, value)).collect()),
-    })
-}
-
 /// Whether all of it looks as it did.
-fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
+pub(super) fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
     let is_same = |(path, seen): &(&[u8], Seen<'_>)| {
         look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen
     };
     watched.iter().all(is_same)
 }
 
-/// Keeps a start that was read from what is `watched`, and for which it matters which files are `located`, but
-/// not what is in them; what stands in `places` is our own. What changed while it was worked out is not kept, and neither is
-/// what cannot be written: the next start works it out again.
-pub fn keep(
-    host: &Host,
-    directory: &Path,
-    key: &Key,
-    exec: &Exec,
-    watched: &BTreeSet<PathBuf>,
-    located: &BTreeSet<PathBuf>,
-    places: &Places,
-) {
-    let own: Vec<&Path> = places.view.iter().chain(&places.module).map(PathBuf::as_path).collect();
-    let Some(watched) = see(host, watched, located, &own) else { return };
-    let changes = exec
-        .diff
-        .0
-        .iter()
-        .map(|change| (change.name.as_bytes(), change.value.as_ref().map(|value| value.as_bytes())));
-    let entry = Entry { format: FORMAT, key: &key.0, changes: changes.collect(), watched };
-    if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        private::write(host, &directory.join("starts"), &key.file_name(), &bytes);
-    }
-}
-
 /// How all of it looks; nothing where some of it has changed since we began to look, other than what is our own.
-fn see<'p>(
+pub(super) fn see<'p>(
     host: &Host,
     watched: &'p BTreeSet<PathBuf>,
     located: &'p BTreeSet<PathBuf>,
@@ -174,46 +91,6 @@ fn see<'p>(
         see(path, look(host, path, Way::Whole));
     }
     Some(seen)
-}
-
-/// What was learnt of the files on this machine, by this very binary.
-pub fn known(host: &Host, directories: &[PathBuf]) -> Known {
-    let read = |directory: &PathBuf| private::read(host, directory, FACTS);
-    let known = directories.iter().find_map(read).and_then(|bytes| {
-        let (sum, facts) = bytes.split_first_chunk()?;
-        if u64::from_le_bytes(*sum) != checksum(facts) {
-            return None;
-        }
-        let (by, known): (Identity, Known) = postcard::from_bytes(facts).ok()?;
-        (Some(by) == own_identity(host)).then_some(known)
-    });
-    known.unwrap_or_default()
-}
-
-/// Tells a damaged file from a whole one. Who could forge it could write to the directory, which is ours alone.
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
-}
-
-pub fn keep_known(host: &Host, directory: &Path, known: &mut Known) {
-    known.tidy();
-    let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
-    if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {
-        private::write(host, directory, FACTS, &[&checksum(&facts).to_le_bytes(), facts.as_slice()].concat());
-    }
-}
-
-/// Which binary this is: another one may mean something else by the same bytes.
-fn own_identity(host: &Host) -> Option<Identity> {
-    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-    Some((own.id.device, own.id.inode, own.modified))
-}
-
-fn change(name: &[u8], value: Option<&[u8]>) -> Change {
-    let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
-    Change { name: owned(name), value: value.map(owned) }
 }
 
 impl Seen<'_> {
@@ -271,7 +148,7 @@ fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
 }
 
 /// A moment as a file system has it: seconds and nanoseconds.
-fn stamp(at: SystemTime) -> (i64, i64) {
+pub(super) fn stamp(at: SystemTime) -> (i64, i64) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }

@@ -1,0 +1,150 @@
+//! Chooses the directory in which cudarun keeps things between runs: the first candidate that is writable, safe from other
+//! users, and can stand in `LD_LIBRARY_PATH`.
+#![allow(clippy::disallowed_methods, reason = "probes directories of our own, and nothing else")]
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, access};
+
+use super::files;
+use super::judge::{Unsafe, judge_own};
+use crate::environment::fits_library_path;
+use crate::host::Host;
+
+/// Why a candidate is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// `LD_LIBRARY_PATH` cannot hold its name.
+    Name,
+    /// Another user can replace what is in it.
+    Unsafe(Unsafe),
+    /// The operating system refuses.
+    Unwritable { why: String },
+}
+
+/// No candidate can be used.
+#[derive(Debug)]
+pub struct NoPlace {
+    pub tried: Vec<(PathBuf, Unfit)>,
+}
+
+/// Why nothing is written in a candidate.
+pub enum Refusal<E> {
+    /// The next candidate may do.
+    Here(Unfit),
+    /// No other candidate would do either.
+    Everywhere(E),
+}
+
+impl<E> From<Unfit> for Refusal<E> {
+    fn from(unfit: Unfit) -> Refusal<E> {
+        Refusal::Here(unfit)
+    }
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::Unwritable { why: error.to_string() }
+    }
+}
+
+/// Creates and returns the first candidate that can be used.
+pub fn cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
+    first_usable(host, |directory| Ok(directory.to_owned()))
+}
+
+/// Returns what `cache_directory` would return, and creates nothing.
+pub fn planned_cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
+    first_possible(host, |directory| Ok(directory.to_owned()))
+}
+
+/// The candidates whose content can be trusted, existing or not. A warm start mostly reads the first alone.
+pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
+    candidates(host).into_iter().filter(|directory| is_suitable(host, directory).is_ok())
+}
+
+/// Writes something in the first candidate that can be used and takes it.
+pub fn first_usable<T, E: From<NoPlace>>(
+    host: &Host,
+    write: impl Fn(&Path) -> Result<T, Refusal<E>>,
+) -> Result<T, E> {
+    first(host, |directory| {
+        make_usable(host, directory)?;
+        write(directory)
+    })
+}
+
+/// Asks the candidates that could be used, in order, and creates nothing.
+pub fn first_possible<T, E: From<NoPlace>>(
+    host: &Host,
+    ask: impl Fn(&Path) -> Result<T, Refusal<E>>,
+) -> Result<T, E> {
+    first(host, |directory| {
+        could_be_used(host, directory)?;
+        ask(directory)
+    })
+}
+
+/// Every candidate in order of preference, and why it cannot be used; creates nothing.
+pub fn examined_candidates(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
+    let examined = |directory: PathBuf| {
+        let fitness = could_be_used(host, &directory);
+        (directory, fitness)
+    };
+    candidates(host).into_iter().map(examined).collect()
+}
+
+/// The candidates in order of preference, unexamined.
+pub fn candidates(host: &Host) -> Vec<PathBuf> {
+    let user = host.user_cache().map(|directory| directory.join("cudarun"));
+    let session = host.env.non_empty("XDG_RUNTIME_DIR").map(|directory| Path::new(directory).join("cudarun"));
+    let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
+    user.into_iter().chain(session).chain([last]).collect()
+}
+
+fn first<T, E: From<NoPlace>>(host: &Host, ask: impl Fn(&Path) -> Result<T, Refusal<E>>) -> Result<T, E> {
+    let mut tried = Vec::new();
+    for directory in candidates(host) {
+        match ask(&directory) {
+            Ok(answer) => return Ok(answer),
+            Err(Refusal::Here(why)) => tried.push((directory, why)),
+            Err(Refusal::Everywhere(error)) => return Err(error),
+        }
+    }
+    Err(NoPlace { tried }.into())
+}
+
+fn is_suitable(host: &Host, directory: &Path) -> Result<(), Unfit> {
+    if !fits_library_path(directory) {
+        return Err(Unfit::Name);
+    }
+    judge_own(host, directory).map_err(Unfit::Unsafe)
+}
+
+/// The nearest directory that exists must be writable; on another machine, it must exist.
+fn could_be_used(host: &Host, directory: &Path) -> Result<(), Unfit> {
+    is_suitable(host, directory)?;
+    let nearest = directory.ancestors().find(|above| host.lstat(above).is_ok()).unwrap_or(directory);
+    if !host.is_directory(nearest) {
+        return Err(io::Error::from(ErrorKind::NotADirectory).into());
+    }
+    if !host.is_rerooted() {
+        access(nearest, AccessFlags::W_OK).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
+/// Creates the directory if it is missing, and tries to write in it.
+fn make_usable(host: &Host, directory: &Path) -> Result<(), Unfit> {
+    is_suitable(host, directory)?;
+    files::create_directory(directory)?;
+    // Another user may have made it in the meantime.
+    is_suitable(host, directory)?;
+    let probe = files::temporary_path(host, directory);
+    fs::DirBuilder::new().mode(0o700).create(&probe)?;
+    fs::remove_dir(&probe)?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Facts about files that earlier scans read, kept for the next scan.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use super::files;
+use crate::host::Host;
+use crate::inventory::Known;
+
+/// The file of what is known about others.
+const FACTS: &str = "facts";
+/// More would take longer to read than it saves.
+const FACTS_LIMIT: usize = 32 << 20;
+
+/// Device, inode and time of a binary.
+type Identity = (u64, u64, (i64, i64));
+
+/// What was learnt of the files on this machine, by this very binary.
+pub fn load(host: &Host, directories: &[PathBuf]) -> Known {
+    let read = |directory: &PathBuf| files::read(host, directory, FACTS);
+    let known = directories.iter().find_map(read).and_then(|bytes| {
+        let (sum, facts) = bytes.split_first_chunk()?;
+        if u64::from_le_bytes(*sum) != checksum(facts) {
+            return None;
+        }
+        let (by, known): (Identity, Known) = postcard::from_bytes(facts).ok()?;
+        (Some(by) == own_identity(host)).then_some(known)
+    });
+    known.unwrap_or_default()
+}
+
+/// Tells a damaged file from a whole one. Who could forge it could write to the directory, which is ours alone.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+pub fn save(host: &Host, directory: &Path, known: &mut Known) {
+    known.tidy();
+    let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
+    if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {
+        files::write(host, directory, FACTS, &[&checksum(&facts).to_le_bytes(), facts.as_slice()].concat());
+    }
+}
+
+/// Which binary this is: another one may mean something else by the same bytes.
+fn own_identity(host: &Host) -> Option<Identity> {
+    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
+    Some((own.id.device, own.id.inode, own.modified))
+}
