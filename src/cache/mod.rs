@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_gpu_only_its_name_is_compared() {
+    fn gpus_are_compared_by_name_only() {
         let root = tempfile::tempdir().unwrap();
         let file = Path::new("/proc/driver/nvidia/gpus/0000:01:00.0/information");
         let real = root.path().join(file.strip_prefix("/").unwrap());

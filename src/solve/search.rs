@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_end_goes_back_to_what_it_is_due_to() {
+    fn a_dead_end_goes_back_to_its_cause() {
         let ((inventory, target), policy) = (world(), Policy::default());
         let world = World::new(&inventory, &target, &policy);
         let slots = slots::of(&world).unwrap().slots;

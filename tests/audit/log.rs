@@ -67,7 +67,7 @@ fn the_log_says_who_asked_and_by_which_rule() {
 }
 
 #[test]
-fn what_was_not_found_does_not_stand_for_what_came_next() {
+fn a_failed_search_is_not_credited_with_the_next_file() {
     let path = WORLD.path("right").join(NAMES[0]);
     let start = WORLD.start("opens").does("try=libpin_missing.so").does("try=./libpin_missing.so");
     let records = traced(&start.does(format!("namespace={}", path.display())));
@@ -144,7 +144,7 @@ fn closed_streams_stay_closed() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_nobodys_business() {
+fn a_log_that_cannot_be_written_disturbs_no_program() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     fs::create_dir(at("directory")).unwrap();
@@ -178,7 +178,7 @@ fn a_log_that_cannot_be_written_is_nobodys_business() {
 
 /// A process may not let files grow, and is killed when it does: by what it writes itself, not by the log.
 #[test]
-fn a_log_that_may_not_grow_kills_nobody() {
+fn a_log_at_its_size_limit_kills_no_program() {
     let (directory, log) = log();
     fs::write(&log, vec![0; 4096]).unwrap();
     let limited = |work: &str, variables: &[String]| {

@@ -62,7 +62,7 @@ fn a_program_that_writes_over_its_environment_keeps_its_pins() {
 }
 
 #[test]
-fn what_is_not_in_the_table_is_as_it_was() {
+fn libraries_outside_the_table_load_as_before() {
     let one = module::pins(&WORLD.path("view"), ["libpin.so.1"].into_iter()).unwrap();
     let start = WORLD.start("opens").opens("libpin.so.1").opens("libpin_sub.so.1");
     let mixed = start.env("LD_AUDIT", &WORLD.module).env(module::PINS, one).mapped();
@@ -70,7 +70,7 @@ fn what_is_not_in_the_table_is_as_it_was() {
 }
 
 #[test]
-fn a_pin_that_leads_nowhere_is_an_error_and_not_another_copy() {
+fn a_pin_to_a_missing_file_is_an_error_and_not_another_installation() {
     let start = WORLD.start("with-rpath").env("LD_AUDIT", &WORLD.module);
     let output = start.env(module::PINS, "/nowhere:libpin.so.1").output();
     assert_eq!(output.status.code(), Some(127));

@@ -62,7 +62,7 @@ fn a_usage_error_is_an_object_too() {
 }
 
 #[test]
-fn what_is_said_before_a_verb_is_said_to_the_verb() {
+fn options_before_a_verb_apply_to_the_verb() {
     let parse = |line: &str| {
         let words = std::iter::once("cudarun").chain(line.split(' '));
         Cli::try_parse_from(words).and_then(Cli::settle)
@@ -268,7 +268,7 @@ fn families_are_known_by_the_names_that_a_list_shows() {
 }
 
 #[test]
-fn verbs_are_offered_only_where_one_could_stand() {
+fn verbs_are_suggested_only_where_one_is_allowed() {
     let hint = "\nhint: did you mean the verb `list`?\n";
     let not_found = "cudarun: `lst` was not found\n";
     Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
@@ -280,7 +280,7 @@ fn verbs_are_offered_only_where_one_could_stand() {
 
 /// 2: could not answer. A gate must not open where there was nothing to prove it on.
 #[test]
-fn what_could_not_be_proved_is_no_yes() {
+fn an_inconclusive_proof_is_not_a_success() {
     let machine = std::path::Path::new("/dev/nvidiactl").exists();
     if !machine {
         let workshop = Workshop::new();

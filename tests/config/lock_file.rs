@@ -47,7 +47,7 @@ fn build(workshop: &Workshop, directory: &str, answer: i32) -> PathBuf {
 }
 
 #[test]
-fn what_was_recorded_is_taken_and_nothing_else() {
+fn a_start_uses_exactly_the_locked_versions() {
     let locked = Locked::new();
     let shown = locked.lock().display().to_string();
     locked
@@ -92,7 +92,7 @@ fn what_was_recorded_is_taken_and_nothing_else() {
 }
 
 #[test]
-fn a_lock_takes_the_copy_that_it_names_where_another_would_be_taken() {
+fn a_lock_overrides_the_order_of_preference() {
     let locked = Locked::new();
     build(&locked.workshop, "b", 2);
     let both = [locked.workshop.path("a"), locked.workshop.path("b")].map(|path| path.display().to_string());
@@ -122,7 +122,7 @@ fn versions_are_recorded_and_demanded() {
 }
 
 #[test]
-fn the_lock_stands_beside_the_projects_file() {
+fn the_lock_is_beside_the_projects_file() {
     let locked = Locked::new();
     let deep = |words: &[&str]| locked.run(words).in_directory(locked.project.path("deep"));
     deep(&["-q", "record"]).check();
@@ -161,7 +161,7 @@ fn nothing_is_recorded_of_a_program_that_failed_or_needs_nothing() {
 
 /// A set that is none cannot be taken again.
 #[test]
-fn two_copies_are_not_recorded() {
+fn two_installations_of_one_family_are_not_locked() {
     let locked = Locked::new();
     let other = build(&locked.workshop, "b", 2);
     let source = "#include <dlfcn.h>\nint nccl(void); int main(int count, char **words) { return nccl() - 1 + !dlopen(words[1], RTLD_NOW); }";
@@ -340,7 +340,7 @@ fn a_start_is_not_kept_for_directories_with_other_locks() {
 
 /// To ask for any version is to ask for the family.
 #[test]
-fn a_version_that_nobody_knows_is_one_of_all() {
+fn an_unknown_version_meets_only_requirements_without_a_range() {
     let locked = Locked::new();
     locked.run(&["--require=nccl"]).check();
     locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is not known"]).check();

@@ -78,7 +78,7 @@ impl Project {
 }
 
 #[test]
-fn what_a_project_requires_is_taken_and_nothing_else() {
+fn a_start_follows_the_requirements_of_the_project() {
     let project = Project::new();
     assert_eq!(Project::picks(project.plain(&[])), "new", "the control");
     project.says("[requires]\ncudnn = \"<9.10\"\n");
@@ -98,7 +98,7 @@ fn what_a_project_requires_is_taken_and_nothing_else() {
 }
 
 #[test]
-fn of_names_that_a_program_only_tries_one_must_be_what_is_required() {
+fn one_of_the_optional_names_must_meet_the_requirement() {
     let project = Project::with("[requires]\ncudnn = \">=9.1\"\n");
     fs::write(project.path("tries.py"), "for name in ['libcudnn.so.8', 'libcudnn.so.9']: print(name)\n")
         .unwrap();
@@ -145,7 +145,7 @@ fn the_first_layer_that_names_a_key_counts() {
 
 /// To ask for one thing is not to do without another.
 #[test]
-fn what_is_required_in_different_places_is_shown_side_by_side() {
+fn requirements_of_several_sources_are_shown_together() {
     let project = Project::with("[requires]\ncudnn = \">=9.10\"\n");
     project.user_says("[requires]\ncudnn = \"=77\"\n");
     assert_eq!(Project::picks(project.plain(&[])), "new", "of files, the first counts");
@@ -159,7 +159,7 @@ fn what_is_required_in_different_places_is_shown_side_by_side() {
 }
 
 #[test]
-fn every_key_can_be_said_in_a_file_or_a_variable() {
+fn every_key_works_in_a_file_or_a_variable() {
     let text = "uses = [\"x\"]\npin-mode = \"audit\"\nlocked = false\n[verify]\nwhen = \"never\"\n[prefer]\ncudnn = \"9.1\"\norigin = [\"wheel\"]\n";
     let project = Project::with(text);
     let seen = |key: &str| Project::setting(project.plain(&["explain", "--json"]), key).unwrap();
@@ -227,7 +227,7 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
 }
 
 #[test]
-fn a_key_that_nobody_knows_is_said_and_passed_over() {
+fn an_unknown_key_is_reported_and_skipped() {
     let project = Project::with("[requires]\ncudn = \"9\"\n\n[serch]\nalso = []\n[verify]\nwen = \"auto\"\n");
     let file = project.path(".cudarun.toml").display().to_string();
     project
@@ -245,7 +245,7 @@ fn a_key_that_nobody_knows_is_said_and_passed_over() {
 }
 
 #[test]
-fn what_a_key_cannot_be_is_an_error_with_its_line() {
+fn an_invalid_value_is_an_error_with_its_line() {
     for (text, line, says) in [
         ("[requires]\ncudnn = 9\n", 2, "`requires.cudnn` must be a string, and is of type integer"),
         ("[requires]\n\ncudnn = \"new\"\n", 3, "`requires.cudnn`: `new` is not a range of versions"),
@@ -281,7 +281,7 @@ fn what_a_key_cannot_be_is_an_error_with_its_line() {
 }
 
 #[test]
-fn whatever_stands_where_a_file_should_is_named_and_never_waited_for() {
+fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     let project = Project::new();
     let file = project.path(".cudarun.toml");
     let named = file.display().to_string();
@@ -367,7 +367,7 @@ fn a_table_of_a_program_counts_for_programs_of_that_name() {
 }
 
 #[test]
-fn what_a_project_proposes_must_be_allowed() {
+fn proposals_of_a_project_must_be_allowed() {
     let project = Project::with("[requires]\ncudnn = \">=9\"\n\n[env]\nFOO = \"bar\"\nHOME = false\n");
     let file = project.path(".cudarun.toml");
     let shown = file.display();
@@ -487,7 +487,7 @@ fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
 }
 
 #[test]
-fn what_is_allowed_is_kept_where_only_its_owner_can_write() {
+fn approvals_are_kept_where_only_their_owner_can_write() {
     let project = Project::with("[env]\nFOO = \"bar\"\n");
     project.run(&["-q", "allow"]).check();
     project.run(&["true"]).check();
@@ -508,7 +508,7 @@ fn what_is_allowed_is_kept_where_only_its_owner_can_write() {
 }
 
 #[test]
-fn directories_of_a_file_are_of_where_it_stands() {
+fn relative_directories_start_at_the_settings_file() {
     let project = Project::new();
     symlink(WORLD.path("old"), project.path("vendor")).unwrap();
     let program = WORLD.path("plain");
@@ -536,7 +536,7 @@ fn directories_of_a_file_are_of_where_it_stands() {
 }
 
 #[test]
-fn what_a_stranger_puts_into_a_place_for_everybody_is_no_projects_file() {
+fn a_strangers_file_in_a_shared_directory_is_no_project_file() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -555,7 +555,7 @@ fn what_a_stranger_puts_into_a_place_for_everybody_is_no_projects_file() {
 }
 
 #[test]
-fn settings_that_somebody_else_could_write_are_refused() {
+fn settings_that_another_user_can_write_are_refused() {
     let project = Project::new();
     project.user_says("[env]\nFOO = \"bar\"\n");
     let run = || project.run(&["sh", "-c", "echo $FOO"]).any_stderr();
@@ -576,7 +576,7 @@ fn settings_that_somebody_else_could_write_are_refused() {
 }
 
 #[test]
-fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
+fn requirements_of_an_image_apply_to_programs_that_need_a_library() {
     let project = Project::new();
     let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
     let conditions = |run: Run| run.json()["target"]["conditions"].as_array().unwrap().clone();
@@ -601,7 +601,7 @@ fn what_an_image_asks_of_its_host_counts_for_programs_that_need_a_library() {
 }
 
 #[test]
-fn what_is_asked_of_the_machine_has_names_of_any_case_and_is_offered() {
+fn machine_requirements_ignore_case_and_get_suggestions() {
     let project = Project::with("[requires]\nCUDA = \"99\"\n");
     let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cuda");
     assert_eq!(seen, Some(("99".to_owned(), ".cudarun.toml:2".to_owned())));
@@ -612,7 +612,7 @@ fn what_is_asked_of_the_machine_has_names_of_any_case_and_is_offered() {
 
 /// The names of directories come with a project too.
 #[test]
-fn what_is_to_be_typed_is_no_escape_code() {
+fn suggested_commands_contain_no_escape_codes() {
     let project = Project::new();
     let place = project.path("\u{1b}[31m");
     fs::create_dir(&place).unwrap();
@@ -629,7 +629,7 @@ fn what_is_to_be_typed_is_no_escape_code() {
 
 /// What came with a project writes no book to a terminal.
 #[test]
-fn what_is_said_of_a_long_file_is_short() {
+fn messages_about_a_long_file_are_short() {
     let project = Project::new();
     let book = "b".repeat(100_000);
     let many: String = (0..10_000).map(|number| format!("V{number} = \"\"\n")).collect();
@@ -665,7 +665,7 @@ fn the_name_of_a_variable_is_no_escape_code() {
 }
 
 #[test]
-fn what_was_typed_for_a_program_that_cannot_be_pinned_is_an_error_and_a_file_is_not() {
+fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
     let workshop = Workshop::new();
     let program = workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
     let program = program.to_str().unwrap();
@@ -744,7 +744,7 @@ pub fn vocabulary() -> Vocabulary {
 }
 
 #[test]
-fn what_only_the_file_for_everybody_can_say_means_nothing_elsewhere() {
+fn system_keys_are_ignored_in_other_files() {
     let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
     let remarks = |path: &str| read::file(roots, Path::new(path), &vocabulary()).unwrap().remarks.len();
     assert_eq!((remarks("/etc/cudarun/config.toml"), remarks("/home/me/.cudarun.toml")), (0, 1));
@@ -848,7 +848,7 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
 
 /// No version is both older and newer than two others: what pip is told must be something that there can be.
 #[test]
-fn what_nothing_can_be_is_no_command_for_pip() {
+fn an_impossible_range_gives_no_pip_command() {
     let constants = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 8\n#define CUDNN_PATCHLEVEL 0\n";
     let at = |path: &str| format!("{SITE}/tensorflow/{path}");
     let machine = python(&[
@@ -874,7 +874,7 @@ fn what_nothing_can_be_is_no_command_for_pip() {
 
 /// What is asked of the machine is compared with it, and no library is at fault.
 #[test]
-fn what_is_asked_of_the_machine_is_compared_with_it() {
+fn machine_requirements_are_compared_with_the_machine() {
     let gpu = "Model: \t H200\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
     let files = [
         kernel("550.54.14"),

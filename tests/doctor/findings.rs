@@ -220,7 +220,7 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
 
 /// What the machines of the other tests have wrong with them; a healthy one has none of it.
 #[test]
-fn copies_that_are_bad_are_told_by_what_is_wrong_with_them() {
+fn each_bad_installation_is_reported_with_its_problem() {
     let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
     let toolkits =
         ["copy-incomplete", "copy-not-as-installed", "two-of-one-soname", "?copy-mixed", "?path-stubs"];
@@ -250,7 +250,7 @@ fn nodes_that_are_missing_or_closed_are_told_apart() {
 }
 
 #[test]
-fn what_hides_gpus_is_named() {
+fn settings_that_hide_gpus_are_named() {
     let machine = healthy(NODES);
     let chosen = |value: &str| codes(&doctor(&machine, &[("CUDA_VISIBLE_DEVICES", value)]));
     assert_eq!(chosen("0"), only(&[]));
@@ -293,7 +293,7 @@ fn each_element_of_the_library_path_is_looked_at() {
 }
 
 #[test]
-fn a_copy_that_is_completed_from_elsewhere_is_a_mix() {
+fn an_installation_that_is_completed_from_elsewhere_is_mixed() {
     let cudnn = |directory: &str, version: &str, names: &str| {
         format!(
             r#"
@@ -398,7 +398,7 @@ fn settings_that_stop_a_start_are_errors_of_ours() {
 }
 
 #[test]
-fn a_place_for_views_that_others_can_write_to_is_refused() {
+fn a_cache_directory_that_others_can_write_to_is_reported() {
     let open = "\n[[file]]\npath = \"/home/user/.cache/cudarun\"\ndirectory = true\nmode = 0o777\n";
     let value = doctor(&healthy(&format!("{NODES}{open}")), &[]);
     assert_eq!(codes(&value), only(&["?cache-refused"]));
@@ -695,7 +695,7 @@ fn a_description_makes_no_more_than_there_is_room_for() {
 }
 
 #[test]
-fn what_the_loader_is_configured_by_is_read_once() {
+fn each_loader_configuration_file_is_read_once() {
     let names: Vec<String> = (0..30).map(|at| format!("\"{at}\"")).collect();
     let machine = healthy(&format!(
         "{NODES}\n[[file]]\npath = \"/etc/ld.so.conf\"\ntext = \"include /etc/ld.so.conf.d/*.conf\\n\"\n\
@@ -714,7 +714,7 @@ fn what_the_loader_is_configured_by_is_read_once() {
 }
 
 #[test]
-fn what_an_interrupted_machine_left_is_removed_by_the_next() {
+fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let scratch = tempfile::tempdir().unwrap();
     let (temporary, good) = (scratch.path().join("temporary"), scratch.path().join("good.toml"));
     fs::create_dir(&temporary).unwrap();

@@ -82,7 +82,7 @@ fn a_file_that_speaks_of_prepend_path_is_no_module() {
 }
 
 #[test]
-fn of_a_module_only_the_paths_are_kept() {
+fn only_the_paths_of_a_module_file_are_saved() {
     let tcl = "#%Module\nset root /opt/cudnn\nset pw LEAK\nsetenv DB_PWD LEAK\nsetenv CUDNN_ROOT $root\n\
         prepend-path LD_LIBRARY_PATH $root/lib ;# LEAK\nputs LEAK\n";
     let lua = "local pw = \"LEAK\"\nsetenv(\"DB_PWD\", \"LEAK\")\nprepend_path(\"LD_LIBRARY_PATH\", \"/opt/nccl/lib\")\n";
@@ -119,7 +119,7 @@ fn values_of_variables_in_settings_are_not_kept_however_they_are_written() {
 }
 
 #[test]
-fn of_the_environment_only_values_that_matter_are_kept() {
+fn only_relevant_variables_are_saved() {
     let env = "NCCL_COMM_ID = \"LEAK:1\"\nNVIDIA_AUTH = \"LEAK\"\nNCCL_X = \"LEAK\"\nLD_X = \"LEAK\"\n\
         CUDA_VISIBLE_DEVICES = \"0\"";
     let kept = saved(env, "");
@@ -128,7 +128,7 @@ fn of_the_environment_only_values_that_matter_are_kept() {
 }
 
 #[test]
-fn comments_names_of_others_and_what_nobody_reads_are_not_kept() {
+fn comments_and_names_of_other_users_are_not_saved() {
     let nccl = "\n[[file]]\npath = \"/nfs/users/LEAK/lib/libnccl.so.2\"\nelf = { soname = \"libnccl.so.2\", \
         needed = [\"/nfs/users/LEAK/libx.so\"], constants = [\"NCCL version 2.20.5+cuda12.4\"] }\n";
     let card =
@@ -150,7 +150,7 @@ fn comments_names_of_others_and_what_nobody_reads_are_not_kept() {
 }
 
 #[test]
-fn a_home_that_is_the_place_of_all_homes_changes_no_path() {
+fn a_home_that_contains_all_homes_changes_no_path() {
     let begin = BEGIN.replace("HOME = \"/home/user\"", "HOME = \"/home\"");
     let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/home/LEAK/lib\"", "");
     assert!(!kept.contains(WORD) && !kept.contains("/home/user/user"), "{kept}");
@@ -158,7 +158,7 @@ fn a_home_that_is_the_place_of_all_homes_changes_no_path() {
 }
 
 #[test]
-fn what_lets_a_start_go_on_is_no_error() {
+fn a_start_that_can_go_on_reports_no_error() {
     let findings = |env: &str, text: &str| {
         let [_, json, _] = all(BEGIN, env, &file("/home/user/work/.cudarun.toml", text));
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();

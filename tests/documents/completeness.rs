@@ -174,7 +174,7 @@ fn every_cause_is_explained() {
 }
 
 #[test]
-fn the_architecture_names_every_place() {
+fn the_architecture_names_every_file_and_room() {
     let architecture = read("src/ARCHITECTURE.md");
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -203,7 +203,7 @@ fn a_relative_element_is_taken_where_the_loader_takes_it() {
 }
 
 #[test]
-fn a_newer_copy_that_another_user_can_change_does_not_win() {
+fn a_newer_installation_that_another_user_can_change_does_not_win() {
     for uid in [0, ME] {
         let Some(stage) = Stage::of(uid) else { return };
         let stage = stage.searching(&["good", "planted"]);
@@ -235,7 +235,7 @@ fn a_newer_copy_that_another_user_can_change_does_not_win() {
 
 /// A service account's tree that its group can write to.
 #[test]
-fn a_copy_that_a_person_names_may_be_another_users() {
+fn a_named_installation_may_belong_to_another_user() {
     let Some(stage) = Stage::of(ME) else { return };
     stage.copy("new", "conda/lib");
     stage.copy("new", "toolkit/lib64");
@@ -266,7 +266,7 @@ fn a_copy_that_a_person_names_may_be_another_users() {
 }
 
 #[test]
-fn a_copy_that_the_loader_would_take_is_picked_where_nothing_safe_fits() {
+fn the_loaders_own_choice_is_picked_if_nothing_safe_fits() {
     for uid in [0, ME] {
         let Some(stage) = Stage::of(uid) else { return };
         stage.copy("torn", "torn");
@@ -296,7 +296,7 @@ fn a_copy_that_the_loader_would_take_is_picked_where_nothing_safe_fits() {
 }
 
 #[test]
-fn a_preloaded_copy_of_another_user_is_taken() {
+fn a_preloaded_installation_of_another_user_is_used() {
     let Some(stage) = Stage::of(ME) else { return };
     stage.give("planted", OTHER, OTHER);
     let preload = stage.text("planted/libcudnn.so.9.10.2");
@@ -351,7 +351,7 @@ fn a_virtual_environment_of_another_user_brings_its_own() {
 }
 
 #[test]
-fn the_first_on_the_path_is_picked_of_copies_that_are_alike() {
+fn equal_installations_are_picked_in_path_order() {
     let Some(stage) = Stage::of(ME) else { return };
     for place in ["aa", "mm", "zz"] {
         stage.copy("new", place);

@@ -68,7 +68,7 @@ fn a_program_is_given_what_packages_have_for_all() {
 }
 
 #[test]
-fn what_is_not_asked_says_nothing() {
+fn sources_that_are_switched_off_report_nothing() {
     let machine = Machine::load("debian");
     let listed = Run::on(&machine, &["list", "--json", "--without", "debian"]).json();
     assert!(listed["copies"].as_array().unwrap().iter().all(|copy| copy["package"].is_null()), "{listed:#}");

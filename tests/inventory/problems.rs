@@ -61,7 +61,7 @@ fn every_problem_and_every_fault_has_a_machine_that_shows_it() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_directories_are_named() {
     let machine = machine(&[
         library("/opt/closed", "libcufft", "11", "11.2.1", ""),
         library("/opt/open", "libcurand", "10", "10.3.5", ""),
@@ -108,7 +108,7 @@ fn a_directory_of_32_bit_libraries_is_no_fault_and_one_among_others_is() {
 }
 
 #[test]
-fn links_and_hard_links_to_one_file_are_one_copy() {
+fn links_and_hard_links_to_one_file_are_one_installation() {
     let machine = machine(&[
         cudnn("/opt/real", "9.1.0.70", ""),
         link("/opt/links/libcudnn.so.9", "../real/libcudnn.so.9"),
@@ -148,7 +148,7 @@ fn the_symbols_of_a_file_are_named_on_demand() {
 }
 
 #[test]
-fn a_source_can_be_switched_off_and_a_place_added() {
+fn a_source_can_be_switched_off_and_a_directory_added() {
     let machine = machine(&[
         library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
         library("/opt/mine", "libnccl", "2", "2.21.5", ""),
@@ -210,7 +210,7 @@ fn look(machine: &Machine, known: &mut Known) -> (Inventory, u64) {
 }
 
 #[test]
-fn a_second_look_asks_only_how_things_look_and_sees_what_has_changed() {
+fn a_second_scan_reads_only_changed_files() {
     let machine = machine(&[
         cudnn("/opt/cuda", "9.1.0.70", "code = ['sm_90']"),
         text("/usr/local/cuda-12.4/version.txt", "CUDA Version 12.4"),
@@ -253,7 +253,7 @@ fn a_second_look_asks_only_how_things_look_and_sees_what_has_changed() {
 }
 
 #[test]
-fn what_is_kept_of_files_is_ours_alone_and_no_harm_when_it_is_damaged() {
+fn the_scan_cache_is_private_and_survives_damage() {
     let machine = machine(&[library("/opt/mine", "libnccl", "2", "2.21.5", "")]);
     let directory = machine.real("/opt/mine");
     let cache = tempfile::tempdir().unwrap();
@@ -319,7 +319,7 @@ fn records_that_multiply_themselves_cost_next_to_nothing() {
 
 /// A kept start is good until something that it was read from has changed: all of that is watched, there or not.
 #[test]
-fn what_was_asked_and_is_not_there_is_watched() {
+fn missing_files_that_were_looked_for_are_watched() {
     let machine = machine(&[
         library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
         elf("/opt/cuda/libnvjpeg.so.12", "soname = 'libnvjpeg.so.12'"),

@@ -275,7 +275,7 @@ fn modules_that_could_be_loaded() {
 }
 
 #[test]
-fn what_spack_installed() {
+fn installations_of_spack_are_found() {
     let install = |name: &str, version: &str| {
         format!(
             r#""{name}": {{"spec": {{"name": "{name}", "version": "{version}"}}, "path": "/data/{name}", "installed": true}}"#
@@ -418,7 +418,7 @@ fn host(machine: &Machine, env: &[(&str, &str)]) -> Host {
 }
 
 #[test]
-fn what_has_not_changed_is_not_read_again() {
+fn unchanged_files_are_not_read_again() {
     let mut files = conda("/srv/env").to_vec();
     for number in 0..50 {
         files.push(text(&format!("/srv/env/conda-meta/p{number}-1-0.json"), r#"{"files": ["a.so"]}"#));
@@ -440,7 +440,7 @@ fn what_has_not_changed_is_not_read_again() {
 
 /// A kept start holds as long as what is watched looks the same; each path is one question at every start.
 #[test]
-fn what_decides_is_watched_and_little_else() {
+fn the_watch_list_is_complete_and_short() {
     let watched = |machine: &Machine, env: &[(&str, &str)]| {
         let scope = Scope { machine: 62, ..Scope::default() };
         inventory::scan(&host(machine, env), &scope, &mut Known::default()).watched

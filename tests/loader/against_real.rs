@@ -236,7 +236,7 @@ fn preloads_come_first_and_only_spoil_themselves() {
 }
 
 #[test]
-fn what_is_opened_later_is_found_by_who_opens_it() {
+fn a_dlopen_searches_from_the_object_that_calls_it() {
     let world = &*WORLD;
     let names: Vec<&str> = NAMES.split(['|', '\n']).chain([""]).collect();
 
@@ -289,7 +289,7 @@ fn a_link_to_a_program_moves_its_origin_only_where_the_loader_lists_it() {
 }
 
 #[test]
-fn a_view_that_is_planned_acts_as_it_will_when_it_is_there() {
+fn a_planned_view_is_modelled_like_a_published_one() {
     let world = &*WORLD;
     let host = world.host();
     let plain = Searcher::new(&host, MACHINE);
@@ -444,7 +444,7 @@ fn with_more_rights_the_environment_does_not_count() {
 }
 
 #[test]
-fn what_is_no_program_of_the_loader_is_said_to_be_none() {
+fn files_that_the_loader_cannot_start_are_recognised() {
     let world = &*WORLD;
     let host = world.host();
     let searcher = Searcher::new(&host, MACHINE);

@@ -49,7 +49,7 @@ fn why(passed: &Value) -> (&str, &str) {
 }
 
 #[test]
-fn what_a_search_path_leads_astray_is_pinned_against_it() {
+fn a_library_is_pinned_against_a_misleading_search_path() {
     let control = WORLD.control("with-torn-rpath", &WORLD.library_path(&["new"]));
     assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
     assert_eq!(got(on(&[], "with-torn-rpath")), all_new());
@@ -67,7 +67,7 @@ fn what_a_search_path_leads_astray_is_pinned_against_it() {
 }
 
 #[test]
-fn a_copy_that_a_person_names_is_taken_against_a_search_path() {
+fn a_named_installation_wins_over_a_search_path() {
     let directory = format!("--pin=cudnn={}", WORLD.path("new").display());
     for pin in [directory.as_str(), "--pin=cuDNN=9.10", "--pin=cudnn=9.10.2"] {
         for mode in [&[][..], &["--pin-mode=audit"], &["--pin-mode=preload"]] {
@@ -88,7 +88,7 @@ fn a_copy_that_a_person_names_is_taken_against_a_search_path() {
 }
 
 #[test]
-fn what_is_opened_by_its_path_follows_an_auditor_and_nothing_else() {
+fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
     let program = opens_by_path();
     let control = bare(&program, &[], &BTreeMap::new());
     let control = Got::read(&String::from_utf8_lossy(&control.stdout));
@@ -129,7 +129,7 @@ fn clean_removes_what_does_harm_and_adds_nothing() {
 }
 
 #[test]
-fn what_an_outer_start_has_set_goes_where_it_is_not_needed() {
+fn settings_of_an_outer_start_are_removed_if_not_needed() {
     let home = tempfile::tempdir().unwrap();
     let outer = on(&["export", "--json", "--pin=cudnn=9.10"], "with-rpath").env("HOME", home.path()).json();
     let variable = |name: &str| outer["environment"][name].as_str().unwrap().to_owned();
@@ -223,7 +223,7 @@ fn a_trace_sees_children_and_ends_as_the_program_does() {
 }
 
 #[test]
-fn what_the_loader_has_no_part_in_is_not_traced_and_why_is_said() {
+fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
     let world = &*WORLD;
     world.workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
     Run::new(["trace".into(), world.path("static")])
@@ -242,7 +242,7 @@ fn what_the_loader_has_no_part_in_is_not_traced_and_why_is_said() {
 
 /// Of each program in each environment, what a trace finds is what the model says.
 #[test]
-fn what_is_predicted_is_what_is_mapped() {
+fn predictions_match_the_mapped_files() {
     let world = &*WORLD;
     let preload = world.path("new/libcudnn.so.9.10.2").display().to_string();
     let mut compared = 0;
@@ -301,7 +301,7 @@ int main(void) { return 0; }
 
 /// A program that starts another one in a way that nobody sees: its child has a search path of its own.
 #[test]
-fn a_pin_holds_for_whoever_asks_where_nobody_is_seen_to() {
+fn a_pin_holds_for_libraries_that_no_object_is_known_to_open() {
     let workshop = crate::support::Workshop::new();
     let child = WORLD.path("with-rpath");
     let source = format!(
@@ -491,7 +491,7 @@ fn inherited_pins_count_for_what_is_there() {
 
 /// Where a set is only asked about, what keeps it from the program is said as at a start.
 #[test]
-fn what_must_be_said_is_said_by_every_verb() {
+fn every_verb_prints_the_necessary_warnings() {
     let says = "cudarun: `env` sets LD_LIBRARY_PATH";
     for verb in ["export", "verify"] {
         on(&[verb, "env", "LD_LIBRARY_PATH=/nowhere"], "plain").any_stdout().stderr_contains(&[says]).check();

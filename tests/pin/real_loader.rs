@@ -181,7 +181,7 @@ impl Got {
 }
 
 #[test]
-fn a_second_copy_on_the_path_does_not_mix_with_what_rpath_gives() {
+fn a_second_installation_on_the_path_does_not_mix_with_the_rpath() {
     let world = &*WORLD;
     let polluted = world.library_path(&["new"]);
     let control = world.control("with-rpath", &polluted);
@@ -195,7 +195,7 @@ fn a_second_copy_on_the_path_does_not_mix_with_what_rpath_gives() {
 }
 
 #[test]
-fn an_incomplete_copy_first_on_the_path_is_passed_over() {
+fn an_incomplete_installation_first_on_the_path_is_skipped() {
     let world = &*WORLD;
     let polluted = world.library_path(&["torn", "new"]);
     let control = world.control("plain", &polluted);
@@ -209,7 +209,7 @@ fn an_incomplete_copy_first_on_the_path_is_passed_over() {
 }
 
 #[test]
-fn a_sublibrary_that_the_picked_copy_lacks_does_not_come_from_another() {
+fn a_missing_sublibrary_does_not_come_from_another_installation() {
     let world = &*WORLD;
     // A RUNPATH leads to `old`, the path to `new`: `old` is picked when it alone is asked for by version.
     let polluted = world.library_path(&["old", "new"]);
@@ -255,7 +255,7 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
 }
 
 #[test]
-fn a_longer_name_that_a_program_tries_first_does_not_bring_another_copy() {
+fn a_longer_name_that_is_tried_first_brings_no_other_installation() {
     let world = &*WORLD;
     let source = PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
         r#"printf("%d\n", cudnnGetVersion());"#,
@@ -403,7 +403,7 @@ fn a_damaged_view_is_made_anew() {
 }
 
 #[test]
-fn without_a_home_there_is_still_a_place_and_without_a_place_there_is_a_reason() {
+fn views_need_no_home_and_a_missing_directory_is_explained() {
     let world = &*WORLD;
     let session = tempfile::tempdir().unwrap();
     let path = session.path().to_owned();

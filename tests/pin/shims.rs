@@ -226,7 +226,7 @@ fn a_shim_over_whole_parts_of_one_other_installation_is_not_mixed() {
 }
 
 #[test]
-fn a_shim_alone_before_a_whole_copy_is_no_finding() {
+fn a_shim_alone_before_a_complete_installation_is_no_finding() {
     let codes = |first: String| {
         let machine = machine(&[first, cudnn(DEBIAN, "9.10.2.21", SHIELDED)]);
         let path = format!("/opt/own:{DEBIAN}");

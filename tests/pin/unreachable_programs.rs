@@ -74,7 +74,7 @@ fn packed(program: &Path, entries: &[(u8, &str)]) {
 }
 
 #[test]
-fn what_pyinstaller_has_packed_in_comes_first_and_that_is_said() {
+fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
     let workshop = Workshop::new();
     let program = |name: &str, entries: &[(u8, &str)]| {
         let program = workshop.compile(&format!("{name}/app"), HARMLESS, &[]);
@@ -96,7 +96,7 @@ fn what_pyinstaller_has_packed_in_comes_first_and_that_is_said() {
 
 /// Before version 6 all parts of a program in a directory stood beside it.
 #[test]
-fn what_older_ones_of_pyinstaller_put_beside_a_program_comes_first_too() {
+fn libraries_beside_a_program_of_an_old_pyinstaller_come_first_too() {
     let workshop = Workshop::new();
     let program = workshop.compile("old/app", HARMLESS, &[]);
     packed(&program, &[(b's', "app")]);
@@ -110,7 +110,7 @@ fn what_older_ones_of_pyinstaller_put_beside_a_program_comes_first_too() {
 }
 
 #[test]
-fn what_has_other_rights_is_spoken_of_where_it_names_a_library() {
+fn a_program_with_other_rights_is_mentioned_if_it_names_a_library() {
     let workshop = Workshop::new();
     if !nix::unistd::geteuid().is_root() {
         return;

@@ -53,7 +53,7 @@ fn is_named(file: &Value, name: &str) -> bool {
 }
 
 #[test]
-fn what_a_forked_process_maps_is_its_own() {
+fn a_forked_process_has_its_own_mappings() {
     let workshop = Workshop::new();
     let program = workshop.compile("opens", OPENS, &[]);
     let words = [program.to_str().unwrap(), "forked", "libcudnn.so.9"];
@@ -81,7 +81,7 @@ fn a_child_of_the_same_program_is_not_what_was_decided_about() {
 
 /// The model is asked about nothing that nobody is known to open: it is not wrong then.
 #[test]
-fn what_nobody_is_known_to_open_was_not_foreseen() {
+fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
     let workshop = Workshop::new();
     let program = workshop.compile("opens", OPENS, &[]);
     let words = [program.to_str().unwrap(), "itself", "libcudnn_ops.so.9"];
@@ -128,7 +128,7 @@ fn a_program_is_waited_for_where_children_are_ignored() {
 }
 
 #[test]
-fn what_a_process_sends_to_cudarun_reaches_the_program() {
+fn signals_sent_to_cudarun_reach_the_program() {
     let home = tempfile::tempdir().unwrap();
     for signal in ["INT", "QUIT", "ALRM", "TERM", "HUP", "VTALRM", "PWR", "35"] {
         let script =
@@ -147,7 +147,7 @@ fn what_a_process_sends_to_cudarun_reaches_the_program() {
 
 /// What a key of the terminal sends, the program gets once: from the terminal.
 #[test]
-fn what_the_terminal_sends_is_not_sent_again() {
+fn signals_of_the_terminal_are_not_sent_twice() {
     let workshop = Workshop::new();
     let counts = r#"
         #include <signal.h>
@@ -253,7 +253,7 @@ fn a_report_that_cannot_be_written_is_known_before_the_start() {
 
 /// Where the report would stand: in the file, and else on standard error.
 #[test]
-fn what_keeps_a_program_from_being_traced_is_an_object_too() {
+fn a_program_that_cannot_be_traced_gives_a_json_object() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let report = file.path().to_str().unwrap();
     Run::new(["trace", "--json", "-o", report, "/nowhere"])
@@ -274,7 +274,7 @@ fn what_keeps_a_program_from_being_traced_is_an_object_too() {
 }
 
 #[test]
-fn what_a_start_would_say_is_said() {
+fn a_trace_prints_the_warnings_of_a_start() {
     let words = ["sh", "-c", "for word in a; do true $word; done"];
     let run = |options: &[&str]| {
         Run::new(options.iter().chain(&words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))

@@ -161,7 +161,7 @@ fn both_ways_to_write_a_requirement_and_extras_of_a_toolkit_are_pins() {
 type Replace = fn(&Path);
 
 #[test]
-fn what_stands_in_files_of_any_kind_is_no_error() {
+fn build_files_of_any_kind_are_no_error() {
     let contents: [(&str, Vec<u8>); 7] = [
         ("empty", Vec::new()),
         ("cut short", VERSION.as_bytes()[..VERSION.find("12.4").unwrap() + 2].to_vec()),
@@ -420,7 +420,7 @@ fn the_name_of_a_distribution_says_which_cuda() {
 
 /// Without a word in any METADATA.
 #[test]
-fn what_is_built_upon_a_framework_uses_it() {
+fn a_package_built_on_a_framework_uses_it() {
     for module in ["vllm", "xformers", "torchvision", "torchaudio", "bitsandbytes"] {
         let own = [file(&format!("{module}/__init__.py"), ""), object(&format!("{module}/_C.abi3.so"), "")];
         let target = target(&[&torch(VERSION, CONFIG)[..], &own].concat(), &format!("import {module}"));
@@ -443,7 +443,7 @@ fn a_module_without_its_framework_is_a_package_like_any_other() {
 }
 
 #[test]
-fn of_one_object_for_each_cuda_each_is_only_tried() {
+fn objects_for_different_cuda_majors_are_optional() {
     let variant = |number: u32, major: u32, gpu: &str| {
         let fields = format!("needed = ['libcublas.so.{major}'], code = ['{gpu}']");
         object(&format!("bitsandbytes/libbitsandbytes_cuda{number}.so"), &fields)
@@ -457,7 +457,7 @@ fn of_one_object_for_each_cuda_each_is_only_tried() {
 }
 
 #[test]
-fn a_package_nobody_has_heard_of_is_read_from_its_objects() {
+fn an_unknown_package_is_read_from_its_objects() {
     let files = [
         file("unheard/__init__.py", ""),
         object("unheard/one.so", "needed = ['libcudart.so.12'], code = ['sm_70', 'sm_90a']"),
@@ -518,7 +518,7 @@ fn builds_without_cuda_ask_for_nothing_and_say_so() {
 }
 
 #[test]
-fn what_looks_like_a_build_without_cuda_and_asks_for_it_is_none() {
+fn a_build_that_needs_cuda_libraries_is_no_cpu_build() {
     // No code of its own, but it needs a library; of a file that cannot be read nothing is known.
     let linked = [
         file("xgboost/__init__.py", ""),
@@ -554,7 +554,7 @@ fn a_variable_that_moves_a_framework_is_told() {
 
 /// Python imports the first of two that are installed.
 #[test]
-fn of_two_installations_the_first_counts() {
+fn the_first_of_two_installed_packages_counts() {
     let mut machine = python(&torch(VERSION, CONFIG));
     let other = [
         text("/opt/other/torch/__init__.py", ""),

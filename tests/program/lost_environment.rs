@@ -70,7 +70,7 @@ fn a_link_is_the_wrapper_that_it_leads_to() {
 }
 
 #[test]
-fn what_standard_input_says_is_not_known() {
+fn a_program_on_standard_input_is_unknown() {
     let two = Two::new();
     for line in
         ["xargs timeout 5", "xargs env A=1", "xargs -n1 sh", "xargs -n1 nice timeout 3", "bash", "nohup sh"]
@@ -85,7 +85,7 @@ fn what_standard_input_says_is_not_known() {
 }
 
 #[test]
-fn what_starts_nothing_of_weight_is_silent() {
+fn wrappers_of_unimportant_programs_print_nothing() {
     let two = Two::new();
     for words in [
         &["sh", "-c", "true"][..],

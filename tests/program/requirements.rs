@@ -53,7 +53,7 @@ fn packages_count_wherever_python_would_find_them() {
 }
 
 #[test]
-fn what_a_package_brings_along_is_found_by_its_distribution() {
+fn bundled_libraries_are_found_through_their_distribution() {
     let target = code("import vision");
     assert_eq!(packages(&target), pairs(&[("gpulib", "imported")]));
     assert_eq!(target["packages"][0]["imported_by"], "vision, imported by -c:1");
@@ -81,18 +81,18 @@ fn extension_modules_of_the_program_itself_ask_too() {
 }
 
 #[test]
-fn a_library_of_the_system_asks_for_what_it_is_linked_against() {
+fn a_system_library_requires_its_dependencies() {
     assert_eq!(asked(&code("import media")), pairs(&[("libcurand.so.10", "used")]));
 }
 
 #[test]
-fn of_a_package_that_is_built_for_many_majors_each_is_only_tried() {
+fn the_majors_of_a_package_for_many_majors_are_optional() {
     let expected = [("libcublas.so.11", "named"), ("libcublas.so.12", "named")];
     assert_eq!(asked(&code("import variants")), pairs(&expected));
 }
 
 #[test]
-fn what_manages_packages_or_only_answers_needs_nothing() {
+fn package_managers_and_version_queries_need_no_library() {
     for words in [&["-m", "pip", "install", "x"][..], &["-c", "import pip, os"], &["--version"], &["-h"]] {
         let target = explain(&[&["python3"], words].concat(), &[("PYTHONPATH", "/srv/packages")]);
         assert!(packages(&target).is_empty(), "{words:?}: {target:#}");
@@ -160,7 +160,7 @@ fn scripts_that_pip_writes_for_a_shell_are_those_of_python() {
 }
 
 #[test]
-fn a_framework_that_stands_nowhere_is_spoken_of() {
+fn an_imported_framework_that_is_missing_is_reported() {
     let target = code("import sys; sys.path.insert(0, '/somewhere')\nimport torch");
     assert_eq!(target["notes"][0]["note"], "not-where-it-is-sought");
     assert_eq!(target["notes"][0]["by"], "-c:2");

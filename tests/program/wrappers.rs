@@ -121,7 +121,7 @@ pub fn notes(explained: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_computed_is_what_runs() {
+fn the_predicted_program_is_the_one_that_runs() {
     let workshop = Workshop::new();
     let probe = workshop.compile("bin/probe", PROBE, &[]).canonicalize().unwrap();
     // Further behind on PATH, and not what runs.
@@ -193,7 +193,7 @@ int main(void) { printf("%s", getenv("LD_LIBRARY_PATH")); return nccl() - 1; }
 "#;
 
 #[test]
-fn what_is_lost_on_the_way_is_said_in_one_sentence() {
+fn lost_variables_are_reported_in_one_sentence() {
     let two = Two::new();
     let program = two.program.to_str().unwrap();
     let run = |words: &[&str]| {
@@ -250,7 +250,7 @@ fn sudo_is_put_first() {
 }
 
 #[test]
-fn what_starts_elsewhere_is_not_looked_into() {
+fn programs_started_on_other_machines_are_not_examined() {
     let workshop = Workshop::new();
     let script = |name: &str| {
         let path = workshop.write(&format!("bin/{name}"), "#!/bin/sh\nexit 0\n");
@@ -543,7 +543,7 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
 
 /// The kept start of a wrapper is warm, and not once a program comes to stand before the one that it starts.
 #[test]
-fn a_program_that_comes_to_stand_before_another_is_seen() {
+fn a_program_that_appears_earlier_on_the_path_is_noticed() {
     let two = Two::new();
     let bin = two.workshop.path("first");
     fs::create_dir(&bin).unwrap();

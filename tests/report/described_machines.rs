@@ -119,7 +119,7 @@ fn compat_and_stubs_are_taken_out_of_the_path() {
 }
 
 #[test]
-fn a_driver_that_no_path_gives_stands_in_the_view() {
+fn a_driver_outside_every_path_is_added_to_the_view() {
     let machine = Machine::load("h200-container");
     std::fs::remove_file(machine.real("/usr/lib/libcuda.so.1")).unwrap();
     let run = Run::on(&machine, &["explain", "--json", "python3", "/home/user/train.py"]);
@@ -187,7 +187,7 @@ hint: leave out --pin-mode: audit is enough
 
 /// The same where the view is not all that is tried.
 #[test]
-fn what_no_mode_can_pin_is_refused_with_each_reason() {
+fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
     let text = std::fs::read_to_string("tests/machines/h200-container.toml").unwrap();
     let with_glibc = |release: &str, part: &str| {
         let machine =
@@ -218,7 +218,7 @@ fn what_no_mode_can_pin_is_refused_with_each_reason() {
 }
 
 #[test]
-fn what_would_be_mapped_without_cudarun_is_shown_with_what_is_wrong_with_it() {
+fn mappings_without_cudarun_are_shown_with_their_problems() {
     let machine = Machine::load("h200-container");
     let explain = |library_path: &str, lines: &[&str]| {
         let run = Run::on(&machine, &["explain", "python3", "/home/user/train.py"]);
@@ -317,7 +317,7 @@ fn forward_compatibility_counts_where_its_own_note_allows_it() {
 }
 
 #[test]
-fn a_symbol_that_no_copy_exports_is_a_reason() {
+fn a_symbol_that_no_installation_exports_is_a_reason() {
     let machine = Machine::load("old-driver");
     Run::on(&machine, &["export", "wants-more"])
         .status(1)
@@ -354,7 +354,7 @@ fn a_driver_whose_two_halves_differ_is_refused() {
 }
 
 #[test]
-fn what_the_kernel_shows_but_no_device_reaches_is_no_gpu() {
+fn a_gpu_without_a_device_node_does_not_count() {
     let machine = Machine::load("old-driver");
     for node in ["nvidia0", "nvidiactl"] {
         std::fs::remove_file(machine.real(&format!("/dev/{node}"))).unwrap();

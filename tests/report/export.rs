@@ -3,7 +3,7 @@
 use crate::support::{Run, Workshop};
 
 #[test]
-fn a_name_that_no_shell_can_hold_is_left_out_and_said() {
+fn a_variable_name_that_no_shell_accepts_is_reported_and_left_out() {
     let project = Workshop::new();
     let settings = "[env]\nFINE = \"it's\"\n\"a; touch code; b\" = \"x\"\n\"A-B\" = false\nGONE = false\n";
     let file = project.write(".cudarun.toml", settings);

@@ -26,7 +26,7 @@ fn slow(milliseconds: u32) -> String {
 }
 
 #[test]
-fn a_look_that_takes_long_is_shown_and_leaves_no_trace() {
+fn a_long_scan_shows_progress_and_erases_it() {
     for words in ["echo started", "list", "explain true", "export true", "verify true"] {
         let text = at_terminal(&slow(600), words);
         assert!(text.starts_with(SHOWN), "{words}: {text:?}");
@@ -40,7 +40,7 @@ fn a_look_that_takes_long_is_shown_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_look_is_not_shown_to_those_who_do_not_wait_or_do_not_want_it() {
+fn a_short_or_quiet_scan_shows_no_progress() {
     // Half a second is much for a machine that does nothing else, and little beside all the other tests.
     let mut quick = (0..5).map(|_| at_terminal(&slow(1), "echo started"));
     assert!(quick.any(|text| text == "started\r\n"), "it is quick");

@@ -19,7 +19,7 @@ fn knows_new(project: &Project) {
 }
 
 #[test]
-fn what_a_shell_would_get_and_the_project_does_not_allow_is_said_once() {
+fn a_forbidden_version_in_the_shell_is_reported_once() {
     let project = Project::with("[requires]\ncudnn = \">=9.5\"\n");
     knows_new(&project);
     let (old, new) = (WORLD.path("old"), WORLD.path("new"));
@@ -49,7 +49,7 @@ fn what_a_shell_would_get_and_the_project_does_not_allow_is_said_once() {
 }
 
 #[test]
-fn a_shell_that_would_mix_two_copies_is_told_which() {
+fn a_shell_that_would_mix_two_installations_names_both() {
     let project = Project::with("[requires]\ncudnn = \">=9\"\n");
     check(&project, &["torn", "old"], "")
         .any_stdout()
@@ -67,7 +67,7 @@ fn a_shell_that_would_mix_two_copies_is_told_which() {
 }
 
 #[test]
-fn what_would_keep_every_program_from_starting_is_said_even_to_the_quiet() {
+fn quiet_still_reports_fatal_errors() {
     let project = Project::with("[requires]\ncudnn = \">=9.20\"\n");
     let says = |line: &str| {
         for quiet in [&["hook", "--check="][..], &["-q", "hook", "--check="]] {
@@ -116,7 +116,7 @@ fn a_lock_counts_without_being_asked_for() {
 }
 
 #[test]
-fn what_was_wrong_elsewhere_is_not_said_once_it_is_mended() {
+fn a_repaired_problem_elsewhere_is_not_reported() {
     let project = Project::with("locked = true\n");
     let hook = || check(&project, &["new"], "");
     for _kept_by_nobody in 0..2 {
@@ -137,13 +137,13 @@ fn what_was_wrong_elsewhere_is_not_said_once_it_is_mended() {
 }
 
 #[test]
-fn a_key_that_nobody_knows_is_said_last() {
+fn an_unknown_key_is_reported_last() {
     let project = Project::with("[require]\ncudnn = \">=9\"\n");
     check(&project, &["new"], "").any_stdout().stderr_contains(&["did you mean `requires`?"]).check();
 }
 
 #[test]
-fn outside_of_projects_and_in_a_directory_that_is_gone_nothing_is_said() {
+fn the_hook_is_silent_outside_projects_and_in_deleted_directories() {
     let project = Project::new();
     project.run(&["hook", "--check=abc"]).stdout("abc").check();
     let told = "abc,def-1,".to_owned();

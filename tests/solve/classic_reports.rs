@@ -142,7 +142,7 @@ fn a_cublas_beside_the_cublaslt_of_another_build_is_told_by_its_symbols() {
 
 /// libcusolver.so.11 is CUDA 11's and CUDA 12's, libcusparse.so.12 is CUDA 12's and CUDA 13's.
 #[test]
-fn one_soname_of_two_cudas_is_told_by_what_it_is_linked_against() {
+fn one_soname_of_two_cudas_is_recognised_by_its_dependencies() {
     let cusolver = |directory: &str, version: &str, cublas: &str| {
         let fields = format!("needed = ['{cublas}'], imports = {{ '{cublas}' = ['cublasCreate_v2'] }}");
         library(directory, "libcusolver", "11", version, &fields)

@@ -64,7 +64,7 @@ fn view(machine: &Machine, library_path: &str, name: &str) -> Vec<(String, Strin
 }
 
 #[test]
-fn search_paths_that_lead_to_different_copies_are_refused() {
+fn search_paths_to_different_installations_are_refused() {
     let machine = python(&[
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
@@ -86,7 +86,7 @@ fn search_paths_that_lead_to_different_copies_are_refused() {
 }
 
 #[test]
-fn of_what_a_program_is_linked_against_the_first_to_ask_decides() {
+fn the_first_dependency_in_link_order_decides() {
     let machine = machine(&[
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
@@ -108,7 +108,7 @@ fn extension(package: &str, rpath: &str) -> String {
 
 /// What only may be used is pinned where it fits with what is used, and refuses nobody where it does not.
 #[test]
-fn packages_that_are_guessed_do_not_stand_in_the_way() {
+fn guessed_packages_never_block_a_start() {
     let files = [
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),
@@ -148,7 +148,7 @@ fn hidden_gpus_need_nothing_that_is_not_linked() {
 }
 
 #[test]
-fn what_a_pick_is_linked_against_decides_what_waits() {
+fn dependencies_of_a_pick_decide_pending_requirements() {
     let machine = machine(&[
         library("/opt/cufft", "libcufft", "11", "11.2.1", "needed = ['libnppif.so.12']"),
         library("/opt/a", "libnppc", "12", "12.9.1", ""),
@@ -162,7 +162,7 @@ fn what_a_pick_is_linked_against_decides_what_waits() {
 }
 
 #[test]
-fn what_a_pick_is_linked_against_takes_back_an_earlier_pick() {
+fn dependencies_of_a_pick_can_revoke_an_earlier_pick() {
     let pair = |directory: &str, version: &str| {
         library(directory, "libcublas", "12", version, "")
             + &library(directory, "libcublasLt", "12", version, "")
@@ -194,7 +194,7 @@ fn one_of_the_names_that_a_program_tries_will_do() {
 }
 
 #[test]
-fn a_longer_name_that_another_copy_would_answer_is_stopped() {
+fn a_longer_name_of_another_installation_gets_a_tombstone() {
     let new = "/opt/new";
     let machine = machine(&[
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
@@ -212,7 +212,7 @@ fn a_longer_name_that_another_copy_would_answer_is_stopped() {
 }
 
 #[test]
-fn the_kernels_own_driver_comes_before_one_that_stands_in_for_it() {
+fn the_kernels_own_driver_comes_before_a_substitute() {
     let machine = machine(&[
         kernel("550.54.15"),
         compat("/usr/local/cuda-12.4/compat", "550.54.15", "535, 550"),
@@ -227,7 +227,7 @@ fn the_kernels_own_driver_comes_before_one_that_stands_in_for_it() {
 }
 
 #[test]
-fn a_driver_is_classified_by_where_its_file_really_stands() {
+fn a_driver_is_classified_by_the_real_path_of_its_file() {
     let machine = machine(&[
         kernel("535.261.03"),
         driver(SYSTEM, "535.261.03"),
@@ -333,7 +333,7 @@ fn a_preload_of_a_family_that_was_not_picked_stays() {
 }
 
 #[test]
-fn what_is_only_tried_and_fits_nowhere_is_left_alone_and_named() {
+fn an_optional_library_that_does_not_fit_is_named_and_not_pinned() {
     let machine = machine(&[
         kernel("450.80.02"),
         driver(SYSTEM, "450.80.02"),
@@ -365,7 +365,7 @@ fn a_link_that_says_what_a_file_is_not_does_not_enter_the_view() {
 }
 
 #[test]
-fn links_into_a_directory_that_everybody_can_write_to_are_refused() {
+fn links_into_a_world_writable_directory_are_refused() {
     let open = "[[file]]\npath = '/scratch/cudnn'\ndirectory = true\nmode = 0o777\n".to_owned();
     let stems = SUBLIBRARIES.iter().chain(&["libcudnn", "libcudnn_graph"]);
     let links: String = stems
@@ -455,7 +455,7 @@ fn a_search_path_counts_for_what_a_pick_asks_for_in_its_turn() {
 }
 
 #[test]
-fn a_search_path_that_tears_a_copy_apart_is_a_reason() {
+fn a_search_path_that_splits_an_installation_is_a_reason() {
     let files = |main: &str| {
         machine(&[
             cudnn("/opt/cudnn", "9.1.0.70", main),
@@ -473,7 +473,7 @@ fn a_search_path_that_tears_a_copy_apart_is_a_reason() {
 }
 
 #[test]
-fn a_copy_must_fit_itself() {
+fn the_parts_of_an_installation_must_fit_together() {
     let lt = "imports = { 'libcublasLt.so.12' = ['cublasLtNew'] }, needed = ['libcublasLt.so.12']";
     let tools = "constants = ['Cuda compilation tools, release 12.4, V12.4.127']";
     let machine = machine(&[
@@ -496,7 +496,7 @@ fn a_copy_must_fit_itself() {
 }
 
 #[test]
-fn tokens_of_the_loader_stand_for_directories_in_the_path_too() {
+fn loader_tokens_in_the_path_are_expanded() {
     let machine = machine(&[
         text("/usr/lib/x86_64-linux-gnu/marker", ""),
         cudnn("/opt/y/lib/x86_64-linux-gnu", "9.1.0.70", SHIELDED),
@@ -511,7 +511,7 @@ fn tokens_of_the_loader_stand_for_directories_in_the_path_too() {
 }
 
 #[test]
-fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
+fn a_later_picks_search_path_can_revoke_an_earlier_pick() {
     let pair = |directory: &str, version: &str| {
         library(directory, "libcublas", "12", version, "")
             + &library(directory, "libcublasLt", "12", version, "")
@@ -535,7 +535,7 @@ fn a_later_picks_own_search_path_takes_back_an_earlier_pick() {
 /// What is only installed, or one of several that a package is built for, is pinned where it can be; where
 /// it cannot, that refuses nobody.
 #[test]
-fn what_nobody_may_ever_ask_for_refuses_nobody() {
+fn a_requirement_that_may_never_arise_refuses_no_program() {
     let torn = library("/usr/local/cuda-11/lib64", "libcublas", "11", "11.11.3.6", "");
     let whole = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
         + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");

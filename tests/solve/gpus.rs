@@ -56,7 +56,7 @@ fn picked<'v>(explained: &'v Value, family: &str) -> &'v str {
 }
 
 #[test]
-fn a_copy_without_code_for_the_gpu_is_not_picked() {
+fn an_installation_without_code_for_the_gpu_is_not_picked() {
     let files = |device: &str| {
         machine(&[
             host("580.159.04", &[device]),
@@ -75,7 +75,7 @@ fn a_copy_without_code_for_the_gpu_is_not_picked() {
 }
 
 #[test]
-fn where_no_copy_has_code_for_the_gpu_nothing_starts() {
+fn a_start_is_refused_if_no_installation_has_code_for_the_gpu() {
     let machine = machine(&[host("580.159.04", &[PASCAL]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let conflict = explain(&machine, 1, "/opt/new");
     assert_eq!(conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code", "{conflict:#}");
@@ -87,7 +87,7 @@ fn where_no_copy_has_code_for_the_gpu_nothing_starts() {
 /// Measured on wheels: the main library of NPP has code only for the GPU that the compiler takes for granted, CUPTI and
 /// NVSHMEM leave out GPUs on which PyTorch works, and of cuSPARSELt 0.6 there is PTX alone for those before 8.0.
 #[test]
-fn what_is_of_use_without_its_code_is_picked_without_it() {
+fn a_library_that_is_useful_without_gpu_code_is_picked() {
     let embedded = "functions = { cusparseLtGetCudartVersion = 12040 }";
     let all = [
         ("npp", library("/opt/lib", "libnppc", "12", "12.2.5.30", "code = ['sm_52']")),
@@ -180,7 +180,7 @@ fn ptx_is_of_use_where_the_driver_can_compile_it() {
 
 /// The toolkit, the driver and the GPU can each be out of step with the others, and it is said which.
 #[test]
-fn what_is_out_of_step_is_named() {
+fn mismatched_versions_are_named() {
     let cudart = |directory: &str, number: &str, version: &str, code: &str| {
         library(directory, "libcudart", number, version, code)
     };
@@ -214,7 +214,7 @@ fn what_is_out_of_step_is_named() {
 
 /// An old card for the screen beside a new one: only the person knows which is meant.
 #[test]
-fn of_several_gpus_those_count_that_the_program_is_given() {
+fn only_the_gpus_visible_to_the_program_count() {
     let machine =
         machine(&[host("580.159.04", &[PASCAL, HOPPER]), nvjpeg("/opt/new", "12.4.1.87", NEWER), app()]);
     let explain = |variables: &[(&str, &str)]| {
@@ -239,7 +239,7 @@ fn of_several_gpus_those_count_that_the_program_is_given() {
 }
 
 #[test]
-fn what_is_known_to_be_bad_together_is_avoided_or_said() {
+fn known_bad_combinations_are_avoided_or_reported() {
     let lt = |directory: &str| {
         elf(
             &format!("{directory}/libcublasLt.so.12"),
@@ -285,7 +285,7 @@ fn the_next_best_set_is_shown_on_demand() {
 
 /// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
 #[test]
-fn what_is_made_for_some_gpus_refuses_no_other() {
+fn a_rule_for_some_gpus_refuses_no_other_gpu() {
     let lt = |directory: &str, code: &str| library(directory, "libcusparseLt", "0", "0.6.2", code);
     let app = program("app", &["libcusparseLt.so.0", "libc.so.6"], "");
     let machine = |copies: &[String]| machine(&[host("580.159.04", &[PASCAL]), copies.concat(), app.clone()]);
@@ -330,7 +330,7 @@ fn torch(device: &str, flags: &str, code: &str) -> Machine {
 }
 
 #[test]
-fn what_is_installed_and_has_no_code_is_not_what_pip_is_told() {
+fn pip_is_not_told_to_install_a_version_without_gpu_code() {
     let hint = |device: &str, flags: &str| {
         let machine = torch(device, flags, "code = ['sm_75', 'sm_90']");
         refused(&machine, "", &["python3", "-c", "import torch"])["hint"].as_str().unwrap().to_owned()
@@ -342,7 +342,7 @@ fn what_is_installed_and_has_no_code_is_not_what_pip_is_told() {
 
 /// Its file is no place where a person has said something.
 #[test]
-fn what_a_framework_has_code_for_is_not_to_be_changed() {
+fn a_framework_with_code_for_the_gpu_is_not_changed() {
     let machine = torch(BLACKWELL, "code=sm_90", "");
     let words = ["explain", "--json", "--require", "curand>=10.3.6", "python3", "-c", "import torch"];
     let conflict = Run::on(&machine, &words).status(1).json();
@@ -352,7 +352,7 @@ fn what_a_framework_has_code_for_is_not_to_be_changed() {
 
 /// On WSL there is a device, and no file says which driver and which GPU stand behind it.
 #[test]
-fn what_windows_keeps_to_itself_refuses_nobody() {
+fn facts_that_windows_hides_refuse_no_program() {
     let machine = |files: &[String]| {
         let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
         machine(&[files, &[cudart, program("app", &["libcudart.so.12", "libc.so.6"], "")]].concat())

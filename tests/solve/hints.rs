@@ -158,7 +158,7 @@ fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
 }
 
 #[test]
-fn a_family_of_which_two_things_are_said_is_named_once() {
+fn a_family_with_two_problems_is_named_once() {
     let machine = machine(&[
         cudnn("/opt/old", "9.1.0.70", SHIELDED),
         cudnn("/opt/new", "9.10.2.21", SHIELDED),

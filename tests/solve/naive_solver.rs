@@ -193,7 +193,7 @@ fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Copy]) -> 
 }
 
 #[test]
-fn it_finds_what_a_naive_search_finds_and_nothing_worse() {
+fn the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
     for seed in 1..=WORLDS {
         let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
@@ -245,7 +245,7 @@ fn only(target: &Target, contradiction: &Contradiction, but: Option<usize>) -> T
 }
 
 #[test]
-fn of_a_contradiction_every_member_counts() {
+fn every_member_of_a_conflict_is_necessary() {
     let (mut alone, mut several) = (0, 0);
     for seed in 1..=WORLDS {
         let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
@@ -300,7 +300,7 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
 
 /// A copy that did not stand its proof is as good as one that is not there.
 #[test]
-fn without_what_was_disproved_it_finds_what_a_naive_search_finds_without_it() {
+fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
     for seed in 1..=WORLDS / 4 {
         let (mut inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
@@ -343,7 +343,7 @@ fn sets(inventory: &Inventory, target: &Target) -> usize {
 }
 
 #[test]
-fn the_same_question_has_the_same_answer_byte_for_byte() {
+fn equal_questions_get_identical_answers() {
     for seed in 1..=40 {
         let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let answer = || serde_json::to_string(&solve(&inventory, &target, &Policy::default())).unwrap();
@@ -361,7 +361,7 @@ fn the_same_question_has_the_same_answer_byte_for_byte() {
 }
 
 #[test]
-fn a_machine_of_a_thousand_copies_is_decided() {
+fn a_machine_with_a_thousand_installations_is_solved() {
     let (inventory, target) = solver_inputs::large(1000, false);
     let Outcome::Plan(plan) = solve(&inventory, &target, &Policy::default()) else {
         panic!("there is a set")

@@ -53,7 +53,7 @@ fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -
 }
 
 #[test]
-fn of_many_that_start_at_once_one_proves() {
+fn one_of_many_simultaneous_starts_proves() {
     let (_home, places) = places();
     let prove = |host: &Host| {
         std::thread::sleep(Duration::from_millis(100));
@@ -66,7 +66,7 @@ fn of_many_that_start_at_once_one_proves() {
 }
 
 #[test]
-fn one_that_dies_hinders_nobody_and_one_that_fails_is_not_waited_for() {
+fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
     let (_home, places) = places();
     let dies = std::sync::atomic::AtomicBool::new(true);
     // The first goes without a word; the next proves it.
@@ -90,7 +90,7 @@ fn one_that_dies_hinders_nobody_and_one_that_fails_is_not_waited_for() {
 }
 
 #[test]
-fn without_a_place_nobody_waits_and_nothing_is_kept() {
+fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
     let places = [PathBuf::from("/proc/nowhere"), PathBuf::from("/dev/null/below")];
     assert_eq!(all_at_once(4, &places, |host| proofs::keep(host, &places, "set", &passed())), (4, 0));
     // Where the first place takes nothing, the next does.
@@ -104,7 +104,7 @@ fn without_a_place_nobody_waits_and_nothing_is_kept() {
 }
 
 #[test]
-fn a_turn_is_not_waited_for_without_end() {
+fn waiting_for_another_proof_has_a_limit() {
     let (_home, places) = places();
     let host = Host::here();
     let Turn::Ours(Some(_held)) = proofs::await_turn(&host, &places, &names("set"), Duration::ZERO) else {
@@ -155,7 +155,7 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
 }
 
 #[test]
-fn what_is_damaged_or_anothers_is_no_verdict() {
+fn damaged_and_foreign_entries_are_no_verdict() {
     let (_home, places) = places();
     let host = Host::here();
     let find = || proofs::find(&host, &places, &names("set"));

@@ -89,7 +89,7 @@ fn a_start_is_found_as_it_was_kept() {
 }
 
 #[test]
-fn what_has_changed_falsifies_it() {
+fn any_change_falsifies_a_kept_start() {
     let kept = Kept::new();
     fs::write(&kept.watched, "two").unwrap();
     assert_eq!(kept.find(), None, "a file that was read");
@@ -102,7 +102,7 @@ fn what_has_changed_falsifies_it() {
 }
 
 #[test]
-fn of_what_was_located_only_where_it_is_matters() {
+fn only_the_identity_of_located_files_matters() {
     let kept = Kept::new();
     fs::write(&kept.located, "another content").unwrap();
     assert_eq!(kept.find(), Some(kept.exec.clone()), "the control");
@@ -142,7 +142,7 @@ fn a_file_below_dev_is_watched_like_any_other() {
 }
 
 #[test]
-fn what_others_could_have_written_is_not_used() {
+fn entries_that_other_users_can_write_are_not_used() {
     let kept = Kept::new();
     fs::set_permissions(kept.file(), fs::Permissions::from_mode(0o622)).unwrap();
     assert_eq!(kept.find(), None);
@@ -170,7 +170,7 @@ fn a_damaged_entry_is_no_entry() {
 }
 
 #[test]
-fn what_changes_while_it_is_worked_out_is_not_kept() {
+fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
     let directory = tempfile::tempdir().unwrap();
     let host = Host::here();
     let watched = directory.path().join("watched");
@@ -345,7 +345,7 @@ fn a_view_that_was_inherited_is_watched_as_well() {
 
 /// A copy that was passed over may be the better one once it is mended, and its directory does not show that.
 #[test]
-fn a_copy_that_was_passed_over_is_watched_as_well() {
+fn a_rejected_installation_is_watched_as_well() {
     let two = Two::new();
     let first = two.workshop.path("a/libnccl.so.2");
     let mode = |mode| fs::set_permissions(&first, fs::Permissions::from_mode(mode)).unwrap();
@@ -361,7 +361,7 @@ fn a_copy_that_was_passed_over_is_watched_as_well() {
 
 /// What was passed over may come: the directory of a link that leads nowhere does not show it.
 #[test]
-fn what_was_warned_of_is_watched_as_well() {
+fn causes_of_warnings_are_watched_as_well() {
     let two = Two::new();
     let (link, file) = (two.workshop.path("a/libnccl.so.2"), two.workshop.path("libnccl.so.2.1.0"));
     fs::rename(&link, &file).unwrap();
@@ -378,7 +378,7 @@ fn what_was_warned_of_is_watched_as_well() {
 }
 
 #[test]
-fn what_variables_name_is_watched_as_it_is_named() {
+fn paths_in_variables_are_watched_as_written() {
     let mut host = Host::here();
     host.env.set("CUDA_HOME", "/no/such/toolkit");
     let inventory = cudarun::inventory::scan(
@@ -390,7 +390,7 @@ fn what_variables_name_is_watched_as_it_is_named() {
 }
 
 #[test]
-fn what_the_kernel_says_of_each_gpu_is_watched() {
+fn the_kernels_facts_about_each_gpu_are_watched() {
     let machine = crate::support::machine::Machine::load("nothing");
     let gpu = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
     let scan = || {
@@ -409,7 +409,7 @@ fn what_the_kernel_says_of_each_gpu_is_watched() {
 }
 
 #[test]
-fn what_must_be_said_is_said_at_every_start() {
+fn necessary_warnings_are_printed_at_every_start() {
     let workshop = Workshop::new();
     let home = tempfile::tempdir().unwrap();
     let script = |below: &str, text: &str| {
@@ -445,7 +445,7 @@ fn a_library_that_is_gone_is_not_planned_for_again() {
 }
 
 #[test]
-fn without_a_writable_place_a_program_that_needs_nothing_starts() {
+fn a_program_without_needs_starts_without_a_writable_directory() {
     for _ in 0..2 {
         Run::new(["echo", "started"]).env("HOME", "/proc/nowhere").stdout("started\n").check();
     }
@@ -507,7 +507,7 @@ fn a_program_that_starts_another_is_spoken_of() {
 
 /// Where a directory is missing, that is all that need be asked of what was looked for in it.
 #[test]
-fn of_what_is_missing_the_highest_is_watched() {
+fn the_highest_missing_directory_is_watched() {
     let two = Two::new();
     let include = two.workshop.path("include");
     two.run().check();
@@ -523,7 +523,7 @@ fn of_what_is_missing_the_highest_is_watched() {
 
 /// A warm start comes before Rust's runtime, which would change what is inherited.
 #[test]
-fn what_is_inherited_is_handed_on_by_a_cold_and_by_a_warm_start() {
+fn cold_and_warm_starts_pass_on_inherited_state() {
     let two = Two::new();
     let home = two.home.path().display();
     let status = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status; ls /proc/self/fd | head -n 3 | tr '\\n' ' '";

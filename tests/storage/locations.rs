@@ -10,7 +10,7 @@ use crate::support::machine::Machine;
 
 /// Nothing can be made in `/sys`, as on a disk that is full; that it can be entered does not show it.
 #[test]
-fn a_place_that_cannot_be_written_to_gives_way_to_the_next() {
+fn an_unwritable_directory_gives_way_to_the_next() {
     let two = Two::new();
     let (cache, session) = (two.workshop.path("cache"), two.workshop.path("session"));
     fs::create_dir(&session).unwrap();
@@ -27,7 +27,7 @@ fn a_place_that_cannot_be_written_to_gives_way_to_the_next() {
 }
 
 #[test]
-fn who_only_asks_is_told_the_same_place() {
+fn explain_names_the_directory_that_a_start_uses() {
     let two = Two::new();
     let session = two.workshop.path("session");
     fs::create_dir(&session).unwrap();
@@ -96,7 +96,7 @@ fn a_umask_decides_nothing_about_what_is_ours() {
 
 /// Whoever can write above a view can put another in its place.
 #[test]
-fn a_place_below_what_everybody_can_write_to_is_passed_over() {
+fn a_directory_below_a_world_writable_one_is_skipped() {
     let two = Two::new();
     let session = two.workshop.path("session");
     fs::create_dir(&session).unwrap();
@@ -112,7 +112,7 @@ fn a_place_below_what_everybody_can_write_to_is_passed_over() {
 
 /// A link leads where somebody else may write.
 #[test]
-fn a_link_to_a_place_below_what_everybody_can_write_to_is_passed_over_as_well() {
+fn a_link_to_a_directory_below_a_world_writable_one_is_skipped() {
     let two = Two::new();
     let session = two.workshop.path("session");
     fs::create_dir(&session).unwrap();

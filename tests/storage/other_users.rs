@@ -137,7 +137,7 @@ fn a_sticky_directory_of_root_is_used_by_every_user() {
 
 /// `explain` names the place and makes nothing.
 #[test]
-fn the_last_place_is_named_by_the_user() {
+fn the_last_directory_is_named_after_the_user() {
     if !is_root() {
         return;
     }
@@ -223,7 +223,7 @@ export HOME=$PWD/home XDG_RUNTIME_DIR=$PWD/home LD_LIBRARY_PATH=$PWD/a:$PWD/b
 ";
 
 #[test]
-fn a_program_that_is_right_without_a_view_starts_without_a_place() {
+fn a_program_that_needs_no_view_starts_without_a_cache_directory() {
     if !is_root() {
         return;
     }

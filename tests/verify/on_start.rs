@@ -38,7 +38,7 @@ fn a_set_is_proved_once() {
 
 /// A start that was kept is no proof of what was not proved.
 #[test]
-fn what_reaches_the_libraries_is_proved_anew() {
+fn variables_that_affect_the_libraries_need_a_new_proof() {
     let Some(machine) = GpuMachine::new(&["a", "b-linked"]) else { return };
     let session = machine.session(&["a"]);
     for _ in 0..2 {
@@ -66,7 +66,7 @@ fn what_reaches_the_libraries_is_proved_anew() {
 
 /// Where the kernel does not list its GPUs, there may be others the next time.
 #[test]
-fn with_gpus_that_nobody_knows_nothing_is_kept() {
+fn proofs_on_unknown_gpus_are_not_kept() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let unknown = machine.session(&["a"]).before("umount /proc/driver");
     for _ in 0..2 {
@@ -76,7 +76,7 @@ fn with_gpus_that_nobody_knows_nothing_is_kept() {
 
 /// Deep failures are of what a start does not try.
 #[test]
-fn a_failure_of_more_hinders_nobody_who_asks_for_less() {
+fn a_failure_at_a_higher_level_does_not_block_a_lower_one() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let session = machine.session(&["a"]).mode("cudnnConvolutionBackwardData:4000");
     let program = machine.path("program").display().to_string();
@@ -174,7 +174,7 @@ fn a_set_that_fails_is_followed_by_the_next() {
 }
 
 #[test]
-fn where_no_set_holds_nothing_is_started() {
+fn a_start_is_refused_if_every_set_fails() {
     let Some(machine) = GpuMachine::new(&["a", "b"]) else { return };
     let session = machine.session(&["a", "b"]).mode("cudnnConvolutionForward:3000");
     let output = session.start(&[]);
@@ -207,7 +207,7 @@ fn where_no_set_holds_nothing_is_started() {
 /// Neither memory nor the driver nor a hidden GPU is a library's fault: no other set is tried, and nothing is kept of
 /// what will be otherwise in a moment.
 #[test]
-fn what_is_no_librarys_fault_is_not_blamed_on_one() {
+fn faults_outside_the_libraries_blame_no_library() {
     let Some(machine) = GpuMachine::new(&["a", "b"]) else { return };
     let full = machine.session(&["a", "b"]).mode("out-of-memory");
     for _ in 0..2 {
@@ -362,7 +362,7 @@ wait
 const COUNT: usize = 64;
 
 #[test]
-fn of_64_processes_one_proves() {
+fn one_of_64_processes_proves() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     // Long enough for all of them to be waiting, on a machine with two slow processors.
     let session = machine.session(&["a"]).mode("slow:5000").set("COUNT", COUNT.to_string());
@@ -374,7 +374,7 @@ fn of_64_processes_one_proves() {
 }
 
 #[test]
-fn a_prover_that_is_killed_hinders_nobody() {
+fn a_killed_prover_blocks_no_start() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let session = machine.session(&["a"]).mode("slow:3000").set("COUNT", COUNT.to_string());
     // The child has written its number; its parent is the prover.
@@ -393,7 +393,7 @@ fn a_prover_that_is_killed_hinders_nobody() {
 }
 
 #[test]
-fn a_full_disk_hinders_nobody() {
+fn a_full_disk_blocks_no_start() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let session = machine.session(&["a"]);
     let uid = nix::unistd::getuid();
@@ -418,7 +418,7 @@ fn a_full_disk_hinders_nobody() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_to_is_no_hindrance() {
+fn an_unwritable_home_blocks_no_start() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let uid = nix::unistd::getuid();
     let read_only = format!(

@@ -244,7 +244,7 @@ fn every_code_of_the_driver_has_a_cause() {
 }
 
 #[test]
-fn what_cudnn_says_of_itself_is_told() {
+fn messages_of_cudnn_are_shown() {
     let (failure, _) = WORLD.trial("cudnnCreate:1001").fails();
     let Failure::Status { at, name, message, .. } = failure else { panic!("{failure:?}") };
     assert_eq!((at.step, at.gpu), (Step::CudnnCreate, Some(0)));
@@ -360,7 +360,7 @@ fn a_child_that_hangs_is_ended_in_time() {
 }
 
 #[test]
-fn what_a_child_leaves_running_goes_with_it() {
+fn processes_left_by_a_child_are_ended() {
     // In its group, and in a session of its own with a child of its own.
     for mode in ["fork", "escape"] {
         let started = Instant::now();
@@ -385,7 +385,7 @@ fn what_a_child_leaves_running_goes_with_it() {
 }
 
 #[test]
-fn what_libraries_print_is_not_taken_for_a_report() {
+fn output_of_libraries_is_not_taken_for_a_report() {
     let started = Instant::now();
     for mode in ["noise", "flood", "chdir", "lock"] {
         WORLD.trial(mode).within(60).passes();
@@ -507,7 +507,7 @@ fn a_library_that_does_not_load_is_named() {
 
 /// What is known of the files says more than the code.
 #[test]
-fn what_the_files_say_decides() {
+fn facts_from_files_decide_the_cause() {
     let with = |mode: &str, change: &dyn Fn(&mut Library)| {
         let mut subject = WORLD.subject("set");
         change(subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap());
@@ -527,7 +527,7 @@ fn what_the_files_say_decides() {
 }
 
 #[test]
-fn the_two_halves_of_a_driver_and_what_stands_in_for_one() {
+fn driver_halves_and_substitutes_are_checked() {
     use inventory::Origin::{Compat, Driver};
     let kind = |code: u32, origin: inventory::Origin, version: &str| {
         let mut subject = WORLD.subject("set");
@@ -550,7 +550,7 @@ fn the_two_halves_of_a_driver_and_what_stands_in_for_one() {
 }
 
 #[test]
-fn what_was_proved_is_said_as_it_was_found() {
+fn a_kept_verdict_is_reported_like_a_new_one() {
     let style = cudarun::report::Style::new(clap::ColorChoice::Never, false, None, None);
     let say = |verdict: &Verdict| cudarun::report::verdict(verdict, &[], false, style);
     let text = say(&WORLD.trial("").verdict());
