@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use cudarun::solve::{Outcome, Policy, solve};
 
-#[path = "../tests/support/worlds.rs"]
-mod worlds;
+#[path = "../tests/support/solver_inputs.rs"]
+mod solver_inputs;
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
@@ -27,7 +27,7 @@ fn main() {
 
 /// The median in microseconds, and how many answers were not the first.
 fn measure(copies: usize, rounds: usize, torn: bool) -> (u128, usize) {
-    let (inventory, target) = worlds::large(copies, torn);
+    let (inventory, target) = solver_inputs::large(copies, torn);
     let mut took = Vec::new();
     let mut answers = Vec::new();
     for _ in 0..rounds {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_stands_only_where_the_loader_can_name_it() {
+    fn a_view_needs_a_path_that_the_loader_can_name() {
         for good in ["/home/a/.cache/x", "/tmp/ä"] {
             assert!(fits_library_path(Path::new(good)), "{good}");
         }

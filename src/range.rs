@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_range_says_of_its_ends() {
+    fn a_range_reports_its_ends() {
         let range = |text: &str| text.parse::<Range>().unwrap();
         assert!(range(">=12.4,<13").allows_some(12) && !range(">=12.4,<13").allows_some(13));
         assert!(range(">12.1,<=12.4").allows_some(12) && !range("<12").allows_some(12));

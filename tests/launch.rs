@@ -71,7 +71,7 @@ fn bytes_stay_bytes() {
 }
 
 #[test]
-fn a_signal_ends_the_program_and_not_somebody_in_between() {
+fn a_signal_ends_the_program_without_a_process_in_between() {
     let home = tempfile::tempdir().unwrap();
     for (script, signal) in [("kill -TERM $$", 15), ("kill -KILL $$", 9), ("kill -SEGV $$", 11)] {
         let status = Command::new(CUDARUN)

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_answered_by_name_and_by_path() {
+    fn pinned_libraries_are_found_by_name_and_by_path() {
         let pinned = |name: &str| Some([b"/home/u/.cache/view/", name.as_bytes(), b"\0"].concat());
         for asked in ["libcublas.so.12", "/opt/lib/libcublas.so.12", "./libcublas.so.12", "//libcublas.so.12"]
         {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_answered() {
+    fn names_that_are_too_long_get_no_answer() {
         let name = [b"lib", &[b'x'; 252][..]].concat();
         agree(&[b"/v:", &name[..]].concat());
         assert!(answer(&[b"/v:", &name[..]].concat(), &name).is_some());

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn python_is_told_by_its_file_and_the_directory_that_it_is_called_from() {
+    fn python_is_recognised_by_its_file_and_directory() {
         for (first, executed) in [
             ("python", "/a/bin/python"),
             ("python3", "/a/bin/python3.12"),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_code_stands_for_two_things() {
+    fn each_code_has_one_meaning() {
         let table = statuses();
         let mut codes: Vec<i64> = table.cudnn.iter().map(|status| status.code).collect();
         let count = codes.len();

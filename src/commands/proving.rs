@@ -19,7 +19,7 @@ use crate::report;
 use crate::settings::start_key::reaches_libraries;
 use crate::solve::{Disproved, Outcome, Pick, Plan};
 use crate::storage;
-use crate::storage::proofs::{self, Known, Turn};
+use crate::verify::kept::{self, Known, Turn};
 use crate::verify::protocol::Place;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 
@@ -169,7 +169,7 @@ impl Considered<'_> {
         }
         // Whoever wants it proved now waits for nobody.
         let turn = match how.when {
-            When::Auto => proofs::await_turn(host, &places, &names, verify::limit(how.level)),
+            When::Auto => kept::await_turn(host, &places, &names, verify::limit(how.level)),
             When::Always | When::Never => Turn::Ours(None),
         };
         match turn {
@@ -177,7 +177,7 @@ impl Considered<'_> {
             Turn::Known(Known::Passed) => Ok((Verdict::Skipped { why: Skip::ProvedBefore }, true)),
             Turn::Ours(_held) => {
                 let verdict = run()?;
-                proofs::keep(host, &places, &names[0], &verdict);
+                kept::keep(host, &places, &names[0], &verdict);
                 Ok((verdict, false))
             }
         }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_line_only_the_paths_are_shown() {
+    fn only_the_paths_of_a_line_are_shown() {
         let cases = [
             ("export LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH", "export LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH"),
             (r#"TOKEN="abc\"LEAK def" LD_LIBRARY_PATH=/x ./run -p LEAK"#, "… LD_LIBRARY_PATH=/x …"),

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_hook_away_is_seen() {
+    fn lines_that_remove_the_hook_are_recognised() {
         let shadows = |text: &str| lines(text).shadows.len();
         let hook = "eval \"$(cudarun hook bash)\"\n";
         assert_eq!(shadows(&format!("{hook}PROMPT_COMMAND='history -a'\n")), 1);

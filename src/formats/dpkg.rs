@@ -118,7 +118,7 @@ Status: install ok unpacked
 ";
 
     #[test]
-    fn what_is_installed_and_wanted_is_found() {
+    fn installed_packages_are_found() {
         let found = installed(STATUS.as_bytes(), &|name| name.starts_with("libcu"));
         let package = |name: &str, version: &str, is_coinstallable| Package {
             name: name.to_owned(),

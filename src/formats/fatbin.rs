@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn which_gpus_an_entry_serves() {
+    fn an_entry_lists_the_gpus_that_it_serves() {
         let serves = |name: &str| -> Vec<String> {
             let entry: Architecture = name.parse().unwrap();
             let gpus = [

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_names_that_stand_on_their_own() {
+    fn finds_separate_names() {
         let data = b"x\0libcudnn.so.9\0libnvrtc.so\0'libcuda.so.1'\"libcudart.so.11.0\" \
             /usr/lib/libcublas.so.12 libnccl.so.%d libcudnn.so.9.x mylibcufft.so.11 libcurand.sorted libnvrtc-builtins.so.12.4";
         let found: Vec<String> = libraries(data).into_iter().collect();

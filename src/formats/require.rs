@@ -96,7 +96,7 @@ mod tests {
 
     /// Values of images as NVIDIA publishes them.
     #[test]
-    fn what_images_ask_for_is_understood() {
+    fn requirements_of_images_are_understood() {
         let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
         assert_eq!(
             shown(asked).unwrap(),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over_and_what_makes_no_sense_is_an_error() {
+    fn unknown_conditions_are_skipped_and_nonsense_is_an_error() {
         assert_eq!(shown("").unwrap(), "");
         assert_eq!(shown("colour=blue").unwrap(), "");
         assert_eq!(shown("colour=blue,cuda>=12 shape>4").unwrap(), "Cuda AtLeast 12");

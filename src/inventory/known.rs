@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_otherwise_is_not_known() {
+    fn a_changed_file_is_not_in_the_scan_cache() {
         let mut table = Table::default();
         table.insert(&stat(5, 100), &"facts".to_owned());
         assert_eq!(table.get(&stat(5, 100)), Some("facts".to_owned()));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_just_changed_is_not_settled() {
+    fn a_file_that_has_just_changed_is_not_cached() {
         let mut known = Known::default();
         known.begin(UNIX_EPOCH + Duration::from_secs(1000));
         assert!(known.is_settled(&stat(5, 990)) && !known.is_settled(&stat(5, 999)));

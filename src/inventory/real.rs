@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_kernel_says() {
+    fn real_paths_match_the_kernel() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b/c")).unwrap();

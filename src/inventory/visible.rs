@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cuda_shows_to_a_program() {
+    fn visible_devices_follow_the_rules_of_cuda() {
         let same = ["9.0", "9.0", "9.0"];
         let mixed = ["9.0", "6.1", "8.0"];
         let chosen = |value: &'static str| [("CUDA_VISIBLE_DEVICES", value)];

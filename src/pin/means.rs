@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_made_once_and_what_was_said_stays() {
+    fn room_for_tls_is_added_once_and_existing_tunables_stay() {
         let with = |text: &str| with_room(Some(OsStr::new(text))).into_string().unwrap();
         assert_eq!(with_room(None), "glibc.rtld.optional_static_tls=16384");
         assert_eq!(with("glibc.malloc.check=1"), "glibc.malloc.check=1:glibc.rtld.optional_static_tls=16384");

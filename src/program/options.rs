@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unknown_options_are_not_guessed() {
         for unknown in [
             "nohup --unheard prog",
             "timeout --foreground=x 3 prog",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_env_changes_is_read() {
+    fn changes_made_by_env_are_read() {
         let Line::Starts(start) = line("env -i -uA --unset=B -C /x C=1 D= prog E=2") else { panic!() };
         assert!(start.clears);
         assert_eq!(start.unset, ["A", "B"]);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_typed_is_the_same_bytes() {
+    fn quoted_commands_keep_their_bytes() {
         for value in values() {
             let value = OsStr::from_bytes(&value);
             let code = format!("export X={}", quoted_to_show(value));

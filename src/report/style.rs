@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_for_terminals_unless_somebody_objects() {
+    fn terminals_get_colour_unless_a_variable_forbids_it() {
         let wants = |choice, terminal, no_color: Option<&str>| {
             Style::new(choice, terminal, no_color.map(OsStr::new), None).color
         };

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_lock_survives_writing_and_reading() {
         let text = example().text();
         let mut read = lock(text.as_bytes(), Path::new("/p/.cudarun.lock")).unwrap();
         assert_eq!(read.text(), text);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_for_what_it_has_recorded() {
+    fn a_lock_requires_the_recorded_versions() {
         let text = example().text();
         let path = Path::new("/p/.cudarun.lock");
         let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);

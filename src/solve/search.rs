@@ -250,9 +250,9 @@ impl Rejection {
 }
 
 #[cfg(test)]
-#[path = "../../tests/support/worlds.rs"]
+#[path = "../../tests/support/solver_inputs.rs"]
 #[allow(dead_code, unreachable_pub, reason = "most of it is for the tests of the whole solver")]
-mod worlds;
+mod solver_inputs;
 
 #[cfg(test)]
 mod tests {
@@ -282,15 +282,20 @@ mod tests {
         let copies = FAMILIES.iter().flat_map(|family| {
             let cuda = if *family == "nvjpeg" { 13 } else { 12 };
             let directory = move |number| format!("/opt/{number:02}/{family}");
-            (0..20).map(move |number| worlds::copy(family, 12, &[12, number, 1], cuda, &directory(number)))
+            (0..20).map(move |number| {
+                solver_inputs::copy(family, 12, &[12, number, 1], cuda, &directory(number))
+            })
         });
-        let by = worlds::asker("app", None);
-        let requirements = FAMILIES.iter().map(|family| worlds::names(family, 12, &by)).collect();
-        (worlds::machine(copies.collect(), None, None), worlds::target(requirements, Vec::new()))
+        let by = solver_inputs::asker("app", None);
+        let requirements = FAMILIES.iter().map(|family| solver_inputs::names(family, 12, &by)).collect();
+        (
+            solver_inputs::machine(copies.collect(), None, None),
+            solver_inputs::target(requirements, Vec::new()),
+        )
     }
 
     #[test]
-    fn a_dead_end_goes_back_to_what_it_is_due_to() {
+    fn a_dead_end_goes_back_to_its_cause() {
         let ((inventory, target), policy) = (world(), Policy::default());
         let world = World::new(&inventory, &target, &policy);
         let slots = slots::of(&world).unwrap().slots;

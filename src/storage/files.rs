@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_old_is_taken_away_and_nothing_else() {
+    fn only_old_files_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("starts");
         fs::create_dir(&directory).unwrap();

@@ -6,7 +6,6 @@ mod files;
 mod judge;
 mod key;
 mod places;
-pub mod proofs;
 pub mod scans;
 mod seen;
 pub mod starts;
@@ -21,3 +20,4 @@ pub use places::{
     NoPlace, Refusal, Unfit, cache_directory, candidates, examined_candidates, first_possible, first_usable,
     planned_cache_directory, safe_directories,
 };
+pub use seen::stamp;

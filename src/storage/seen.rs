@@ -148,7 +148,7 @@ fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
 }
 
 /// A moment as a file system has it: seconds and nanoseconds.
-pub(super) fn stamp(at: SystemTime) -> (i64, i64) {
+pub fn stamp(at: SystemTime) -> (i64, i64) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_gpu_only_its_name_is_compared() {
+    fn gpus_are_compared_by_name_only() {
         let root = tempfile::tempdir().unwrap();
         let file = Path::new("/proc/driver/nvidia/gpus/0000:01:00.0/information");
         let real = root.path().join(file.strip_prefix("/").unwrap());

@@ -23,6 +23,7 @@ pub mod cause;
 pub mod child;
 mod diagnosis;
 mod interrupt;
+pub mod kept;
 mod listen;
 mod offspring;
 pub mod protocol;

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn messages_survive_sending_and_receiving() {
         let place = Place::at(Step::CudnnCreate).with("libcudnn.so.9").on(3);
         let failure = Failure::Status {
             at: place.clone(),

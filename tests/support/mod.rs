@@ -10,11 +10,11 @@ use std::process::{Command, Output, Stdio};
 
 pub mod audited;
 pub mod gpu_machine;
-pub mod loading;
+pub mod loader_cases;
 pub mod machine;
 pub mod parts;
+pub mod solver_inputs;
 pub mod stand_in;
-pub mod worlds;
 
 pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
 

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_named() {
+    fn saved_descriptions_name_no_user() {
         let env = [("USER", "alice-secret")].into_iter().collect();
         let paths = [Path::new("/home/bob/x"), Path::new("/scratch/alice-secret/y")];
         let names = Names::of(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());

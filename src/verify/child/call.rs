@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_supported_is_no_failure_unless_it_is_plain() {
+    fn an_unsupported_operation_fails_only_in_fp32() {
         let refused = Refused { call: "f", code: 9, name: Some("NO".to_owned()), message: None };
         let refuse = || Err(Stop::NotSupported(refused.clone()));
         let came = Came::NotSupported { call: "f".to_owned(), code: 9, name: Some("NO".to_owned()) };

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_holds_no_numbers_before() {
+    fn buffers_for_results_start_as_nan() {
         let numbers = Numbers::new(&SHAPE, Direction::BackwardFilter, (4, 3), 7);
         assert!(numbers.weights.iter().all(|number| number.is_nan()));
         assert!(numbers.input.iter().chain(&numbers.output).all(|number| number.is_finite()));

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_go_together_is_a_failure() {
+    fn codes_of_mismatched_parts_are_not_unsupported() {
         for status in [6, 9, 3000, 3003, 3007, 3014] {
             assert!(is_unsupported(status), "{status}");
         }

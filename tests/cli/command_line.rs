@@ -1,0 +1,337 @@
+//! The command line: what is a verb, what is a program, which code says what.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::Parser;
+use cudarun::cli::{Cli, Export, Verb, When};
+
+use crate::support::machine::Machine;
+use crate::support::{CUDARUN, Run, Workshop};
+
+#[test]
+fn version_and_help_answer_on_standard_output() {
+    let version = concat!("cudarun ", env!("CARGO_PKG_VERSION"), "\n");
+    Run::new(["--version"]).stdout(version).check();
+    for arguments in
+        [vec!["--help"], vec!["-h"], vec!["list", "--help"], vec!["explain", "-h"], vec!["run", "--help"]]
+    {
+        let help = Run::new(arguments).any_stdout().check();
+        assert!(help.contains("Usage:"), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn without_a_program_it_says_what_it_wants() {
+    Run::new::<&str>([])
+        .status(125)
+        .stderr_contains(&["Usage: cudarun [OPTIONS] [--] PROGRAM", "--help"])
+        .check();
+}
+
+#[test]
+fn usage_errors_have_the_code_of_their_form() {
+    Run::new(["--no-such-option", "true"]).status(125).stderr_contains(&["--no-such-option"]).check();
+    Run::new(["run", "--no-such-option", "true"]).status(125).stderr_contains(&["--no-such-option"]).check();
+    Run::new(["list", "--no-such-option"]).status(2).stderr_contains(&["--no-such-option"]).check();
+    Run::new(["explain"]).status(2).stderr_contains(&["PROGRAM"]).check();
+    Run::new(["-v", "-q", "true"]).status(125).stderr_contains(&["cannot be used with"]).check();
+    Run::new(["--verify=sometimes", "true"]).status(125).stderr_contains(&["never, auto, always"]).check();
+}
+
+#[test]
+fn the_form_is_seen_behind_options_and_their_values() {
+    for options in [vec!["--root", "/"], vec!["--color", "never"], vec!["--color=never", "-v"]] {
+        let with = |words: &[&'static str]| Run::new(options.iter().copied().chain(words.iter().copied()));
+        with(&["list", "--no-such-option"]).status(2).stderr_contains(&["--no-such-option"]).check();
+        with(&["--no-such-option", "true"]).status(125).stderr_contains(&["--no-such-option"]).check();
+    }
+    // Here `list` is the name of a directory.
+    Run::new(["--root", "list", "--no-such-option"]).status(125).stderr_contains(&["--no-such"]).check();
+}
+
+#[test]
+fn a_usage_error_is_an_object_too() {
+    let error = Run::new(["explain", "--json"]).status(2).stderr_contains(&["PROGRAM"]).json();
+    assert_eq!((&error["schema"], &error["error"]["code"]), (&1.into(), &2.into()));
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("PROGRAM") && !message.contains("Usage"), "{message}");
+    Run::new(["explain"]).status(2).stderr_contains(&["PROGRAM"]).check();
+    Run::new(["--no-such-option", "true", "--json"]).status(125).stderr_contains(&["--no-such"]).check();
+}
+
+#[test]
+fn options_before_a_verb_apply_to_the_verb() {
+    let parse = |line: &str| {
+        let words = std::iter::once("cudarun").chain(line.split(' '));
+        Cli::try_parse_from(words).and_then(Cli::settle)
+    };
+    for verb in ["explain", "export", "verify"] {
+        let verb = parse(&format!("--uses torch {verb} --uses jax python")).unwrap().verb;
+        let (wishes, words) = match verb {
+            Some(Verb::Explain(explain)) => (explain.question.wishes, explain.question.words),
+            Some(Verb::Export(Export { question, .. })) => (question.wishes, question.words),
+            Some(Verb::Verify(verify)) => (verify.wishes, verify.words),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((wishes.uses, words), (vec!["torch".into(), "jax".into()], vec!["python".into()]));
+    }
+    let run = |line: &str| match parse(line).unwrap().verb {
+        Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.verify),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run("--uses torch --verify=never run python"), ("torch".into(), Some(When::Never)));
+    assert_eq!(run("--verify=never run --verify=always python"), (String::new(), Some(When::Always)));
+    let start = parse("--uses torch --verify never python").unwrap();
+    assert_eq!((start.start.wishes.uses, start.start.verify), (vec!["torch".to_owned()], Some(When::Never)));
+    for (line, option) in [
+        ("--verify=never verify true", "--verify"),
+        ("--verify=never explain true", "--verify"),
+        ("--verify=never list", "--verify"),
+        ("--uses torch list", "--uses"),
+    ] {
+        Run::new(line.split(' ')).status(2).stderr_contains(&[option, "cannot be used with"]).check();
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_was_not_given() {
+    for (words, status) in [("--help", 125), ("--version", 125), ("list --help", 2), ("list --json", 2)] {
+        let to = |file: &str| {
+            let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+            let mut command = std::process::Command::new(crate::support::CUDARUN);
+            command.args(words.split(' ')).stdout(file).output().unwrap().status.code()
+        };
+        assert_eq!(to("/dev/full"), Some(status), "{words}");
+        assert!(matches!(to("/dev/null"), Some(0 | 1)), "{words}: the control");
+    }
+}
+
+#[test]
+fn names_of_programs_are_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = OsStr::from_bytes(b"pr\xffgram");
+    let program = directory.path().join(name);
+    std::fs::write(&program, "#!/bin/sh\necho started $1\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    for before in ["", "-q", "--", "-q --", "run", "run --", "--verify never run -q"] {
+        for name in [name, program.as_os_str()] {
+            let words = before.split_whitespace().map(OsString::from).chain([name.into(), "-v".into()]);
+            Run::new(words).env("PATH", &path).stdout("started -v\n").any_stderr().check();
+        }
+    }
+    Run::new([OsStr::new("explain"), program.as_os_str()]).env("PATH", &path).any_stdout().check();
+    Run::new([OsStr::new("-q"), OsStr::from_bytes(b"\xff")])
+        .status(127)
+        .stderr("cudarun: `\\xff` was not found\n")
+        .check();
+}
+
+#[test]
+fn a_program_that_is_not_there_is_127() {
+    Run::new(["no-such-program"]).status(127).stderr("cudarun: `no-such-program` was not found\n").check();
+    Run::new(["./no/such"]).status(127).stderr("cudarun: `./no/such` was not found\n").check();
+    Run::new(["explian", "true"])
+        .status(127)
+        .stderr("cudarun: `explian` was not found\n\nhint: did you mean the verb `explain`?\n")
+        .check();
+    Run::new(["explain", "no-such-program"])
+        .status(2)
+        .stderr("cudarun: `no-such-program` was not found\n")
+        .check();
+    Run::new(["explain", "--json", "no-such-program"])
+        .status(2)
+        .stdout_contains(&["\"code\": 2", "\"schema\": 1", "was not found"])
+        .stderr("cudarun: `no-such-program` was not found\n")
+        .check();
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_126() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("data"), "text").unwrap();
+    let run = |name: &str| Run::new([name]).in_directory(directory.path()).status(126);
+    run("./data").stderr("cudarun: `./data` cannot be run: permission denied\n").check();
+    run("./").stderr("cudarun: `./` cannot be run: is a directory\n").check();
+    run("data")
+        .env("PATH", directory.path())
+        .stderr(format!(
+            "cudarun: `{}` cannot be run: permission denied\n",
+            directory.path().join("data").display()
+        ))
+        .check();
+}
+
+#[test]
+fn a_verb_hides_a_program_that_two_dashes_or_a_path_still_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("list");
+    std::fs::write(&program, "#!/bin/sh\necho program $1\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let all = directory.path().join("list2");
+    std::fs::write(&all, "#!/bin/sh\necho $*\n").unwrap();
+    std::fs::set_permissions(&all, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    for before in ["--", "-q --", "run", "run --", "run -q", "-q run --", "--verify=never --"] {
+        let words = before.split(' ').chain(["list", "--json"]);
+        Run::new(words).env("PATH", &path).stdout("program --json\n").any_stderr().check();
+    }
+    Run::new(["-q", "list", "--json", "nccl"]).env("PATH", &path).status(1).any_stdout().check();
+    Run::new(["--", "list", "-v"]).env("PATH", &path).stdout("program -v\n").any_stderr().check();
+    Run::new(["-q", "list2", "--", "-v"]).env("PATH", &path).stdout("-- -v\n").any_stderr().check();
+    Run::new(["run", "list", "--json"]).env("PATH", &path).stdout("program --json\n").any_stderr().check();
+    Run::new(["./list", "-q"]).in_directory(directory.path()).stdout("program -q\n").any_stderr().check();
+}
+
+#[test]
+fn nothing_is_started_under_a_root() {
+    let machine = Machine::load("nothing");
+    Run::on(&machine, &["true"])
+        .status(125)
+        .stderr("cudarun: `run` starts a program, and nothing is started under --root\n")
+        .check();
+    Run::on(&machine, &["verify", "true"])
+        .status(2)
+        .stderr("cudarun: `verify` starts a program, and nothing is started under --root\n")
+        .check();
+    Run::new(["--root", "/no/such/root", "list"])
+        .status(2)
+        .stderr_contains(&["--root `/no/such/root`"])
+        .check();
+}
+
+#[test]
+fn the_verbs_are_those_of_the_command_line() {
+    use clap::CommandFactory;
+    let command = cudarun::cli::Cli::command();
+    let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    assert_eq!(verbs, cudarun::cli::VERBS);
+    cudarun::cli::Cli::command().debug_assert();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(CUDARUN);
+    let output = command.args(["list", "--help"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// Standard output is a terminal, and standard error is not.
+#[test]
+fn colour_is_for_the_stream_that_is_a_terminal() {
+    let two = crate::storage::kept_starts::Two::new();
+    let run = |verb: &str| {
+        let errors = two.workshop.path("errors");
+        let line =
+            format!("{} {verb} {} 2>{}", crate::support::CUDARUN, two.program.display(), errors.display());
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null()).env_remove("NO_COLOR");
+        command.env_remove("XDG_CACHE_HOME");
+        command.env("TERM", "xterm").env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
+        command.env("CUDARUN_REQUIRE", "nccl>=99");
+        let output = command.output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(errors).unwrap())
+    };
+    for verb in ["verify", "export", "run"] {
+        let (_, errors) = run(verb);
+        assert!(errors.contains("error:") && !errors.contains('\x1b'), "{verb}: {errors}");
+    }
+    assert!(run("explain").0.contains('\x1b'), "the control: that stream is a terminal");
+    assert!(run("--color=always verify").1.contains('\x1b'), "the control: there is colour in it");
+}
+
+#[test]
+fn families_are_known_by_the_names_that_a_list_shows() {
+    let machine = Machine::load("h200-container");
+    let rows = |name: &str| Run::on(&machine, &["list", name]).any_stdout().check().matches(" /").count();
+    assert_eq!(rows("cudnn"), 2);
+    assert_eq!(rows("cuDNN"), 2);
+    assert_eq!(rows("CUDA Runtime"), 2);
+    Run::on(&machine, &["list", "cudnm"])
+        .status(2)
+        .stderr("cudarun: `cudnm` is no family of NVIDIA's libraries\n\nhint: did you mean cudnn?\n")
+        .check();
+    Run::on(&machine, &["list", "--python", "/usr/bin/env"])
+        .status(2)
+        .stderr_contains(&["`/usr/bin/env` was not found"])
+        .check();
+    Run::new(["list", "--python", "/bin/sh"])
+        .status(2)
+        .stderr("cudarun: --python `/bin/sh` is not Python\n")
+        .check();
+}
+
+#[test]
+fn verbs_are_suggested_only_where_one_is_allowed() {
+    let hint = "\nhint: did you mean the verb `list`?\n";
+    let not_found = "cudarun: `lst` was not found\n";
+    Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
+    Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
+    Run::new(["--", "lst"]).status(127).stderr(not_found).check();
+    Run::new(["run", "lst"]).status(127).stderr(not_found).check();
+    Run::new(["ruby-that-is-not-here"]).status(127).stderr_contains(&["was not found\n"]).check();
+}
+
+/// 2: could not answer. A gate must not open where there was nothing to prove it on.
+#[test]
+fn an_inconclusive_proof_is_not_a_success() {
+    let machine = std::path::Path::new("/dev/nvidiactl").exists();
+    if !machine {
+        let workshop = Workshop::new();
+        workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
+        let flags = [format!("-L{}", workshop.path("lib").display()), "-l:libcudart.so.12".to_owned()];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let program = workshop.compile(
+            "program",
+            "int cudaFree(void); int main(int count, char **words) { return count > 9 ? cudaFree() : 0; }",
+            &flags,
+        );
+        let run = |words: &[&str]| {
+            let words = words.iter().map(std::ffi::OsString::from).chain([program.clone().into_os_string()]);
+            Run::new(words).env("LD_LIBRARY_PATH", workshop.path("lib"))
+        };
+        let why = "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)";
+        run(&["verify"]).status(2).stdout(format!("not proved: {why}\n")).check();
+        run(&["verify", "--level", "load"])
+            .stdout_contains(&["load libcudart.so.12", "proved (level load, "])
+            .check();
+        run(&["--verify", "always"]).stderr(format!("cudarun: not proved: {why}\n")).check();
+        run(&[]).check();
+    }
+    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to try\n").check();
+}
+
+#[test]
+fn a_standard_output_that_is_closed_takes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let script = format!("exec '{CUDARUN}' {words} >&-");
+        let mut command = std::process::Command::new("/bin/sh");
+        command.env_clear().env("HOME", home.path()).args(["-c", &script]).output().unwrap()
+    };
+    for (words, status) in [("list --json", 2), ("--version", 125), ("/bin/true", 0)] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(status), "{words}");
+        let complains = String::from_utf8_lossy(&output.stderr).contains("standard output cannot be written");
+        assert_eq!(complains, status != 0, "{words}");
+    }
+}
+
+#[test]
+fn an_interpreter_that_is_not_there_is_named_with_its_script() {
+    let workshop = Workshop::new();
+    let script = workshop.write("script", "#!/nosuch/interpreter\n");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let words = "cannot be run: its interpreter /nosuch/interpreter: No such file or directory\n";
+    Run::new([&script]).status(126).stderr(format!("cudarun: `{}` {words}", script.display())).check();
+    Run::new(["--uses", ",", "true"])
+        .status(125)
+        .stderr_contains(&["a value is required for '--uses"])
+        .check();
+}

@@ -1,0 +1,3 @@
+//! The command line as it is typed.
+
+mod command_line;

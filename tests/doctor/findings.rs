@@ -1,0 +1,778 @@
+//! What `doctor` finds on machines made of text, each with its control: the same machine, healthy.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::machine::Machine;
+use crate::support::{Run, Workshop};
+
+/// A machine with an H200, a driver, a cuDNN and a toolkit, on which all is well, with more files.
+fn healthy(more: &str) -> Machine {
+    Machine::describe(&format!("{HEALTHY}{more}"))
+}
+
+const HEALTHY: &str = r#"
+about = "A machine on which all is well"
+
+[env]
+HOME = "/home/user"
+PATH = "/usr/bin:/bin"
+
+[[file]]
+path = "/lib"
+link = "usr/lib"
+
+[[file]]
+path = "/lib64/ld-linux-x86-64.so.2"
+elf = { soname = "ld-linux-x86-64.so.2", constants = ["stable release version 2.39."] }
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+elf = { soname = "libc.so.6", exports = ["malloc"], versions = ["GLIBC_2.39"] }
+
+[[file]]
+path = "/sys/module/nvidia/version"
+text = "580.159.04\n"
+
+[[file]]
+path = "/proc/driver/nvidia/gpus/0000:00:06.0/information"
+text = "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/{name}"
+each = ["vendor"]
+text = "0x10de\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/class"
+text = "0x030200\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/device"
+text = "0x2335\n"
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04"
+elf = { soname = "libcuda.so.1", exports = ["cuInit"] }
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+link = "libcuda.so.580.159.04"
+
+[[file]]
+path = "/dev/nvidia-uvm"
+text = ""
+
+[[file]]
+path = "/opt/a/libcudart.so.12"
+elf = { soname = "libcudart.so.12", functions = { cudaRuntimeGetVersion = 12040 } }
+
+[[file]]
+path = "/opt/b/libnccl.so.2"
+elf = { soname = "libnccl.so.2", constants = ["NCCL version 2.21.5+cuda12.4"] }
+
+[[file]]
+path = "/opt/c/libnccl.so.2"
+elf = { soname = "libnccl.so.2", constants = ["NCCL version 2.18.5+cuda12.2"] }
+
+[[file]]
+path = "/opt/stubs/stubs/libcuda.so"
+elf = { soname = "libcuda.so.1", exports = ["cuInit"] }
+
+[[file]]
+path = "/opt/old/libcuda.so.1"
+elf = { soname = "libcuda.so.1", constants = ["libnvidia-pkcs11-openssl3.so.535.54.03"] }
+
+[[file]]
+path = "/home/user/work/x"
+text = ""
+"#;
+
+const NODES: &str = r#"
+[[file]]
+path = "/dev/{name}"
+each = ["nvidia0", "nvidiactl"]
+text = ""
+"#;
+
+fn doctor(machine: &Machine, variables: &[(&str, &str)]) -> Value {
+    let mut run = Run::on(machine, &["doctor", "--json"]).any_stderr().in_directory("/");
+    for (name, value) in variables {
+        run = run.env(name, value);
+    }
+    let (text, status) = run.any_stdout().output();
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let has_error = value["findings"].as_array().unwrap().iter().any(|it| it["severity"] == "error");
+    assert_eq!(status, i32::from(has_error), "{text}");
+    value
+}
+
+/// Codes of findings, with `!` for errors and `?` for warnings.
+fn codes(value: &Value) -> BTreeSet<String> {
+    let findings = value["findings"].as_array().unwrap();
+    let code = |it: &Value| {
+        let mark = match it["severity"].as_str().unwrap() {
+            "error" => "!",
+            "warning" => "?",
+            _ => "",
+        };
+        format!("{mark}{}", it["code"].as_str().unwrap())
+    };
+    findings.iter().map(code).collect()
+}
+
+fn only(expected: &[&str]) -> BTreeSet<String> {
+    expected.iter().map(ToString::to_string).collect()
+}
+
+/// Where the finding of this code was found.
+fn places(value: &Value, code: &str) -> Vec<String> {
+    let findings = value["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|it| it["code"] == code).unwrap_or_else(|| panic!("{value:#}"));
+    finding["evidence"].as_array().unwrap().iter().map(|it| it["at"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_healthy_machine_has_no_finding() {
+    let machine = healthy(NODES);
+    let value = doctor(&machine, &[]);
+    assert_eq!(codes(&value), only(&[]));
+    assert_eq!(value["works"], true);
+    assert_eq!(value["verdict"], "GPU programs can work from here");
+    Run::on(&machine, &["doctor"])
+        .stdout(
+            "\
+GPU programs can work from here
+
+driver and kernel          kernel driver 580.159.04, up to CUDA 13.0 in full
+GPUs and device nodes      NVIDIA H200 (9.0)
+libraries                  1 copy
+environment                LD_LIBRARY_PATH is not set, LD_PRELOAD is not set
+start-up files and loader  nothing there sets LD_LIBRARY_PATH or LD_PRELOAD
+project                    no settings, no lock
+cache                      /home/user/.cache/cudarun: 0 starts, 0 views, 0.0 kB
+",
+        )
+        .check();
+}
+
+#[test]
+fn a_driver_that_does_not_run_is_told_from_one_that_is_not_there() {
+    let without = |files: &[&str]| {
+        let machine = healthy(NODES);
+        for file in files {
+            fs::remove_file(machine.real(file)).unwrap();
+        }
+        machine
+    };
+    let module = "/sys/module/nvidia/version";
+    let (library, link) =
+        ("/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04", "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+    assert_eq!(codes(&doctor(&without(&[module]), &[])), only(&["!driver-not-loaded"]));
+    assert_eq!(codes(&doctor(&without(&[module, library, link]), &[])), only(&["!no-driver"]));
+    assert_eq!(codes(&doctor(&without(&[library, link]), &[])), only(&["!no-libcuda"]));
+    let nouveau = without(&[module, library, link]);
+    fs::create_dir_all(nouveau.real("/sys/module/nouveau")).unwrap();
+    let value = doctor(&nouveau, &[]);
+    assert_eq!(codes(&value), only(&["!nouveau"]));
+    assert_eq!(places(&value, "nouveau"), ["0000:00:06.0", "/sys/module/nouveau"]);
+    let kernel = without(&[module]);
+    let write = |path: &str, text: &str| {
+        fs::create_dir_all(kernel.real(path).parent().unwrap()).unwrap();
+        fs::write(kernel.real(path), text).unwrap();
+    };
+    write("/proc/sys/kernel/osrelease", "6.8.0-49-generic\n");
+    write("/usr/lib/modules/6.8.0-49-generic/modules.dep", "kernel/fs/ext4.ko:\n");
+    assert_eq!(codes(&doctor(&kernel, &[])), only(&["!no-module-for-kernel"]));
+    write("/usr/lib/modules/6.8.0-49-generic/modules.dep", "updates/dkms/nvidia.ko.zst:\n");
+    assert_eq!(codes(&doctor(&kernel, &[])), only(&["!driver-not-loaded"]), "the control");
+}
+
+#[test]
+fn an_update_without_a_restart_is_told_with_both_versions() {
+    let value = doctor(&Machine::load("updated-driver"), &[]);
+    assert!(codes(&value).contains("!driver-mismatch"), "{value:#}");
+    let verdict = value["verdict"].as_str().unwrap();
+    assert!(verdict.contains("550.90.07") && verdict.contains("550.54.15"), "{verdict}");
+    assert_eq!(places(&value, "driver-mismatch")[0], "/proc/driver/nvidia/version");
+}
+
+#[test]
+fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
+    let moved = |others: &str| {
+        let (own, elsewhere) = ("/usr/lib/x86_64-linux-gnu/libcuda", "/usr/local/nvidia/lib64/libcuda");
+        Machine::describe(&format!("{}{others}", HEALTHY.replace(own, elsewhere)))
+    };
+    let value = doctor(&moved(NODES), &[]);
+    assert_eq!(codes(&value), only(&["!libcuda-not-found"]));
+    let told = [("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")];
+    assert_eq!(codes(&doctor(&moved(NODES), &told)), only(&[]), "the control");
+    let old = "elf = { soname = \"libcuda.so.1\", constants = [\"libnvidia-pkcs11-openssl3.so.535.54.03\"] }";
+    let front = format!("{NODES}[[file]]\npath = \"/usr/lib/x86_64-linux-gnu/libcuda.so.1\"\n{old}\n");
+    let value = doctor(&moved(&front), &[]);
+    assert_eq!(codes(&value), only(&["!libcuda-shadowed"]));
+    assert!(value["verdict"].as_str().unwrap().contains("535.54.03"), "{value:#}");
+}
+
+/// What the machines of the other tests have wrong with them; a healthy one has none of it.
+#[test]
+fn each_bad_installation_is_reported_with_its_problem() {
+    let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
+    let toolkits =
+        ["copy-incomplete", "copy-not-as-installed", "two-of-one-soname", "?copy-mixed", "?path-stubs"];
+    assert!(found("toolkits").is_superset(&only(&toolkits)), "{:?}", found("toolkits"));
+    let hostile = ["?cache-of-loader-bad", "?copy-damaged", "?copy-world-writable", "passed-over"];
+    assert!(found("hostile").is_superset(&only(&hostile)), "{:?}", found("hostile"));
+    assert!(!found("uv-venv").contains("copy-incomplete"), "a package that brings its own shim is complete");
+    assert_eq!(found("h200-container"), only(&["path-duplicate"]), "the control");
+    assert_eq!(found("tegra"), only(&[]), "the control");
+}
+
+#[test]
+fn nodes_that_are_missing_or_closed_are_told_apart() {
+    assert_eq!(codes(&doctor(&healthy(""), &[])), only(&["!device-nodes-missing"]));
+    let container = [("NVIDIA_VISIBLE_DEVICES", "void")];
+    assert_eq!(codes(&doctor(&healthy(""), &container)), only(&["!container-without-gpus"]));
+    let closed = healthy(&NODES.replace("text = \"\"", "text = \"\"\nmode = 0o660"));
+    let value = doctor(&closed, &[]);
+    assert_eq!(codes(&value), only(&["!device-not-permitted"]));
+    assert_eq!(places(&value, "device-not-permitted"), ["/dev/nvidia0", "/dev/nvidiactl"]);
+    let no_uvm = healthy(NODES);
+    fs::remove_file(no_uvm.real("/dev/nvidia-uvm")).unwrap();
+    assert_eq!(codes(&doctor(&no_uvm, &[])), only(&["!uvm-missing"]));
+    assert_eq!(codes(&doctor(&Machine::load("nothing"), &[])), only(&["!no-gpu"]));
+    let wsl = codes(&doctor(&Machine::load("wsl"), &[]));
+    assert_eq!(wsl, only(&["?wsl-linux-driver"]));
+}
+
+#[test]
+fn settings_that_hide_gpus_are_named() {
+    let machine = healthy(NODES);
+    let chosen = |value: &str| codes(&doctor(&machine, &[("CUDA_VISIBLE_DEVICES", value)]));
+    assert_eq!(chosen("0"), only(&[]));
+    assert_eq!(chosen(""), only(&["!gpus-hidden"]));
+    assert_eq!(chosen("-1"), only(&["!gpus-hidden"]));
+    assert_eq!(chosen("1"), only(&["!no-such-gpu"]));
+    assert_eq!(chosen("0,7"), only(&["?no-such-gpu"]));
+    assert_eq!(chosen("zero"), only(&["!no-such-gpu"]));
+}
+
+#[test]
+fn each_element_of_the_library_path_is_looked_at() {
+    let machine = healthy(NODES);
+    let path = |value: &str| codes(&doctor(&machine, &[("LD_LIBRARY_PATH", value)]));
+    assert_eq!(path("/opt/a"), only(&[]));
+    assert_eq!(path("/opt/a:/opt/b"), only(&[]));
+    assert_eq!(path("/opt/gone"), only(&["path-missing"]));
+    assert_eq!(path("/opt/a:"), only(&["?path-empty"]));
+    assert_eq!(path("/opt/a:/opt/a"), only(&["path-duplicate"]));
+    assert_eq!(path("/opt/stubs/stubs"), only(&["?path-stubs"]));
+    assert_eq!(path("/opt/old"), only(&["!path-other-driver"]), "the loader takes it");
+    let behind = path("/usr/lib/x86_64-linux-gnu:/opt/old");
+    assert_eq!(behind, only(&["?path-other-driver"]), "it stands behind the right one");
+    assert_eq!(path("/opt/b:/opt/c"), only(&["?versions-mixed"]));
+    assert_eq!(path("opt/a"), only(&["?path-relative"]));
+    let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b:/opt/c")]);
+    let finding = &value["findings"][0];
+    let what = finding["what"].as_str().unwrap();
+    assert_eq!(what, "LD_LIBRARY_PATH gives NCCL 2.21.5 from /opt/b, and not the 2.18.5 in /opt/c");
+    assert_eq!(value["elements"][1]["holds"][0]["version"], "2.18.5");
+    let preload = |value: &str| codes(&doctor(&machine, &[("LD_PRELOAD", value)]));
+    assert_eq!(preload("/opt/gone.so"), only(&["?preload-missing"]));
+    assert_eq!(preload("/opt/b/libnccl.so.2"), only(&["?preload-library"]));
+    assert_eq!(preload("libgone.so"), only(&[]), "the loader looks for it elsewhere");
+    assert_eq!(
+        codes(&doctor(&machine, &[("GLIBC_TUNABLES", "glibc.malloc.check=1")])),
+        only(&["tunables-set"])
+    );
+    assert_eq!(codes(&doctor(&machine, &[("CUDARUN_VERIFY", "never")])), only(&["own-variables"]));
+}
+
+#[test]
+fn an_installation_that_is_completed_from_elsewhere_is_mixed() {
+    let cudnn = |directory: &str, version: &str, names: &str| {
+        format!(
+            r#"
+[[file]]
+path = "{directory}/libcudnn_graph.so.9"
+elf = {{ soname = "libcudnn_graph.so.9", exports = ["cudnnGetVersion"], constants = ["cudnn_version_{version}_"] }}
+
+[[file]]
+path = "{directory}/{{name}}.so.9"
+each = [{names}]
+elf = {{ soname = "{{name}}.so.9" }}
+"#
+        )
+    };
+    let most = "\"libcudnn\", \"libcudnn_ops\", \"libcudnn_adv\", \"libcudnn_heuristic\", \"libcudnn_engines_precompiled\", \"libcudnn_engines_runtime_compiled\"";
+    let all = format!("{most}, \"libcudnn_cnn\"");
+    let files = |first: &str| {
+        format!("{NODES}{}{}", cudnn("/opt/new", "9_14_0_64", first), cudnn("/opt/nine", "9_1_0_70", &all))
+    };
+    let path = [("LD_LIBRARY_PATH", "/opt/new:/opt/nine")];
+    let torn = doctor(&healthy(&files(most)), &path);
+    assert!(codes(&torn).contains("?completed-elsewhere"), "{torn:#}");
+    assert_eq!(codes(&doctor(&healthy(&files(&all)), &path)), only(&["?versions-mixed"]), "the control");
+}
+
+#[test]
+fn the_line_that_put_an_element_there_is_named() {
+    let more = r#"
+[[file]]
+path = "/home/user/.bashrc"
+text = """
+# export LD_LIBRARY_PATH=/opt/gone
+export API_TOKEN=hunter2 LD_LIBRARY_PATH=$HOME/gone:$LD_LIBRARY_PATH
+eval "$(cudarun hook bash)"
+PROMPT_COMMAND='history -a'
+"""
+
+[[file]]
+path = "/etc/profile.d/cuda.sh"
+text = "LD_LIBRARY_PATH=/opt/gone\n"
+"#;
+    let machine = healthy(&format!("{NODES}{more}"));
+    let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/home/user/gone:/opt/gone")]);
+    assert_eq!(codes(&value), only(&["path-missing", "set-at-start", "?hook-shadowed"]));
+    assert_eq!(value["elements"][0]["set_by"], serde_json::json!(["/home/user/.bashrc:2"]));
+    assert_eq!(value["elements"][1]["set_by"], serde_json::json!(["/etc/profile.d/cuda.sh:1"]));
+    assert_eq!(places(&value, "hook-shadowed"), ["/home/user/.bashrc:3", "/home/user/.bashrc:4"]);
+    assert!(!value.to_string().contains("hunter2"), "{value:#}");
+}
+
+#[test]
+fn the_loaders_configuration_and_its_cache_are_compared() {
+    let with = |entries: &str| {
+        let more = format!(
+            "{NODES}
+[[file]]
+path = \"/etc/ld.so.conf\"
+text = \"include /etc/ld.so.conf.d/*.conf\\n\"
+
+[[file]]
+path = \"/etc/ld.so.conf.d/b.conf\"
+text = \"# NCCL\\n/opt/b\\n\"
+
+[[file]]
+path = \"/etc/ld.so.cache\"
+ld_cache = [{entries}]
+"
+        );
+        doctor(&healthy(&more), &[("LD_LIBRARY_PATH", "/opt/b")])
+    };
+    let (cuda, nccl) = (
+        r#"{ name = "libcuda.so.1", path = "/lib/x86_64-linux-gnu/libcuda.so.1" }"#,
+        r#"{ name = "libnccl.so.2", path = "/opt/b/libnccl.so.2" }"#,
+    );
+    let stale = with(cuda);
+    assert_eq!(codes(&stale), only(&["?cache-stale"]));
+    assert_eq!(places(&stale, "cache-stale")[0], "/etc/ld.so.conf.d/b.conf:2");
+    assert_eq!(codes(&with(&format!("{cuda}, {nccl}"))), only(&[]), "the control");
+}
+
+#[test]
+fn settings_that_stop_a_start_are_errors_of_ours() {
+    let with = |text: &str, lock: &str| {
+        let lock = if lock.is_empty() { String::new() } else { file("/.cudarun.lock", lock) };
+        doctor(&healthy(&format!("{NODES}{}{lock}", file("/.cudarun.toml", text))), &[])
+    };
+    assert_eq!(codes(&with("[requires]\ndriver = \">=550\"\n", "")), only(&[]), "the control");
+    let bad = with("[requires]\ncudnn = \"nonsense\"\n", "");
+    assert_eq!(codes(&bad), only(&["!setting-fault"]));
+    assert_eq!(places(&bad, "setting-fault"), ["/.cudarun.toml:2"]);
+    assert_eq!(bad["works"], true);
+    assert!(bad["verdict"].as_str().unwrap().starts_with("GPU programs can work from here, but cudarun"));
+    assert_eq!(codes(&with("[requirs]\n", "")), only(&["?unknown-key"]));
+    assert_eq!(codes(&with("[env]\nA = \"1\"\n", "")), only(&["!not-allowed"]));
+    let lock = |driver: &str| {
+        format!("format = 1\ndriver = \">={driver}\"\n\n[[family]]\nname = \"nccl\"\nversion = \"2.21.5\"\n")
+    };
+    assert_eq!(codes(&with("", &lock("999.1"))), only(&["?lock-needs-driver"]));
+    assert_eq!(codes(&with("locked = true\n", &lock("999.1"))), only(&["!lock-needs-driver"]));
+    assert_eq!(codes(&with("locked = true\n", &lock("550.1"))), only(&[]), "the control");
+    assert_eq!(codes(&with("locked = true\n", "")), only(&["!lock-fault"]));
+}
+
+#[test]
+fn a_cache_directory_that_others_can_write_to_is_reported() {
+    let open = "\n[[file]]\npath = \"/home/user/.cache/cudarun\"\ndirectory = true\nmode = 0o777\n";
+    let value = doctor(&healthy(&format!("{NODES}{open}")), &[]);
+    assert_eq!(codes(&value), only(&["?cache-refused"]));
+    assert_eq!(places(&value, "cache-refused"), ["/home/user/.cache/cudarun"]);
+    let closed = open.replace("777", "700");
+    assert_eq!(codes(&doctor(&healthy(&format!("{NODES}{closed}")), &[])), only(&[]), "the control");
+}
+
+fn file(path: &str, text: &str) -> String {
+    format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
+}
+
+/// What is compared: all but what cannot be kept.
+fn comparable(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(object) => {
+            for key in ["size", "device", "inode", "uid", "gid", "cache"] {
+                object.remove(key);
+            }
+            object.values_mut().for_each(|value| *value = comparable(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = comparable(value.take())),
+        _ => {}
+    }
+    value
+}
+
+fn json(arguments: &[&str], machine: &Path) -> Value {
+    let machine = ["--machine", machine.to_str().unwrap()];
+    let run = Run::new([&machine, arguments].concat()).any_stderr().any_stdout();
+    let (text, _) = run.output();
+    comparable(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}")))
+}
+
+fn saved(machine: &Path, to: &Path) -> String {
+    let (from, to_text) = (machine.to_str().unwrap(), to.to_str().unwrap());
+    let run = Run::new(["--machine", from, "doctor", "--save", to_text]).any_stderr().any_stdout();
+    let (page, status) = run.output();
+    assert!([0, 1].contains(&status), "{page}");
+    fs::read_to_string(to).unwrap()
+}
+
+#[test]
+fn a_saved_machine_gives_the_same_answers() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let scratch = tempfile::tempdir().unwrap();
+    let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    names.sort();
+    assert!(names.len() >= 18, "{names:?}");
+    for machine in names {
+        let copy = scratch.path().join(machine.file_name().unwrap());
+        saved(&machine, &copy);
+        for verb in [&["doctor", "--json"][..], &["list", "--json"]] {
+            assert_eq!(json(verb, &machine), json(verb, &copy), "{} {verb:?}", machine.display());
+        }
+    }
+}
+
+/// What a compiler and a linker make has more in it than any description.
+#[test]
+fn real_libraries_are_described_as_they_are_read() {
+    let shop = Workshop::new();
+    let source = "const char version[] = \"NCCL version 2.21.5+cuda12.4\";\n\
+        int ncclGetVersion(int *v) { *v = 22105; return 0; }";
+    shop.library(
+        "usr/lib64/libnccl.so.2.21.5",
+        "libnccl.so.2",
+        source,
+        &["-Wl,--build-id", "-Wl,-rpath,$ORIGIN"],
+    );
+    std::os::unix::fs::symlink("libnccl.so.2.21.5", shop.path("usr/lib64/libnccl.so.2")).unwrap();
+    std::os::unix::fs::symlink("usr/lib64", shop.path("lib64")).unwrap();
+    let copy = shop.path("copy.toml");
+    let root = shop.directory.path().to_str().unwrap();
+    let save = ["--root", root, "doctor", "--save", copy.to_str().unwrap()];
+    Run::new(save).any_stdout().any_stderr().status(1).check();
+    let run = Run::new(["--root", root, "list", "--json"]).env("HOME", "/home/user");
+    let (before, after) = (comparable(run.json()), json(&["list", "--json"], &copy));
+    assert_eq!(before["copies"], after["copies"]);
+    assert_eq!(before["copies"][0]["version"], "2.21.5");
+    let file = &before["copies"][0]["files"][0];
+    assert!(file["build_id"].is_string() && file["runpath"] == "$ORIGIN", "{file:#}");
+}
+
+#[test]
+fn nothing_that_is_saved_names_anybody() {
+    let scratch = tempfile::tempdir().unwrap();
+    let machine = scratch.path().join("machine.toml");
+    let env = HEALTHY.replace("/home/user", "/home/alice-secret").replace(
+        "PATH = ",
+        "API_TOKEN = \"hunter2\"\nCUDA_API_KEY = \"hunter2\"\nUSER = \"alice-secret\"\n\
+         LD_LIBRARY_PATH = \"/home/alice-secret/lib:/home/bob-other/lib:/scratch/alice-secret/lib\"\nPATH = ",
+    );
+    let nccl = |directory: &str| {
+        format!(
+            "\n[[file]]\npath = \"{directory}/libnccl.so.2\"\nelf = {{ soname = \"libnccl.so.2\", runpath = \"{directory}\", constants = [\"NCCL version 2.20.5+cuda12.4\"] }}\n"
+        )
+    };
+    let text = format!(
+        "{env}{NODES}{}{}{}{}{}",
+        file(
+            "/home/alice-secret/.bashrc",
+            "export OPENAI_KEY=hunter2\nexport API_TOKEN=hunter2 LD_LIBRARY_PATH=/home/alice-secret/lib\n# hunter2\n"
+        ),
+        file("/home/alice-secret/work/.cudarun.toml", "# alice-secret\n[env]\nAPI = \"hunter2\"\n"),
+        nccl("/home/alice-secret/lib"),
+        nccl("/home/bob-other/lib"),
+        nccl("/scratch/alice-secret/lib"),
+    );
+    let text = text.replacen("\n[env]", "\ncwd = \"/home/alice-secret/work\"\n\n[env]", 1);
+    fs::write(&machine, text).unwrap();
+    let copy = scratch.path().join("copy.toml");
+    let written = saved(&machine, &copy);
+    for word in ["alice", "bob-other", "hunter2"] {
+        assert!(!written.contains(word), "{word}\n{written}");
+    }
+    let before = json(&["doctor", "--json"], &machine);
+    assert!(codes(&before).contains("!not-allowed") && codes(&before).len() > 1, "{before:#}");
+    assert_eq!(codes(&before), codes(&json(&["doctor", "--json"], &copy)));
+    let copies = |value: Value| value["copies"].as_array().unwrap().len();
+    let list = &["list", "--json"][..];
+    assert_eq!(copies(json(list, &machine)), copies(json(list, &copy)));
+    // What is there is never written over.
+    let again = ["--machine", machine.to_str().unwrap(), "doctor", "--save", copy.to_str().unwrap()];
+    Run::new(again)
+        .any_stdout()
+        .status(2)
+        .stderr_contains(&["is there already, and is not written over"])
+        .check();
+    assert_eq!(fs::read_to_string(&copy).unwrap(), written);
+}
+
+#[test]
+fn a_description_makes_nothing_outside_its_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let outside = scratch.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let out = outside.to_str().unwrap();
+    let refused = |text: &str, why: &str| {
+        let path = scratch.path().join("bad.toml");
+        fs::write(&path, text).unwrap();
+        let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).status(2);
+        run.stderr_contains(&["--machine `", "cannot be used: ", why]).check();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{text}");
+    };
+    let files = |files: &str| format!("about = \"x\"\n{files}");
+    refused("about = 1", "line 1: ");
+    refused("about = \"\"", "`about` says nothing");
+    refused(&files("cwd = \"x\""), "`cwd`: does not begin with /");
+    refused(&files("[[file]]\npath = \"/../x\""), "file `/../x`: has `..` in it");
+    refused(&files("[[file]]\npath = \"x\""), "does not begin with /");
+    refused(&files("[[file]]\npath = \"/x\"\nunknown = 1"), "unknown field");
+    refused(
+        &files(&format!(
+            "[[file]]\npath = \"/d\"\nlink = \"{out}\"\n\n[[file]]\npath = \"/d/x\"\ntext = \"x\""
+        )),
+        "file `/d`: ",
+    );
+    refused(
+        &files(&format!(
+            "[[file]]\npath = \"/d\"\nlink = \"{out}\"\n\n[[file]]\npath = \"/d/x\"\nlink = \"y\""
+        )),
+        "is no directory",
+    );
+    refused(&files("[[file]]\npath = \"/x\"\nhard_link = \"/etc/passwd\""), "there is no such file");
+    refused(&files("[[file]]\npath = \"/x\"\nelf = { build_id = \"xyz\" }"), "elf: build_id: ");
+    refused(&files("[[file]]\npath = \"/x\"\nelf = { code = [\"sm_90 x 99999999\"] }"), "elf: code: ");
+    let many: Vec<String> = (0..300_000).map(|index| format!("\"{index}\"")).collect();
+    let many = many.join(",");
+    refused(
+        &files(&format!("[[file]]\npath = \"/l{{name}}\"\neach = [{many}]\nlink = \"x\"")),
+        "more than 200000 files",
+    );
+    // The control: what is as it should be.
+    let good = scratch.path().join("good.toml");
+    fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
+    let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
+    run.stdout("no NVIDIA library is installed here\n").check();
+    for verb in ["run", "verify", "trace", "record"] {
+        let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
+        let status = if verb == "verify" { 2 } else { 125 };
+        run.status(status).stderr_contains(&["nothing is started under --machine"]).any_stdout().check();
+    }
+}
+
+/// One way to refuse a description, which must not have made anything.
+fn refused(text: &str, parts: &[&str]) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("bad.toml");
+    fs::write(&path, format!("about = \"x\"\n{text}")).unwrap();
+    let temporary = scratch.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let run = Run::new(["--machine", path.to_str().unwrap(), "list"]).env("TMPDIR", &temporary).status(2);
+    run.stderr_contains(&["--machine `", "cannot be used: "]).stderr_contains(parts).check();
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "{text}");
+}
+
+#[test]
+fn a_file_that_a_description_says_two_things_of_is_refused() {
+    let victim = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let file = victim.path().join("file");
+    fs::write(&file, "x").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (directory, file_path) = (victim.path().to_str().unwrap(), file.to_str().unwrap());
+    refused(
+        &format!(
+            "[[file]]\npath = \"/x\"\ndirectory = true\nlink = \"{file_path}\"\nmode = 0o777\n\
+             [[file]]\npath = \"/a\"\ndirectory = true\nlink = \"{directory}\"\n\
+             [[file]]\npath = \"/a/evil\"\nlink = \"/tmp/whatever\"\n\
+             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
+        ),
+        &["file `/x`: says both `directory` and `link`"],
+    );
+    refused(
+        &format!(
+            "[[file]]\npath = \"/a\"\nlink = \"{directory}\"\n\
+             [[file]]\npath = \"/a/newdir/evil2\"\nlink = \"/tmp/whatever\"\n"
+        ),
+        &["file `/a/newdir/evil2`: `/a` is no directory"],
+    );
+    // A directory that is a link by then is not one whose mode is set.
+    refused(
+        &format!(
+            "[[file]]\npath = \"/x\"\nlink = \"{file_path}\"\n\
+             [[file]]\npath = \"/x\"\ndirectory = true\nmode = 0o777\n"
+        ),
+        &["file `/x`: is there twice"],
+    );
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 1);
+
+    let kinds = [
+        ("elf", "{}"),
+        ("rpm", "[]"),
+        ("ld_cache", "[]"),
+        ("text", "\"\""),
+        ("directory", "true"),
+        ("fifo", "true"),
+        ("hard_link", "\"/y\""),
+        ("link", "\"y\""),
+    ];
+    for (at, (first, one)) in kinds.iter().enumerate() {
+        for (second, other) in &kinds[at + 1..] {
+            let text = format!("file = [{{ path = \"/d/x\", {first} = {one}, {second} = {other} }}]");
+            let why = format!("file `/d/x`: says both `{first}` and `{second}`");
+            let fault = cudarun::machine::Machine::make(&format!("about = \"x\"\n{text}")).err().unwrap();
+            assert!(fault.0.contains(&why), "{}", fault.0);
+        }
+    }
+    refused("[[file]]\npath = \"/x\"\nmode = 0o600", &["file `/x`: nothing says what it is"]);
+    // The control: each once, and a directory in whatever order.
+    let text = "[[file]]\npath = \"/p/q/r\"\ntext = \"\"\n\
+                [[file]]\npath = \"/p/q\"\ndirectory = true\nmode = 0o500";
+    let machine = healthy(text);
+    assert_eq!(mode(&machine.real("/p/q")), 0o700);
+    assert_eq!(mode(&machine.real("/p")), 0o755);
+}
+
+#[test]
+fn a_description_makes_no_more_than_there_is_room_for() {
+    let sections: Vec<String> = (0..40).map(|at| format!("s{at} = [\"sm_90 x 1048576\"]")).collect();
+    refused(
+        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", sections.join(", ")),
+        &["file `/x`: elf: code: more than 1048576 entries"],
+    );
+    let names: Vec<String> = (0..199_000).map(|at| format!("\"{at}\"")).collect();
+    let (names, below) = (names.join(","), "/d".repeat(60));
+    refused(
+        &format!("[[file]]\npath = \"/{{name}}{below}/x\"\neach = [{names}]\ntext = \"\""),
+        &["more than 200000 files"],
+    );
+    refused(&format!("[[file]]\npath = \"{}/x\"\ntext = \"\"", "/d".repeat(64)), &["has more than 64 parts"]);
+    let many: Vec<String> = (0..70_000).map(|at| format!("\"v{at}\"")).collect();
+    let many = many.join(",");
+    for elf in [format!("versions = [{many}]"), format!("imports = {{ \"libx.so\" = [{many}] }}")] {
+        refused(
+            &format!("[[file]]\npath = \"/x\"\nelf = {{ soname = \"x\", {elf} }}"),
+            &["elf: versions and imports: more than 60000 names"],
+        );
+    }
+    let many: Vec<String> = (0..70_000).map(|at| format!("s{at} = []")).collect();
+    refused(
+        &format!("[[file]]\npath = \"/x\"\nelf = {{ code_in = {{ {} }} }}", many.join(", ")),
+        &["elf: code_in: more than 60000 sections"],
+    );
+    // The control: as much as is allowed.
+    let half = "[\"sm_90 x 524288\"]";
+    healthy(&format!(
+        "[[file]]\npath = \"{}/x\"\nelf = {{ code = {half}, code_in = {{ s = {half} }} }}",
+        "/d".repeat(63)
+    ));
+}
+
+#[test]
+fn each_loader_configuration_file_is_read_once() {
+    let names: Vec<String> = (0..30).map(|at| format!("\"{at}\"")).collect();
+    let machine = healthy(&format!(
+        "{NODES}\n[[file]]\npath = \"/etc/ld.so.conf\"\ntext = \"include /etc/ld.so.conf.d/*.conf\\n\"\n\
+         [[file]]\npath = \"/etc/ld.so.conf.d/{{name}}.conf\"\neach = [{}]\n\
+         text = \"/opt/b\\ninclude *.conf ../ld.so.conf.d/*.conf\\n\"\n\
+         [[file]]\npath = \"/etc/ld.so.cache\"\nld_cache = [{{ name = \"libcuda.so.1\", path = \"/lib/x86_64-linux-gnu/libcuda.so.1\" }}]",
+        names.join(",")
+    ));
+    // Sixty to the eighth would be more than anybody waits for.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sender.send(places(&doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b")]), "cache-stale"))
+    });
+    let found = receiver.recv_timeout(std::time::Duration::from_mins(1)).expect("it ends");
+    assert_eq!(found[0], "/etc/ld.so.conf.d/0.conf:1");
+}
+
+#[test]
+fn files_of_an_interrupted_run_are_removed_by_the_next() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (temporary, good) = (scratch.path().join("temporary"), scratch.path().join("good.toml"));
+    fs::create_dir(&temporary).unwrap();
+    // So much that there is time to interrupt it.
+    let names: Vec<String> = (0..100_000).map(|at| format!("\"{at}\"")).collect();
+    let slow = scratch.path().join("slow.toml");
+    let text =
+        format!("about = \"x\"\n[[file]]\npath = \"/d/{{name}}\"\neach = [{}]\ntext = \"\"", names.join(","));
+    fs::write(&slow, text).unwrap();
+    fs::write(&good, "about = \"x\"").unwrap();
+    let there = || -> BTreeSet<String> {
+        let entries = fs::read_dir(&temporary).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_cudarun"))
+        .args(["--machine", slow.to_str().unwrap(), "list"])
+        .env("TMPDIR", &temporary)
+        .spawn()
+        .unwrap();
+    while there().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it makes a directory");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let list = || {
+        let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).env("TMPDIR", &temporary);
+        run.status(1).any_stdout().check();
+    };
+    // While its maker lives it is nobody else's.
+    list();
+    let left = there();
+    assert_eq!(left.len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = left.first().unwrap().clone();
+    assert_eq!(there(), only(&[&left]));
+
+    // What only looks like it stays: a link, another form, open to others, of another container or start.
+    let (begin, _) = left.rsplit_once('-').unwrap();
+    let (before, id) = begin.rsplit_once('-').unwrap();
+    let victim = scratch.path().join("victim");
+    let make = |path: &Path, mode| {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("x"), "x").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    make(&victim, 0o700);
+    let link = format!("{begin}-aaaaaa");
+    std::os::unix::fs::symlink(&victim, temporary.join(&link)).unwrap();
+    let other = format!("cudarun-machine-00000000-1-{id}-aaaaaa");
+    let (long, open) = (format!("{begin}-aaaaaaa"), format!("{begin}-bbbbbb"));
+    let zero = format!("{before}-0-aaaaaa");
+    let others = [(&other, 0o700), (&long, 0o700), (&open, 0o755), (&zero, 0o700)];
+    for (name, mode) in others {
+        make(&temporary.join(name), mode);
+    }
+    // And a link in what is removed is not followed.
+    std::os::unix::fs::symlink(&victim, temporary.join(&left).join("out")).unwrap();
+    list();
+    assert_eq!(there(), only(&[&link, &other, &long, &open, &zero]));
+    assert!(victim.join("x").exists());
+}

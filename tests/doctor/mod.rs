@@ -1,0 +1,4 @@
+//! Findings of `doctor` and the descriptions that it saves.
+
+mod findings;
+mod save;

@@ -1,0 +1,176 @@
+//! What must not be in a file of `doctor --save`: each test plants a word and looks for it.
+
+use std::fs;
+
+use crate::support::Run;
+
+const WORD: &str = "LEAK";
+const BEGIN: &str = r#"
+about = "A machine with secrets"
+cwd = "/home/user/work"
+
+[env]
+HOME = "/home/user"
+PATH = "/usr/bin:/bin"
+MORE
+
+[[file]]
+path = "/lib64/ld-linux-x86-64.so.2"
+elf = { soname = "ld-linux-x86-64.so.2", constants = ["stable release version 2.39."] }
+
+[[file]]
+path = "/sys/module/nvidia/version"
+text = "580.159.04\n"
+
+[[file]]
+path = "/home/user/work/x"
+text = ""
+"#;
+
+fn file(path: &str, text: &str) -> String {
+    format!("\n[[file]]\npath = \"{path}\"\ntext = {}\n", serde_json::to_string(text).unwrap())
+}
+
+/// The page, the same as JSON, and the file.
+fn all(begin: &str, env: &str, files: &str) -> [String; 3] {
+    let scratch = tempfile::tempdir().unwrap();
+    let (machine, copy) = (scratch.path().join("machine.toml"), scratch.path().join("copy.toml"));
+    fs::write(&machine, begin.replace("MORE", env) + files).unwrap();
+    let machine = ["--machine", machine.to_str().unwrap()];
+    let said = |more: &[&str]| Run::new([&machine, more].concat()).any_stderr().any_stdout().output().0;
+    let (page, json) = (said(&["doctor", "-v"]), said(&["doctor", "--json"]));
+    said(&["doctor", "--save", copy.to_str().unwrap()]);
+    [page, json, fs::read_to_string(&copy).unwrap()]
+}
+
+fn saved(env: &str, files: &str) -> String {
+    let [_, _, saved] = all(BEGIN, env, files);
+    assert!(!saved.contains(WORD), "{saved}");
+    saved
+}
+
+#[test]
+fn lines_of_start_up_files_are_kept_without_what_else_they_say() {
+    let bash = r#"TOKEN="abc\"LEAK def" LD_LIBRARY_PATH=/kept/one
+LD_LIBRARY_PATH=/kept/two ./run -p LEAK
+LD_LIBRARY_PATH=/kept/three # LEAK
+export A=LEAK LD_LIBRARY_PATH="/kept/four:$LD_LIBRARY_PATH"; export B='LEAK'
+f() { LD_LIBRARY_PATH=/kept/five; }; curl -u LEAK
+echo LEAK LD_LIBRARY_PATH LEAK
+export PW=LEAK
+"#;
+    let fish = "set -gx HF_AUTH LEAK; set -gx LD_LIBRARY_PATH /kept/six\n";
+    let code = r#"{"env": {"KEY": "LEAK", "LD_LIBRARY_PATH": "/kept/seven", "Z": "LEAK"}}"#;
+    let files = [
+        file("/home/user/.bashrc", bash),
+        file("/home/user/.config/fish/config.fish", fish),
+        file("/home/user/work/.vscode/settings.json", code),
+    ];
+    for said in all(BEGIN, "", &files.concat()) {
+        assert!(!said.contains(WORD), "{said}");
+        for kept in ["one", "two", "three", "four", "five", "six", "seven"] {
+            assert!(said.contains(&format!("/kept/{kept}")), "{kept}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_speaks_of_prepend_path_is_no_module() {
+    let text = "# prepend-path\nappend_path() { :; }\nexport DB_PWD=LEAK\nLD_LIBRARY_PATH=/kept\n";
+    let kept = saved("", &file("/home/user/.bashrc", text));
+    assert!(kept.contains("LD_LIBRARY_PATH=/kept"), "{kept}");
+}
+
+#[test]
+fn only_the_paths_of_a_module_file_are_saved() {
+    let tcl = "#%Module\nset root /opt/cudnn\nset pw LEAK\nsetenv DB_PWD LEAK\nsetenv CUDNN_ROOT $root\n\
+        prepend-path LD_LIBRARY_PATH $root/lib ;# LEAK\nputs LEAK\n";
+    let lua = "local pw = \"LEAK\"\nsetenv(\"DB_PWD\", \"LEAK\")\nprepend_path(\"LD_LIBRARY_PATH\", \"/opt/nccl/lib\")\n";
+    let env = "MODULEPATH = \"/modules\"\n_LMFILES_ = \"/modules/cudnn/9:/modules/nccl/2.lua\"";
+    let kept = saved(env, &(file("/modules/cudnn/9", tcl) + &file("/modules/nccl/2.lua", lua)));
+    for word in ["/opt/cudnn/lib", "setenv CUDNN_ROOT {/opt/cudnn}", "/opt/nccl/lib"] {
+        assert!(kept.contains(word), "{word}: {kept}");
+    }
+}
+
+#[test]
+fn values_of_variables_in_settings_are_not_kept_however_they_are_written() {
+    let cases = [
+        "[env]\nA = \"\"\"\nLEAK\nLEAK = 1\n\"\"\"\n",
+        "[env]\nA = \"a\\\"LEAK\" # LEAK\n",
+        "[program]\nfoo = { env = { B = \"LEAK\" } }\n",
+        "[program]\nbar.env.C = \"LEAK\"\n",
+        "\"env\".D = \"LEAK\"\n",
+        "[program.z.\"env\"]\nE = \"LEAK\"\n",
+        "[env]\nF = [\"LEAK\"]\n",
+        "unknown = \"LEAK\"\n[other]\nx = \"LEAK\"\n",
+        "locked = true # LEAK\n",
+        "[env\nA = \"LEAK\"\n",
+    ];
+    for case in cases {
+        let text = format!("{case}\n[requires]\ndriver = \">=550\"\n");
+        for path in ["/home/user/work/.cudarun.toml", "/home/user/.config/cudarun/config.toml"] {
+            let kept = saved("", &file(path, &text));
+            let is_toml = !case.starts_with("[env\n");
+            assert_eq!(kept.contains(">=550"), is_toml, "{case}: {kept}");
+            assert!(is_toml || kept.contains("no TOML"), "{kept}");
+        }
+    }
+}
+
+#[test]
+fn only_relevant_variables_are_saved() {
+    let env = "NCCL_COMM_ID = \"LEAK:1\"\nNVIDIA_AUTH = \"LEAK\"\nNCCL_X = \"LEAK\"\nLD_X = \"LEAK\"\n\
+        CUDA_VISIBLE_DEVICES = \"0\"";
+    let kept = saved(env, "");
+    let shown = ["\"NCCL_X\" = \"yes\"", "\"CUDA_VISIBLE_DEVICES\" = \"0\""];
+    assert!(shown.iter().all(|it| kept.contains(it)), "{kept}");
+}
+
+#[test]
+fn comments_and_names_of_other_users_are_not_saved() {
+    let nccl = "\n[[file]]\npath = \"/nfs/users/LEAK/lib/libnccl.so.2\"\nelf = { soname = \"libnccl.so.2\", \
+        needed = [\"/nfs/users/LEAK/libx.so\"], constants = [\"NCCL version 2.20.5+cuda12.4\"] }\n";
+    let card =
+        "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\nSerial: \t LEAK\n";
+    let files = [
+        file("/etc/ld.so.conf", "# LEAK\n/opt/kept # LEAK\ninclude /etc/ld.so.conf.d/*.conf\n"),
+        file("/etc/ld.so.conf.d/x.conf", "# LEAK\n/opt/more\n"),
+        file("/etc/ld.so.preload", "# LEAK\n/opt/preload.so\n"),
+        file("/proc/driver/nvidia/gpus/0000:00:06.0/information", card),
+        file("/nfs/users/LEAK/lib/x", ""),
+        nccl.to_owned(),
+    ];
+    let begin = BEGIN.replace("/home/user", "/nfs/users/me");
+    let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/nfs/users/LEAK/lib\"", &files.concat());
+    assert!(!kept.contains(WORD), "{kept}");
+    for word in ["/opt/kept", "/opt/more", "/opt/preload.so", "NVIDIA H200", "libx.so", "Device Minor"] {
+        assert!(kept.contains(word), "{word}: {kept}");
+    }
+}
+
+#[test]
+fn a_home_that_contains_all_homes_changes_no_path() {
+    let begin = BEGIN.replace("HOME = \"/home/user\"", "HOME = \"/home\"");
+    let [_, _, kept] = all(&begin, "LD_LIBRARY_PATH = \"/home/LEAK/lib\"", "");
+    assert!(!kept.contains(WORD) && !kept.contains("/home/user/user"), "{kept}");
+    assert!(kept.contains("\"HOME\" = \"/home\""), "{kept}");
+}
+
+#[test]
+fn a_start_that_can_go_on_reports_no_error() {
+    let findings = |env: &str, text: &str| {
+        let [_, json, _] = all(BEGIN, env, &file("/home/user/work/.cudarun.toml", text));
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let of_project = ["lock-fault", "not-allowed"];
+        let findings = value["findings"].as_array().unwrap().iter();
+        let found = findings.filter(|it| of_project.iter().any(|code| it["code"] == *code));
+        found.map(|it| format!("{} {}", it["severity"], it["code"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(findings("", "locked = false\n"), none);
+    assert_eq!(findings("CUDARUN_LOCKED = \"no\"", "locked = true\n"), none);
+    assert_eq!(findings("", "locked = true\n"), ["error lock-fault"], "the control");
+    assert_eq!(findings("", "[program.foo.env]\nA = \"1\"\n"), ["warning not-allowed"]);
+    assert_eq!(findings("", "[env]\nA = \"1\"\n"), ["error not-allowed"], "the control");
+}

@@ -1,0 +1,185 @@
+//! What is written beside the code stays true to it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::machine::Machine;
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_newest_entry_of_the_changelog_is_this_version() {
+    let changelog = read("CHANGELOG.md");
+    let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    assert!(newest.starts_with(env!("CARGO_PKG_VERSION")), "{newest}");
+}
+
+/// The completions are written by hand, since only so they can hand over to the program's own; each must
+/// know every verb and every option.
+#[test]
+fn completions_know_every_verb_and_option() {
+    let command = cudarun::cli::Cli::command();
+    for (file, long) in [("cudarun.bash", "--"), ("_cudarun", "--"), ("cudarun.fish", "-l ")] {
+        let text = read(&format!("completions/{file}"));
+        let mut lacks = BTreeSet::new();
+        let mut look = |command: &clap::Command| {
+            let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+            for option in shown.filter_map(clap::Arg::get_long) {
+                if !text.contains(&format!("{long}{option}")) {
+                    lacks.insert(format!("{long}{option}"));
+                }
+            }
+        };
+        look(&command);
+        for verb in command.get_subcommands() {
+            assert!(text.contains(verb.get_name()), "{file} lacks the verb {}", verb.get_name());
+            look(verb);
+        }
+        assert!(lacks.is_empty(), "{file} lacks {lacks:?}");
+        let mut sources: Vec<&str> = cudarun::inventory::source_names().collect();
+        sources.sort_unstable();
+        assert!(text.contains(&sources.join(" ")), "{file}: the sources are {}", sources.join(" "));
+    }
+}
+
+/// Whoever starts a program by another one finds that one in the list.
+#[test]
+fn the_list_of_wrappers_names_every_row_of_the_profile() {
+    let documented = read("docs/wrappers.md");
+    for row in cudarun::catalog::wrappers() {
+        let is_named = row.names.iter().any(|name| {
+            documented.contains(&format!("`{name}`")) || documented.contains(&format!("`{name} "))
+        });
+        assert!(is_named, "{:?}", row.names);
+    }
+}
+
+#[test]
+fn the_readme_names_every_verb_and_exit_code() {
+    let readme = read("README.md");
+    for verb in cudarun::cli::VERBS {
+        assert!(readme.contains(&format!("cudarun {verb}")), "{verb}");
+    }
+    for code in ["125", "126", "127"] {
+        assert!(readme.contains(code), "{code}");
+    }
+}
+
+/// Every key of what `--json` prints is explained, however deep it stands.
+#[test]
+fn the_json_that_is_printed_is_documented() {
+    let documented = read("docs/json.md");
+    let container = Machine::load("h200-container");
+    let torn = Machine::load("h200-container");
+    let site = "/opt/venv/lib/python3.12/site-packages";
+    fs::remove_file(torn.real(&format!("{site}/nvidia/cudnn/lib/libcudnn_cnn.so.9"))).unwrap();
+    let program = ["--json", "python3", "/home/user/train.py"];
+    let in_view = ["--json", "--pin-mode=view", "python3", "/home/user/train.py"];
+    let predicted = ["--json", "--predict", "python3", "/home/user/train.py"];
+    let mut undocumented = BTreeSet::new();
+    for (machine, verb, arguments, status) in [
+        (&container, "list", &["--json"][..], 0),
+        (&container, "explain", &program, 0),
+        (&container, "export", &program, 0),
+        (&torn, "list", &["--json"], 0),
+        (&torn, "explain", &program, 0),
+        (&torn, "explain", &in_view, 1),
+        (&torn, "export", &in_view, 1),
+        (&torn, "trace", &predicted, 0),
+        (&torn, "explain", &["--json", "/nowhere"], 2),
+        (&container, "doctor", &["--json"], 1),
+    ] {
+        let words = [&[verb], arguments].concat();
+        let run = Run::on(machine, &words).env("LD_LIBRARY_PATH", ":/usr/local/cuda/compat").status(status);
+        collect(&run.any_stderr().json(), &documented, &mut undocumented);
+    }
+    let set = Run::on(&container, &["explain", "--json", "true"]).env("CUDARUN_REQUIRE", "driver>=1; gpu>=1");
+    collect(&set.any_stderr().status(2).json(), &documented, &mut undocumented);
+    let verified = Run::new(["verify", "--json", "/bin/true"]).json();
+    collect(&verified, &documented, &mut undocumented);
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report");
+    Run::new(["trace", "--json", "--all", "-o", report.to_str().unwrap(), "/bin/true"]).check();
+    let traced: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    collect(&traced, &documented, &mut undocumented);
+    assert!(undocumented.is_empty(), "not in docs/json.md: {undocumented:?}");
+}
+
+/// The keys that are not documented; those of variables and of sections of code are names.
+fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, below) in object {
+                if !documented.contains(&format!("`{key}`")) {
+                    undocumented.insert(key.clone());
+                }
+                if !["environment", "code", "serves"].contains(&key.as_str()) {
+                    collect(below, documented, undocumented);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, documented, undocumented)),
+        _ => {}
+    }
+}
+
+/// The variants of an enum, as JSON has them.
+fn variants(file: &str, start: &str) -> Vec<String> {
+    let source = read(file);
+    let (_, variants) = source.split_once(start).unwrap();
+    let (variants, _) = variants.split_once("\n}").unwrap();
+    // Fields that stand on lines of their own are indented further.
+    let is_variant = |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
+    let kebab = |line: &str| {
+        let name: String = line.trim().chars().take_while(char::is_ascii_alphanumeric).collect();
+        let letters = name.chars().enumerate().map(|(index, letter)| {
+            let dash = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
+            format!("{dash}{}", letter.to_ascii_lowercase())
+        });
+        letters.collect::<String>()
+    };
+    variants.lines().filter(|line| line.len() > 4).filter(is_variant).map(kebab).collect()
+}
+
+#[test]
+fn every_finding_is_explained_and_nothing_else() {
+    let document = read("docs/doctor.md");
+    let (_, table) = document.split_once("| code | severity |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let first = |row: &str| row.split('|').nth(1).unwrap_or_default().to_owned();
+    let cells = table.lines().map(first).collect::<Vec<_>>().join(",");
+    let documented: BTreeSet<&str> = cells.split('`').skip(1).step_by(2).collect();
+    let names = variants("src/doctor/finding.rs", "pub enum What {");
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    assert!(names.len() > 40 && names.contains("driver-mismatch"), "{names:?}");
+    assert_eq!(documented, names);
+}
+
+#[test]
+fn every_cause_is_explained() {
+    let document = read("docs/proof.md");
+    let names = variants("src/verify/cause.rs", "pub enum Kind {");
+    assert!(names.len() > 20 && names.contains(&"sublibrary-missing".to_owned()), "{names:?}");
+    for name in names {
+        assert!(document.contains(&format!("`{name}`")), "docs/proof.md lacks {name}");
+    }
+}
+
+#[test]
+fn the_architecture_names_every_file_and_room() {
+    let architecture = read("src/ARCHITECTURE.md");
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name != "ARCHITECTURE.md" {
+            assert!(architecture.contains(&format!("`{name}")), "{name} is not in src/ARCHITECTURE.md");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The documents agree with the program.
+
+mod blocks;
+mod completeness;
+mod manual;

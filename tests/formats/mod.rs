@@ -1,0 +1,3 @@
+//! Bytes to facts.
+
+mod damage;

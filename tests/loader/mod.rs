@@ -1,0 +1,3 @@
+//! The model of the dynamic loader.
+
+mod against_real;

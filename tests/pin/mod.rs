@@ -1,0 +1,7 @@
+//! Pinning under the real loader.
+
+mod children;
+pub mod modes;
+pub mod real_loader;
+mod shims;
+mod unreachable_programs;

@@ -1,0 +1,115 @@
+//! What the model says that a program would map, on machines that are made for one question each. Against the real
+//! loader it is held in `tests/pin/real_loader.rs` and `tests/real/pinned.py`.
+
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::machine::Machine;
+use crate::support::parts::{SHIELDED, SITE, cudnn, elf, machine, program, python, text};
+
+const NEW: &str = "/opt/new";
+
+fn loader() -> String {
+    elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'")
+}
+
+fn predicted(machine: &Machine, library_path: &str, options: &[&str], command: &[&str]) -> Value {
+    let verb = ["trace", "--predict", "--json"];
+    let arguments: Vec<&str> = verb.iter().chain(options).chain(command).copied().collect();
+    Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).json()
+}
+
+/// The first file of a name: where it comes from as it is spelt, by which rule, who asks.
+#[track_caller]
+fn of<'p>(predicted: &'p Value, name: &str) -> (&'p str, &'p str, &'p str) {
+    let files = predicted["files"].as_array().unwrap();
+    let is_it = |file: &&Value| file["path"].as_str().unwrap().rsplit('/').next() == Some(name);
+    let file = files.iter().find(is_it).unwrap_or_else(|| panic!("{name}: {predicted:#}"));
+    let text = |key: &str| file[key].as_str().unwrap();
+    (text("path"), text("rule"), text("requester"))
+}
+
+#[test]
+fn a_part_that_nothing_answers_is_named() {
+    let alone = elf("/opt/alone/libcudnn.so.9", &format!("soname = 'libcudnn.so.9', {SHIELDED}"));
+    let files = [loader(), program("train", &["libcudnn.so.9"], ""), alone, cudnn(NEW, "9.10.2", SHIELDED)];
+    let machine = machine(&files);
+    let whole = predicted(&machine, NEW, &["--as-is"], &["train"]);
+    assert_eq!(whole["missing"], Value::Array(Vec::new()), "neither what newer ones open besides");
+
+    let torn = predicted(&machine, "/opt/alone", &["--as-is"], &["train"]);
+    let missing = torn["missing"].as_array().unwrap();
+    let names: Vec<&str> = missing.iter().map(|missing| missing["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"],
+        "what the graph library opens is asked for by nobody"
+    );
+    assert_eq!(missing[0]["requester"], "/opt/alone/libcudnn.so.9");
+    let tried = missing[0]["tried"].as_array().unwrap();
+    assert!(tried.contains(&"/opt/alone/libcudnn_graph.so.9".into()), "{tried:?}");
+}
+
+/// Its stubs are linked against nothing, and their DT_RPATH counts all the same.
+#[test]
+fn jax_is_asked_by_the_files_that_open() {
+    let rpath = "rpath = '$ORIGIN/../nvidia/cudnn/lib'";
+    let own = format!("{SITE}/nvidia/cudnn/lib");
+    let requires = "Requires-Dist: nvidia-cudnn-cu12>=9.1,<10; extra == 'with_cuda'\n";
+    let metadata = format!("Name: jax-cuda12-plugin\nVersion: 0.4.38\n{requires}\n");
+    let versions = format!("{SITE}/jax_cuda12_plugin/_versions.so");
+    let plugin = [
+        loader(),
+        text(&format!("{SITE}/jax_cuda12_plugin-0.4.38.dist-info/METADATA"), &metadata),
+        elf(&versions, rpath),
+        cudnn(&own, "9.1.0", SHIELDED),
+        cudnn(NEW, "9.10.2", SHIELDED),
+    ];
+    let command = ["python3", "-c", "from jax_cuda12_plugin import _versions"];
+    let through = |directory: &str| format!("{SITE}/{directory}/nvidia/cudnn/lib/libcudnn.so.9");
+    let machine = python(&plugin);
+    let mixed = predicted(&machine, NEW, &["--as-is"], &command);
+    assert_eq!(
+        of(&mixed, "libcudnn.so.9"),
+        (through("jax_cuda12_plugin/..").as_str(), "rpath", versions.as_str())
+    );
+    assert_eq!(of(&mixed, "libcudnn_graph.so.9").0, format!("{NEW}/libcudnn_graph.so.9"), "the classic mix");
+
+    // So it is preloaded where that is the mode, and the view alone is not enough.
+    let wish = ["--pin", "cudnn=/opt/new", "--pin-mode", "preload"];
+    let pinned = predicted(&machine, NEW, &wish, &command);
+    assert_eq!(of(&pinned, "libcudnn.so.9").1, "preload");
+
+    // Of two that open, whoever finds it.
+    let last = format!("{SITE}/jax_plugins/xla_cuda12/xla_cuda_plugin.so");
+    let blind = [elf(&versions, ""), elf(&last, "rpath = '$ORIGIN/../../nvidia/cudnn/lib'")];
+    let two = python(&[&plugin[..2], &blind, &plugin[3..]].concat());
+    let found = predicted(&two, "", &["--as-is"], &command);
+    assert_eq!(
+        of(&found, "libcudnn.so.9"),
+        (through("jax_plugins/xla_cuda12/../..").as_str(), "rpath", last.as_str())
+    );
+}
+
+/// What was packed into a package stands under a name of its own, and opens the rest as if it did not.
+#[test]
+fn a_packed_library_opens_the_rest() {
+    let libs = format!("{SITE}/ctranslate2.libs");
+    let (library, packed) = ("libctranslate2-bc15bf3f.so.4.5.0", "libcudnn-74a4c495.so.9.1.0");
+    let extension = format!("needed = ['{library}'], rpath = '$ORIGIN/../ctranslate2.libs'");
+    let machine = python(&[
+        loader(),
+        text(&format!("{SITE}/ctranslate2/__init__.py"), ""),
+        text(&format!("{SITE}/ctranslate2-4.5.0.dist-info/METADATA"), "Name: ctranslate2\nVersion: 4.5.0\n"),
+        elf(&format!("{SITE}/ctranslate2/_ext.cpython-312-x86_64-linux-gnu.so"), &extension),
+        elf(&format!("{libs}/{library}"), &format!("soname = '{library}', needed = ['{packed}']")),
+        elf(&format!("{libs}/{packed}"), &format!("soname = '{packed}'")),
+        cudnn(NEW, "9.10.2", SHIELDED),
+    ]);
+    let mixed = predicted(&machine, NEW, &["--as-is"], &["python3", "-c", "import ctranslate2"]);
+    let through = |name: &str| format!("{SITE}/ctranslate2/../ctranslate2.libs/{name}");
+    let shim = through(packed);
+    assert_eq!(of(&mixed, packed), (shim.as_str(), "rpath", through(library).as_str()));
+    let graph = format!("{NEW}/libcudnn_graph.so.9");
+    assert_eq!(of(&mixed, "libcudnn_graph.so.9"), (graph.as_str(), "library-path", shim.as_str()));
+}

@@ -1,0 +1,6 @@
+//! Programs: the one that will run, and its requirements.
+
+mod frameworks;
+mod lost_environment;
+mod requirements;
+pub mod wrappers;

@@ -1,0 +1,6 @@
+//! Output that a person reads.
+
+mod described_machines;
+mod export;
+mod progress;
+mod snapshots;

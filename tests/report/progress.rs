@@ -1,0 +1,52 @@
+//! What a person at a terminal sees while the machine is looked at, where that takes long: on a disk that is slow,
+//! because strace holds up what reads a directory.
+
+use std::process::{Command, Stdio};
+
+use crate::support::CUDARUN;
+
+const SHOWN: &str = "\r\x1b[Kcudarun: looking for NVIDIA libraries …\r\x1b[K";
+
+/// What it writes to a terminal, in a home of its own, after `before`.
+fn at_terminal(before: &str, words: &str) -> String {
+    let home = tempfile::tempdir().unwrap();
+    // `script` gives it a terminal.
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{before} '{CUDARUN}' {words}"), "/dev/null"]).stdin(Stdio::null());
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home.path());
+    command.env("LD_LIBRARY_PATH", home.path()).current_dir(home.path());
+    let output = command.output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each of the first directories is read in so many milliseconds.
+fn slow(milliseconds: u32) -> String {
+    let held_up = format!("inject=getdents64:delay_enter={}:when=1..2", milliseconds * 1000);
+    format!("strace -qqo /dev/null -e trace=getdents64 -e {held_up}")
+}
+
+#[test]
+fn a_long_scan_shows_progress_and_erases_it() {
+    for words in ["echo started", "list", "explain true", "export true", "verify true"] {
+        let text = at_terminal(&slow(600), words);
+        assert!(text.starts_with(SHOWN), "{words}: {text:?}");
+        assert!(
+            !text[SHOWN.len()..].contains("\x1b[K"),
+            "{words}: it is written over before all else: {text:?}"
+        );
+        assert_eq!(text.matches("looking for").count(), 1, "{words}: {text:?}");
+    }
+    assert_eq!(at_terminal(&slow(600), "echo started"), format!("{SHOWN}started\r\n"));
+}
+
+#[test]
+fn a_short_or_quiet_scan_shows_no_progress() {
+    // Half a second is much for a machine that does nothing else, and little beside all the other tests.
+    let mut quick = (0..5).map(|_| at_terminal(&slow(1), "echo started"));
+    assert!(quick.any(|text| text == "started\r\n"), "it is quick");
+    assert_eq!(at_terminal(&slow(600), "-q echo started"), "started\r\n", "-q");
+    let text = at_terminal(&slow(600), "explain true 2>/dev/null");
+    assert!(!text.contains("looking for"), "standard error is no terminal: {text}");
+    let text = at_terminal(&slow(600), "explain true 2>&1 | cat");
+    assert!(!text.contains("looking for"), "nor a pipe: {text}");
+}

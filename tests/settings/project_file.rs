@@ -1,0 +1,926 @@
+//! Settings of options, variables and files: which counts, where each came from, what is refused and what is only said.
+//! Each has its control.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use cudarun::settings::{Vocabulary, read};
+use serde_json::Value;
+
+use crate::pin::real_loader::{Got, WORLD};
+use crate::support::parts::{
+    SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, program, python, text,
+};
+use crate::support::{Run, Workshop};
+
+/// A home of one's own, and a project in it.
+pub struct Project {
+    workshop: Workshop,
+}
+
+impl Project {
+    pub fn new() -> Project {
+        let workshop = Workshop::new();
+        fs::create_dir_all(workshop.path("home/project/deep/er")).unwrap();
+        Project { workshop }
+    }
+
+    pub fn with(text: &str) -> Project {
+        let project = Project::new();
+        project.says(text);
+        project
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.workshop.directory.path().canonicalize().unwrap().join("home/project").join(below)
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.path("..").canonicalize().unwrap()
+    }
+
+    pub fn says(&self, text: &str) {
+        fs::write(self.path(".cudarun.toml"), text).unwrap();
+    }
+
+    pub fn user_says(&self, text: &str) {
+        self.workshop.write("home/.config/cudarun/config.toml", text);
+    }
+
+    pub fn run(&self, words: &[&str]) -> Run {
+        Run::new(words).env("HOME", self.home()).in_directory(self.path(""))
+    }
+
+    /// On a program that is linked against cuDNN, of which 9.10.2 and 9.1.0 are here.
+    pub fn plain(&self, options: &[&str]) -> Run {
+        let program = WORLD.path("plain");
+        let words = [options, &[program.to_str().unwrap()]].concat();
+        self.run(&words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new", "old"]))
+    }
+
+    fn picks(run: Run) -> &'static str {
+        let got = Got::read(&run.any_stdout().check());
+        if got.directories == [WORLD.path("new")] { "new" } else { "old" }
+    }
+
+    /// What `explain` says of one setting: its value, and where it is from.
+    fn setting(run: Run, key: &str) -> Option<(String, String)> {
+        let explained = run.json();
+        let settings = explained["settings"].as_array().unwrap();
+        let setting = settings.iter().find(|setting| setting["key"] == key)?;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let line = setting["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
+        let name = text(&setting["name"]);
+        let short = Path::new(&name).file_name().unwrap().to_str().unwrap().to_owned();
+        Some((text(&setting["value"]), format!("{short}{line}")))
+    }
+}
+
+#[test]
+fn a_start_follows_the_requirements_of_the_project() {
+    let project = Project::new();
+    assert_eq!(Project::picks(project.plain(&[])), "new", "the control");
+    project.says("[requires]\ncudnn = \"<9.10\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "old");
+    assert_eq!(Project::picks(project.plain(&["--no-config"])), "new");
+    project.says("[requires]\ncuDNN = \"9.5\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "new");
+    project.says("[requires]\ncudnn = \"~9.5\"\n");
+    project
+        .plain(&[])
+        .status(125)
+        .stderr_contains(&["error: no cuDNN here fits", ".cudarun.toml:2", "~9.5", "9.10.2", "9.1.0"])
+        .check();
+    project.plain(&["explain"]).status(1).any_stdout().check();
+    project.says("[pin]\ncudnn = \"9.1\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "old");
+}
+
+#[test]
+fn one_of_the_optional_names_must_meet_the_requirement() {
+    let project = Project::with("[requires]\ncudnn = \">=9.1\"\n");
+    fs::write(project.path("tries.py"), "for name in ['libcudnn.so.8', 'libcudnn.so.9']: print(name)\n")
+        .unwrap();
+    let explain = || {
+        let run = project.run(&["explain", "--json", "python3", "tries.py"]);
+        run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]))
+    };
+    assert_eq!(explain().json()["families"][0]["picked"]["version"], "9.10.2.7");
+    project.says("[requires]\ncudnn = \">=9.20\"\n");
+    assert_eq!(explain().status(1).json()["decision"], "conflict", "the control");
+}
+
+#[test]
+fn the_first_layer_that_names_a_key_counts() {
+    let project = Project::new();
+    let seen = |run: Run| Project::setting(run, "requires.cudnn");
+    let is = |value: &str, place: &str| Some((value.to_owned(), place.to_owned()));
+    let explain = || project.plain(&["explain", "--json"]);
+    assert_eq!(seen(explain()), None, "the control");
+    project.user_says("\n\n[requires]\ncudnn = \">=9\"\nnccl = \">=1\"\n");
+    assert_eq!(seen(explain().status(1)), is(">=9", "config.toml:4"));
+    project.user_says("\n\n[requires]\ncudnn = \">=9\"\n");
+    assert_eq!(seen(explain()), is(">=9", "config.toml:4"));
+    project.says("[requires]\ncudnn = \">=9.1\"\n");
+    assert_eq!(seen(explain()), is(">=9.1", ".cudarun.toml:2"));
+    // There is no driver here.
+    let variable = |run: Run| run.status(1).env("CUDARUN_REQUIRE", "cudnn>=9.1,<10; driver >=1 \n gpu>=1");
+    assert_eq!(seen(variable(explain())), is(">=9.1,<10", "CUDARUN_REQUIRE"));
+    let option = ["explain", "--json", "--require=cudnn ~9.1"];
+    assert_eq!(seen(variable(project.plain(&option))), is("~9.1", "--require"));
+    let explained = variable(explain()).json();
+    let demands: Vec<&Value> =
+        explained["target"]["conditions"].as_array().unwrap().iter().map(|it| &it["demand"]).collect();
+    assert_eq!(demands.len(), 2, "{demands:?}");
+    let twice = project.plain(&["explain", "--json", "--require=cudnn>=9", "--require=cudnn<10"]).json();
+    let from = |it: &&Value| it["name"] == "--require";
+    assert_eq!(twice["settings"].as_array().unwrap().iter().filter(from).count(), 2);
+    project
+        .plain(&["explain", "-v"])
+        .stdout_contains(&["settings\n", "requires.cudnn", ".cudarun.toml:2"])
+        .check();
+    assert!(!project.plain(&["explain"]).any_stdout().check().contains("settings\n"), "the control");
+}
+
+/// To ask for one thing is not to do without another.
+#[test]
+fn requirements_of_several_sources_are_shown_together() {
+    let project = Project::with("[requires]\ncudnn = \">=9.10\"\n");
+    project.user_says("[requires]\ncudnn = \"=77\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "new", "of files, the first counts");
+    assert_eq!(Project::picks(project.plain(&["--require=cudnn<99"])), "new");
+    project
+        .plain(&["--require=cudnn<9.10"])
+        .status(125)
+        .stderr_contains(&["`--require`", "`.cudarun.toml:2`", "<9.10, >=9.10"])
+        .check();
+    assert_eq!(Project::picks(project.plain(&["--no-config", "--require=cudnn<9.10"])), "old", "the control");
+}
+
+#[test]
+fn every_key_works_in_a_file_or_a_variable() {
+    let text = "uses = [\"x\"]\npin-mode = \"audit\"\nlocked = false\n[verify]\nwhen = \"never\"\n[prefer]\ncudnn = \"9.1\"\norigin = [\"wheel\"]\n";
+    let project = Project::with(text);
+    let seen = |key: &str| Project::setting(project.plain(&["explain", "--json"]), key).unwrap();
+    for (key, value, line) in [
+        ("uses", "x", 1),
+        ("pin-mode", "audit", 2),
+        ("locked", "false", 3),
+        ("verify.when", "never", 5),
+        ("prefer.cudnn", "9.1", 7),
+        ("prefer.origin", "wheel", 8),
+    ] {
+        assert_eq!(seen(key), (value.to_owned(), format!(".cudarun.toml:{line}")), "{key}");
+    }
+    for (name, value, key) in [
+        ("CUDARUN_PIN_MODE", "view", "pin-mode"),
+        ("CUDARUN_PIN", "cudnn=9.1", "pin.cudnn"),
+        ("CUDARUN_VERIFY", "always", "verify.when"),
+        ("CUDARUN_USES", "a, b", "uses"),
+        ("CUDARUN_LOCKED", "0", "locked"),
+    ] {
+        let run = project.plain(&["explain", "--json"]).env(name, value);
+        assert_eq!(Project::setting(run, key).unwrap().1, name);
+        let bad = project.plain(&[]).env(name, "=?").any_stdout();
+        let bad = if name == "CUDARUN_USES" { bad } else { bad.status(125) };
+        bad.any_stderr().check();
+    }
+    let mode = project.plain(&["explain", "--json"]).json();
+    assert_eq!(mode["mode"], "audit");
+}
+
+#[test]
+fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
+    let project = Project::new();
+    let deep = || project.plain(&["explain", "--json"]).in_directory(project.path("deep/er"));
+    let seen = |run: Run| Project::setting(run, "requires.cudnn").map(|(value, _)| value);
+    let write = |below: &str, range: &str| {
+        fs::write(project.path(below), format!("[requires]\ncudnn = \"{range}\"\n")).unwrap();
+    };
+    write("../../.cudarun.toml", ">=1");
+    assert_eq!(seen(deep()), None, "it stands above the home directory");
+    symlink(project.home(), project.path("../../link")).unwrap();
+    assert_eq!(seen(deep().env("HOME", project.path("../../link"))), None, "the same by a link");
+    assert_eq!(seen(deep().env("HOME", project.path("elsewhere"))), Some(">=1".into()), "the control");
+    write("../.cudarun.toml", ">=2");
+    assert_eq!(seen(deep()), Some(">=2".into()), "the home directory itself");
+    write(".cudarun.toml", ">=3");
+    assert_eq!(seen(deep()), Some(">=3".into()));
+    write("deep/er/.cudarun.toml", ">=4");
+    assert_eq!(seen(deep()), Some(">=4".into()));
+    write("other.toml", ">=5");
+    let other = project.path("other.toml");
+    let named = ["explain", "--json", "--config", other.to_str().unwrap()];
+    assert_eq!(seen(project.plain(&named)), Some(">=5".into()));
+    assert_eq!(
+        seen(project.plain(&["explain", "--json"]).env("CUDARUN_CONFIG", "other.toml")),
+        Some(">=5".into())
+    );
+    assert_eq!(seen(deep().env("CUDARUN_CONFIG", "")), Some(">=4".into()), "the control");
+    assert_eq!(seen(project.plain(&["explain", "--json", "--no-config"])), None);
+    project
+        .plain(&["--config", "nowhere.toml"])
+        .status(125)
+        .stderr("cudarun: nowhere.toml cannot be read: there is no such file\n")
+        .check();
+}
+
+#[test]
+fn an_unknown_key_is_reported_and_skipped() {
+    let project = Project::with("[requires]\ncudn = \"9\"\n\n[serch]\nalso = []\n[verify]\nwen = \"auto\"\n");
+    let file = project.path(".cudarun.toml").display().to_string();
+    project
+        .plain(&[])
+        .any_stdout()
+        .stderr(format!(
+            "cudarun: {file}:2: the key `requires.cudn` means nothing here: did you mean `requires.cudnn`?\n\
+             cudarun: {file}:4: the key `serch` means nothing here: did you mean `search`?\n\
+             cudarun: {file}:7: the key `verify.wen` means nothing here: did you mean `verify.when`?\n"
+        ))
+        .check();
+    project.plain(&["-q"]).any_stdout().check();
+    let notes = project.plain(&["explain", "--json"]).any_stderr().json()["notes"].to_string();
+    assert!(notes.contains("did you mean `requires.cudnn`?"), "{notes}");
+}
+
+#[test]
+fn an_invalid_value_is_an_error_with_its_line() {
+    for (text, line, says) in [
+        ("[requires]\ncudnn = 9\n", 2, "`requires.cudnn` must be a string, and is of type integer"),
+        ("[requires]\n\ncudnn = \"new\"\n", 3, "`requires.cudnn`: `new` is not a range of versions"),
+        ("requires = \"cudnn\"\n", 1, "`requires` must be a table"),
+        ("uses = [1]\n", 1, "`uses` must be a string, and is of type integer"),
+        ("uses = \"torch\"\n", 1, "`uses` must be a list of strings"),
+        ("pin-mode = \"strong\"\n", 1, "`pin-mode`: `strong` is none of what it can be"),
+        ("[pin]\nnccl = \"\"\n", 2, "`pin.nccl`: `` is not a version or a directory"),
+        ("[prefer]\norigin = [\"shop\"]\n", 2, "`prefer.origin`: `shop` is none of what it can be"),
+        ("[search]\nwithout = [\"all\"]\n", 2, "`search.without`: `all` is none of what it can be"),
+        ("[env]\nA = 1\n", 2, "`env.A` must be a string, or false"),
+        ("[env]\nA = true\n", 2, "`env.A` must be a string, or false"),
+        ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B`"),
+        ("[env]\nA = \"b\\u0000\"\n", 2, "`env.A`"),
+        ("locked = 1\n", 1, "`locked` must be true or false"),
+        ("program = 1\n", 1, "`program` must be a table"),
+        ("[program.x]\nuses = 1\n", 2, "`uses` must be a list of strings"),
+        ("min-version = \"99\"\n", 1, "asks for cudarun 99, and this is 0.1.0"),
+        ("a = 1\na = 2\n", 2, "duplicate key"),
+        ("[requires\n", 1, ""),
+        ("x = \"\n", 1, ""),
+    ] {
+        let project = Project::with(text);
+        let at = format!("cudarun: {}:{line}: ", project.path(".cudarun.toml").display());
+        project.plain(&[]).status(125).stderr_contains(&[&at, says]).check();
+        project.plain(&["explain"]).status(2).stderr_contains(&[&at, says]).check();
+        project.run(&["list"]).status(2).stderr_contains(&[&at]).check();
+    }
+    let project = Project::with("min-version = \"0.1\"\npin-mode = \"vew\"\n");
+    project.plain(&[]).status(125).stderr_contains(&["hint: did you mean view?"]).check();
+    project.says("min-version = \"0.1\"\n");
+    project.plain(&[]).any_stdout().check();
+}
+
+#[test]
+fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
+    let project = Project::new();
+    let file = project.path(".cudarun.toml");
+    let named = file.display().to_string();
+    let refuses = |says: &str| {
+        project.plain(&[]).status(125).stderr_contains(&[&named, says]).check();
+    };
+    let starts = || project.plain(&[]).any_stdout().check();
+    fs::write(&file, "").unwrap();
+    starts();
+    fs::write(&file, "\u{feff}[requires]\r\ncudnn = \">=9\"\r\n").unwrap();
+    starts();
+    fs::write(&file, b"[requires]\ncudnn = \"\xff\"\n").unwrap();
+    refuses(":2: not UTF-8");
+    fs::write(&file, "a = 1\n\0\n").unwrap();
+    refuses(":2: ");
+    let many: String = (0..70_000).map(|number| format!("key{number} = 1\n")).collect();
+    fs::write(&file, many).unwrap();
+    let said = project.plain(&[]).output_of_both();
+    assert_eq!(said.matches("means nothing here").count(), 20);
+    fs::write(&file, format!("pin-mode = \"{}\"", "x".repeat(1_000_000))).unwrap();
+    refuses("xxx…` is none of what it can be");
+    fs::write(&file, "#\n".repeat(600_000)).unwrap();
+    refuses("is larger than 1048576 bytes");
+    for deep in
+        [format!("a = {}", "[".repeat(200_000)), format!("{}x = 1", "a.".repeat(400_000)), "[[".repeat(9999)]
+    {
+        fs::write(&file, deep).unwrap();
+        refuses(":1: ");
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    refuses("is not a regular file");
+    fs::remove_dir(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    refuses("is not a regular file");
+    fs::remove_file(&file).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(&file).unwrap();
+    refuses("is not a regular file");
+    drop(socket);
+    fs::remove_file(&file).unwrap();
+    symlink("/dev/zero", &file).unwrap();
+    refuses("is not a regular file");
+    fs::remove_file(&file).unwrap();
+    symlink(".cudarun.toml", &file).unwrap();
+    refuses("too many levels of symbolic links");
+    fs::remove_file(&file).unwrap();
+    if !nix::unistd::geteuid().is_root() {
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+        refuses("permission denied");
+        fs::remove_file(&file).unwrap();
+    }
+    symlink("nowhere", &file).unwrap();
+    starts();
+}
+
+#[test]
+fn a_table_of_a_program_counts_for_programs_of_that_name() {
+    let project = Project::with(
+        "[requires]\ncudnn = \">=9.10\"\n[program.plain.requires]\ncudnn = \"<9.10\"\n[program.other]\nuses = [\"x\"]\n",
+    );
+    assert_eq!(Project::picks(project.plain(&[])), "old");
+    let other = project.path("other");
+    symlink(WORLD.path("with-runpath"), &other).unwrap();
+    let run = project.run(&["explain", "--json", "python3", "-c", ""]);
+    assert_eq!(Project::setting(run.any_stderr(), "uses"), None, "the control");
+    let run = project.run(&["explain", "--json", other.to_str().unwrap()]);
+    assert!(Project::setting(run.env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])), "uses").is_some());
+    let script = project.path("train.py");
+    fs::write(&script, "import json\n").unwrap();
+    project.says("[program.\"train.py\".env]\nA = \"script\"\n[program.\"json.tool\".env]\nA = \"module\"\n");
+    for (words, value) in [
+        (&["python3", "train.py"][..], Some("script")),
+        (&["env", "python3", "train.py"], Some("script")),
+        (&["python3", "-m", "json.tool"], Some("module")),
+        (&["python3", "-c", "pass"], None),
+    ] {
+        project.run(&["-q", "allow"]).check();
+        let run = project.run(&[&["explain", "--json"], words].concat()).any_stderr();
+        let seen = Project::setting(run, "env.A").map(|(value, _)| value);
+        assert_eq!(seen.as_deref(), value, "{words:?}");
+    }
+}
+
+#[test]
+fn proposals_of_a_project_must_be_allowed() {
+    let project = Project::with("[requires]\ncudnn = \">=9\"\n\n[env]\nFOO = \"bar\"\nHOME = false\n");
+    let file = project.path(".cudarun.toml");
+    let shown = file.display();
+    let echo = || project.run(&["sh", "-c", "echo \"$FOO ${HOME-none}\""]);
+    let refusal = format!("{shown}: `env.FOO` and `env.HOME` count only after `cudarun allow {shown}`\n");
+    let is_refused = || {
+        echo().status(125).stderr(format!("cudarun: {refusal}")).check();
+    };
+    is_refused();
+    project.plain(&["verify"]).status(2).stderr_contains(&[&refusal]).check();
+    project.plain(&["export"]).status(2).stderr_contains(&[&refusal]).check();
+    let explained = project.plain(&["explain", "--json"]).stderr(format!("cudarun: {refusal}")).json();
+    assert!(explained["settings"].to_string().contains("requires.cudnn"), "the rest counts");
+    assert!(!explained["settings"].to_string().contains("env.FOO"));
+    project.run(&["allow", "--list"]).check();
+    project
+        .run(&["allow"])
+        .stderr_contains(&[&format!("cudarun: {shown} is allowed as it is now\n"), "  env.FOO = "])
+        .check();
+    for _cold_then_warm in 0..3 {
+        echo().stdout("bar none\n").any_stderr().check();
+    }
+    project.run(&["allow", "--list"]).stdout(format!("{shown}\n")).check();
+    // Another content, and another place of the same content, are other things.
+    let text = fs::read_to_string(&file).unwrap();
+    project.says(&text.replace("bar", "baz"));
+    is_refused();
+    project.run(&["allow", "--list"]).stdout(format!("{shown}  (has changed since, or is gone)\n")).check();
+    project.says(&text);
+    echo().stdout("bar none\n").any_stderr().check();
+    fs::copy(&file, project.path("deep/.cudarun.toml")).unwrap();
+    echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
+    project
+        .run(&["allow", "--revoke", "."])
+        .stderr(format!("cudarun: {shown} is allowed no longer\n"))
+        .check();
+    is_refused();
+    project.run(&["-q", "allow", "--revoke"]).status(1).check();
+    // A link to what is allowed stands elsewhere, and so do the directories that it names.
+    project.run(&["-q", "allow"]).check();
+    fs::remove_file(project.path("deep/.cudarun.toml")).unwrap();
+    symlink(&file, project.path("deep/.cudarun.toml")).unwrap();
+    echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
+    echo().in_directory(project.path("")).stdout("bar none\n").any_stderr().check();
+    project.run(&["-q", "allow", "--revoke"]).check();
+    project.user_says("[env]\nFOO = \"user\"\n");
+    let of_user = Some(("user".to_owned(), "config.toml:2".to_owned()));
+    let run = project.plain(&["explain", "--json"]).any_stderr();
+    assert_eq!(Project::setting(run, "env.FOO"), of_user, "what is not allowed hides nothing");
+    is_refused();
+    // What an option says in its place needs nobody's leave.
+    project.says("[search]\nalso = [\"x\"]\n");
+    project.run(&["true"]).status(125).any_stderr().check();
+    project.run(&["--also", "/tmp", "true"]).check();
+    project.run(&["--no-config", "true"]).check();
+    project.says("[pin]\ncudnn = \"sub\"\n");
+    project.plain(&[]).status(125).stderr_contains(&["`pin.cudnn` counts only after"]).check();
+    project.says("[pin]\ncudnn = \"9.1\"\n");
+    assert_eq!(Project::picks(project.plain(&[])), "old", "versions need no trust");
+}
+
+/// Whoever can write to a profile, and whenever: what nobody has allowed is refused by its name, with what to type.
+#[test]
+fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
+    let project = Project::with("[env]\nFOO = \"good\"\n");
+    let file = project.path(".cudarun.toml");
+    let echo = || project.run(&["sh", "-c", "echo \"${FOO-none}\""]);
+    let refusal = format!("{0}: `env.FOO` counts only after `cudarun allow {0}`\n", file.display());
+    let is_refused = || {
+        echo().status(125).stderr(format!("cudarun: {refusal}")).check();
+        project
+            .run(&["--no-config", "sh", "-c", "echo \"${FOO-none}\""])
+            .stdout("none\n")
+            .any_stderr()
+            .check();
+    };
+    is_refused();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    // Another user's, where we may make it so.
+    let _ = std::os::unix::fs::chown(&file, Some(12345), Some(12345));
+    is_refused();
+    project.run(&["-q", "allow"]).check();
+    echo().stdout("good\n").any_stderr().check();
+    project.says("[env]\nFOO = \"evil\"\n");
+    is_refused();
+
+    // Replaced again and again between two looks at it: what is allowed is what was read, and that is what counts.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let started = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let texts = ["[env]\nFOO = \"good\"\n", "[env]\nFOO = \"evil\"\n"];
+            for text in texts.iter().cycle() {
+                fs::write(project.path("next"), text).unwrap();
+                fs::rename(project.path("next"), &file).unwrap();
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut started = 0;
+        for _ in 0..100 {
+            let mut command = std::process::Command::new(crate::support::CUDARUN);
+            command.args(["sh", "-c", "echo \"${FOO-none}\""]).env("HOME", project.home());
+            let output = command.current_dir(project.path("")).output().unwrap();
+            let (said, told) =
+                (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+            match output.status.code() {
+                Some(0) => assert_eq!(said, "good\n"),
+                _ => assert!(said.is_empty() && told.contains(&refusal), "{said} {told}"),
+            }
+            started += usize::from(output.status.success());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        started
+    });
+    assert!((1..100).contains(&started), "the control: both were met, {started} of 100 started");
+}
+
+#[test]
+fn approvals_are_kept_where_only_their_owner_can_write() {
+    let project = Project::with("[env]\nFOO = \"bar\"\n");
+    project.run(&["-q", "allow"]).check();
+    project.run(&["true"]).check();
+    let kept = project.home().join(".config/cudarun/allowed");
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o700);
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(&kept, 0o777);
+    project.run(&["true"]).status(125).any_stderr().check();
+    project.run(&["allow"]).status(2).stderr_contains(&["somebody else can write to it"]).check();
+    mode(&kept, 0o700);
+    project.run(&["true"]).check();
+    let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    mode(&entry, 0o666);
+    project.run(&["true"]).status(125).any_stderr().check();
+    project.run(&["allow", "/nowhere"]).status(2).stderr_contains(&["/nowhere cannot be read"]).check();
+    project.says("uses = 1\n");
+    project.run(&["allow"]).status(2).stderr_contains(&[":1: `uses` must be"]).check();
+}
+
+#[test]
+fn relative_directories_start_at_the_settings_file() {
+    let project = Project::new();
+    symlink(WORLD.path("old"), project.path("vendor")).unwrap();
+    let program = WORLD.path("plain");
+    let words = [program.to_str().unwrap()];
+    let run = |words: &[&str]| project.run(words).in_directory(project.path("deep"));
+    let new_only = |words: &[&str]| run(words).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
+    assert_eq!(Project::picks(new_only(&words)), "new", "the control");
+    project.says("[pin]\ncudnn = \"vendor\"\n");
+    run(&["-q", "allow"]).check();
+    assert_eq!(Project::picks(new_only(&words)), "old");
+    project
+        .says("[search]\nalso = [\"vendor\"]\nwithout = [\"library-path\"]\n[requires]\ncudnn = \"~9.1\"\n");
+    run(&["-q", "allow"]).check();
+    assert_eq!(Project::picks(new_only(&words)), "old");
+    let listed = run(&["list", "cudnn"]).any_stdout().check();
+    assert!(listed.contains("9.1.0"), "{listed}");
+    project.says("[pin]\ncudnn = \"gone\"\n");
+    run(&["-q", "allow"]).check();
+    let at = format!(
+        "{}:2: `pin.cudnn`: `{}`: there is no such",
+        project.path(".cudarun.toml").display(),
+        project.path("gone").display()
+    );
+    new_only(&words).status(125).stderr_contains(&[&at]).check();
+}
+
+#[test]
+fn a_strangers_file_in_a_shared_directory_is_no_project_file() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let project = Project::with("pin-mode = \"clean\"\n");
+    let run = || project.run(&["true"]).in_directory(project.path("deep"));
+    let (file, directory) = (project.path(".cudarun.toml"), project.path(""));
+    let chmod = |mode| fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+    chmod(0o1777);
+    run().check();
+    std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+    run().status(125).stderr_contains(&["somebody else put it into", "hint: --no-config"]).check();
+    project.run(&["--no-config", "true"]).check();
+    project.run(&["--config", ".cudarun.toml", "true"]).check();
+    chmod(0o755);
+    run().check();
+}
+
+#[test]
+fn settings_that_another_user_can_write_are_refused() {
+    let project = Project::new();
+    project.user_says("[env]\nFOO = \"bar\"\n");
+    let run = || project.run(&["sh", "-c", "echo $FOO"]).any_stderr();
+    run().stdout("bar\n").check();
+    let file = project.home().join(".config/cudarun/config.toml");
+    for open in [file.as_path(), file.parent().unwrap()] {
+        let before = fs::metadata(open).unwrap().permissions();
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+        let says = ["is not used, since somebody else can write to", "hint: chmod go-w"];
+        run().status(125).stderr_contains(&says).check();
+        fs::set_permissions(open, before).unwrap();
+        run().stdout("bar\n").check();
+    }
+    let elsewhere = project.path("xdg/cudarun");
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::write(elsewhere.join("config.toml"), "[env]\nFOO = \"xdg\"\n").unwrap();
+    run().env("XDG_CONFIG_HOME", project.path("xdg")).stdout("xdg\n").check();
+}
+
+#[test]
+fn requirements_of_an_image_apply_to_programs_that_need_a_library() {
+    let project = Project::new();
+    let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
+    let conditions = |run: Run| run.json()["target"]["conditions"].as_array().unwrap().clone();
+    let plain = || project.plain(&["explain", "--json"]).env("NVIDIA_REQUIRE_CUDA", asked);
+    let found = conditions(plain());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["by"]["name"], "NVIDIA_REQUIRE_CUDA");
+    assert_eq!(
+        (&found[0]["only_with_gpu"], found[0]["demand"]["any"].as_array().unwrap().len()),
+        (&true.into(), 3)
+    );
+    assert_eq!(found[0]["demand"]["any"][0][0]["driver-cuda"], ">=12.4");
+    assert!(conditions(plain().env("NVIDIA_DISABLE_REQUIRE", "true")).is_empty());
+    let nothing = project.run(&["explain", "--json", "true"]).env("NVIDIA_REQUIRE_CUDA", asked);
+    assert!(conditions(nothing).is_empty(), "it needs none");
+    project
+        .plain(&[])
+        .env("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")
+        .any_stdout()
+        .stderr("cudarun: NVIDIA_REQUIRE_CUDA: `what` makes no sense, and nothing that the variable asks for is looked at\n")
+        .check();
+}
+
+#[test]
+fn machine_requirements_ignore_case_and_get_suggestions() {
+    let project = Project::with("[requires]\nCUDA = \"99\"\n");
+    let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cuda");
+    assert_eq!(seen, Some(("99".to_owned(), ".cudarun.toml:2".to_owned())));
+    project.says("");
+    project.plain(&["--require=cudaa>=1"]).status(125).stderr_contains(&["hint: did you mean cuda?"]).check();
+    project.plain(&["--require=python>=3"]).status(125).stderr_contains(&["cuda, driver, gpu"]).check();
+}
+
+/// The names of directories come with a project too.
+#[test]
+fn suggested_commands_contain_no_escape_codes() {
+    let project = Project::new();
+    let place = project.path("\u{1b}[31m");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join(".cudarun.toml"), "[env]\nFOO = \"bar\"\n").unwrap();
+    let run = || project.run(&["sh", "-c", "echo $FOO"]).in_directory(&place);
+    let said = run().status(125).output_of_both();
+    assert!(said.contains("\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
+    let typed = said.split('`').find(|part| part.starts_with("cudarun allow")).unwrap();
+    let typed = typed.replacen("cudarun", env!("CARGO_BIN_EXE_cudarun"), 1);
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", &typed]).env("HOME", project.home()).output().unwrap().status.success());
+    run().stdout("bar\n").check();
+}
+
+/// What came with a project writes no book to a terminal.
+#[test]
+fn messages_about_a_long_file_are_short() {
+    let project = Project::new();
+    let book = "b".repeat(100_000);
+    let many: String = (0..10_000).map(|number| format!("V{number} = \"\"\n")).collect();
+    for text in [
+        format!("[env]\n{many}"),
+        format!("[env]\n{book} = \"\"\n"),
+        format!("uses = [\"{book}\"]\n"),
+        format!("[requires]\ncudnn = \">=99{}\"\n", ",>=99".repeat(10_000)),
+    ] {
+        project.says(&text);
+        let run =
+            if text.contains("cudnn") { project.plain(&[]) } else { project.run(&["python3", "-c", ""]) };
+        let said = run.status(125).output_of_both();
+        assert!(said.contains(".cudarun.toml") && said.len() < 1000, "{} of {said:.100}", said.len());
+    }
+    project.says(&format!("[env]\n{many}"));
+    project
+        .run(&["true"])
+        .status(125)
+        .stderr_contains(&["`env.V1003` and 9992 more count only after"])
+        .check();
+}
+
+/// The environment of an image is its maker's.
+#[test]
+fn the_name_of_a_variable_is_no_escape_code() {
+    let project = Project::new();
+    let name = "NVIDIA_REQUIRE_\u{1b}[31m";
+    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: `x` makes no sense, and nothing that the variable asks for is looked at\n";
+    project.run(&["true"]).env(name, "x").stderr(said).check();
+    let explained = project.plain(&["explain"]).env(name, "cuda>=1").any_stdout().check();
+    assert!(explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'), "{explained}");
+}
+
+#[test]
+fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
+    let program = program.to_str().unwrap();
+    let project = Project::with("uses = [\"torch\"]\n[requires]\ncudnn = \"=77\"\n[pin]\nnccl = \"99\"\n");
+    project.run(&[program]).check();
+    project
+        .run(&["--require", "cudnn=77", program])
+        .status(125)
+        .stderr_contains(&["--require cannot be kept: `static` is static"])
+        .check();
+    let uses = ["--no-config", "--uses=torch", "true"];
+    project.run(&uses).status(125).stderr_contains(&["this program has no Python packages"]).check();
+    project.says("[requires]\nnccl = \"=77\"\n");
+    project.plain(&[]).status(125).stderr_contains(&["error: no NCCL here fits"]).check();
+    project.run(&["true"]).check();
+    project.run(&["--require=nccl=77", "true"]).status(125).any_stderr().check();
+    project.says("[program.true.requires]\nnccl = \"=77\"\n");
+    project.run(&["true"]).status(125).stderr_contains(&["error: no NCCL here fits"]).check();
+    project.run(&["cat"]).check();
+}
+
+#[test]
+fn init_writes_what_holds_here_and_over_nothing() {
+    let project = Project::new();
+    let file = project.path(".cudarun.toml");
+    project.run(&["init"]).stderr(format!("cudarun: {} is written\n", file.display())).check();
+    project.run(&["true"]).check();
+    let template = fs::read_to_string(&file).unwrap();
+    project
+        .run(&["init"])
+        .status(2)
+        .stderr(format!(
+            "cudarun: `{}` is there already, and is not written over\n\nhint: cudarun init --print\n",
+            file.display()
+        ))
+        .check();
+    assert_eq!(fs::read_to_string(&file).unwrap(), template);
+    // Each example, without its mark, is understood.
+    let examples: String = template
+        .lines()
+        .map(|line| if line == "[requires]" { "# [requires]" } else { line })
+        .filter_map(|line| {
+            line.strip_prefix("# ").filter(|rest| rest.starts_with('[') || rest.contains(" = "))
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let read = read::file(examples.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    assert!(read.remarks.is_empty() && read.layer.len() > 8, "{examples}{:?}", read.remarks);
+    project.plain(&["init", "--print"]).stdout_contains(&["\ncudnn = \"9\"", "here it is 9.10.2"]).check();
+    fs::remove_file(&file).unwrap();
+    project.plain(&["-q", "init"]).check();
+    assert_eq!(Project::picks(project.plain(&[])), "new");
+    let seen = Project::setting(project.plain(&["explain", "--json"]), "requires.cudnn").unwrap();
+    assert_eq!(seen.0, "9");
+    fs::remove_file(&file).unwrap();
+    symlink("nowhere", &file).unwrap();
+    project.run(&["init"]).status(2).any_stderr().check();
+    let machine = crate::support::machine::Machine::load("h200-container");
+    let text = Run::on(&machine, &["init", "python3", "/home/user/train.py"]).any_stdout().check();
+    let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    assert!(read.remarks.is_empty(), "{text}");
+    assert!(
+        text.contains("# cuDNN: torch 2.11.0 asks for it; here it is 9.19.0.56.\ncudnn = \"9\"")
+            && text.contains("\ndriver = \">="),
+        "{text}"
+    );
+}
+
+pub fn vocabulary() -> Vocabulary {
+    let names = cudarun::catalog::catalog().families.iter().map(|family| family.name.as_str());
+    Vocabulary {
+        families: names.map(|name| (name, cudarun::report::family(name))).collect(),
+        sources: cudarun::inventory::source_names().collect(),
+        own: env!("CARGO_PKG_VERSION").parse().unwrap(),
+    }
+}
+
+#[test]
+fn system_keys_are_ignored_in_other_files() {
+    let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
+    let remarks = |path: &str| read::file(roots, Path::new(path), &vocabulary()).unwrap().remarks.len();
+    assert_eq!((remarks("/etc/cudarun/config.toml"), remarks("/home/me/.cudarun.toml")), (0, 1));
+}
+
+#[test]
+fn the_example_of_the_documentation_is_understood() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
+    let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+    assert!(read.remarks.is_empty(), "{:?}", read.remarks);
+    assert_eq!((read.layer.len(), read.programs.len()), (17, 1));
+}
+
+/// Numbers that look like chance and are the same every time.
+pub struct Dice(pub u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+/// A file in which something was cut, doubled, replaced or moved.
+pub fn damaged(dice: &mut Dice, whole: &[u8]) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..=dice.roll(4) {
+        let (at, to) = (dice.roll(bytes.len()), dice.roll(bytes.len()));
+        let (from, to) = (at.min(to), at.max(to).min(at.min(to) + 40));
+        match dice.roll(6) {
+            0 => drop(bytes.drain(from..to)),
+            1 => bytes[at] = u8::try_from(dice.roll(256)).unwrap(),
+            2 => {
+                let piece = bytes[from..to].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            3 => bytes.truncate(at.max(1)),
+            4 => bytes[at] ^= 1 << dice.roll(8),
+            _ => {
+                let words: [&[u8]; 8] = [b"[", b"]", b"\"", b"'''", b"=", b"\n", b"{}", b"\0"];
+                let word = words[dice.roll(8)];
+                bytes.splice(at..at, word.iter().copied());
+            }
+        }
+        if bytes.is_empty() {
+            bytes.push(b'#');
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
+    let documented =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.md")).unwrap();
+    let whole = documented.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut dice = Dice(20_261_121);
+    let words = vocabulary();
+    let mut faults = 0;
+    for _ in 0..4000 {
+        let bytes = damaged(&mut dice, whole.as_bytes());
+        match read::file(&bytes, Path::new("/x/.cudarun.toml"), &words) {
+            Ok(_) => {}
+            Err(fault) => {
+                faults += 1;
+                let said = cudarun::report::fault(&fault);
+                let line: usize = said
+                    .strip_prefix("/x/.cudarun.toml:")
+                    .unwrap()
+                    .split(':')
+                    .next()
+                    .unwrap()
+                    .parse()
+                    .unwrap();
+                let lines = memchr::memchr_iter(b'\n', &bytes).count() + 1;
+                assert!((1..=lines).contains(&line), "{said}");
+            }
+        }
+    }
+    assert!((1000..3900).contains(&faults), "{faults} of 4000");
+    let project = Project::new();
+    let file = project.path(".cudarun.toml");
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(crate::support::CUDARUN);
+        command.args(words).env_clear().env("HOME", project.home()).env("PATH", "/usr/bin:/bin");
+        let output = command.current_dir(project.path("")).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!error.contains("panicked"), "{error}");
+        (output.status.code().unwrap(), error)
+    };
+    for round in 0..240 {
+        fs::write(&file, damaged(&mut dice, whole.as_bytes())).unwrap();
+        let (status, error) = run(if round % 6 > 0 { &["allow"] } else { &["explain", "true"] });
+        assert!(matches!(status, 0..=2), "{status} {error}");
+        let is_named = error.is_empty() || error.starts_with(&format!("cudarun: {}", file.display()));
+        let of_lock = error.starts_with("cudarun: there is no lock");
+        assert!(is_named || of_lock, "{error}");
+    }
+}
+
+/// No version is both older and newer than two others: what pip is told must be something that there can be.
+#[test]
+fn an_impossible_range_gives_no_pip_command() {
+    let constants = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 8\n#define CUDNN_PATCHLEVEL 0\n";
+    let at = |path: &str| format!("{SITE}/tensorflow/{path}");
+    let machine = python(&[
+        text(&at("__init__.py"), ""),
+        text(
+            &at("python/platform/build_info.py"),
+            "[('cuda_version', '12.5'), ('cudnn_version', '9'), ('is_cuda_build', True)]\n",
+        ),
+        text(&at("include/third_party/gpus/cudnn/include/cudnn_version.h"), constants),
+        elf(&at("libtensorflow_framework.so.2"), "soname = 'libtensorflow_framework.so.2'"),
+        cudnn(SYSTEM, "9.1.0.70", "runpath = '$ORIGIN'"),
+    ]);
+    let hint = |range: &str| {
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "--require", range, "python3", "-c", "import tensorflow"],
+        );
+        run.status(1).json()["hint"].as_str().unwrap().to_owned()
+    };
+    assert!(hint("cudnn<9.5").starts_with("change what --require says of cuDNN"));
+    assert!(hint("cudnn<9.10").contains("nvidia-cudnn-cu12>=9.8,<9.10"), "the control");
+}
+
+/// What is asked of the machine is compared with it, and no library is at fault.
+#[test]
+fn machine_requirements_are_compared_with_the_machine() {
+    let gpu = "Model: \t H200\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
+    let files = [
+        kernel("550.54.14"),
+        driver(SYSTEM, "550.54.14"),
+        text("/proc/driver/nvidia/gpus/0000:01:00.0/information", gpu),
+        text("/sys/bus/pci/devices/0000:01:00.0/device", "0x2335"),
+        library("/opt/lib", "libnppc", "12", "12.4.1.87", ""),
+        program("app", &["libnppc.so.12", "libc.so.6"], ""),
+        program("none", &["libc.so.6"], ""),
+    ];
+    let machine = machine(&files);
+    let explain = |name: &str, value: &str, program: &str, status: i32| {
+        let run = Run::on(&machine, &["explain", "--json", program]).env("LD_LIBRARY_PATH", "/opt/lib");
+        run.env(name, value).status(status).any_stderr().json()
+    };
+    for (name, value, holds) in [
+        ("CUDARUN_REQUIRE", "driver>=550", true),
+        ("CUDARUN_REQUIRE", "driver>=560.35.05", false),
+        ("CUDARUN_REQUIRE", "gpu>=9.0", true),
+        ("CUDARUN_REQUIRE", "gpu>=10.0", false),
+        ("CUDARUN_REQUIRE", "cuda>=12,<13", true),
+        ("CUDARUN_REQUIRE", "cuda>=13", false),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4", true),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=535,driver<536", false),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=550,driver<551", true),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 arch>=9.0", true),
+        ("NVIDIA_REQUIRE_CUDA", "nonsense>=3", true),
+    ] {
+        let explained = explain(name, value, "app", i32::from(!holds));
+        assert_eq!(explained["decision"] == "plan", holds, "{name}={value}\n{explained:#}");
+        assert_eq!(explain(name, value, "none", 0)["decision"], "nothing", "it asks for no library");
+    }
+    let too_old = explain("CUDARUN_REQUIRE", "driver>=560.35.05", "app", 1);
+    assert_eq!(too_old["hint"], "update the NVIDIA driver to 560.35.05 or newer: no library path can help");
+    let of_image = explain("NVIDIA_REQUIRE_CUDA", "cuda>=12.8 brand=tesla,driver>=535,driver<536", "app", 1);
+    assert_eq!(of_image["hint"], "update the NVIDIA driver to 570.86.10 or newer: no library path can help");
+    assert_eq!(of_image["broken"][0]["has"]["driver"], "550.54.14");
+    let words = ["export", "app"];
+    Run::on(&machine, &words)
+        .env("LD_LIBRARY_PATH", "/opt/lib")
+        .env("CUDARUN_REQUIRE", "gpu>=10.0")
+        .status(1)
+        .stderr_contains(&[
+            "the GPU is not what `CUDARUN_REQUIRE` asks for",
+            "compute capability >=10.0",
+            "H200, compute capability 9.0",
+        ])
+        .check();
+}

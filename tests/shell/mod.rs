@@ -1,0 +1,3 @@
+//! The shell hook.
+
+mod hook;

@@ -1,0 +1,614 @@
+//! What the solver decides on machines that are made for one question each.
+
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::machine::Machine;
+use crate::support::parts::{
+    SHIELDED, SITE, SUBLIBRARIES, SYSTEM, compat, cudnn, driver, elf, kernel, library, link, machine,
+    program, python, refused, text,
+};
+
+fn explain(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
+    let arguments: Vec<&str> = ["explain", "--json"].iter().chain(command).copied().collect();
+    Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).json()
+}
+
+fn family<'v>(explained: &'v Value, family: &str) -> &'v Value {
+    let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
+    let mut of_family = families.iter().filter(|entry| entry["family"] == family);
+    let found = of_family.next().unwrap_or_else(|| panic!("no {family}\n{explained:#}"));
+    assert!(of_family.next().is_none(), "two of {family}\n{explained:#}");
+    found
+}
+
+/// The directory that a family was picked from.
+fn picked(explained: &Value, name: &str) -> String {
+    family(explained, name)["picked"]["directory"].as_str().unwrap().to_owned()
+}
+
+fn why_not(explained: &Value, name: &str, directory: &str) -> String {
+    let candidates = family(explained, name)["candidates"].as_array().unwrap();
+    let found = candidates.iter().find(|candidate| candidate["directory"] == directory);
+    found.unwrap_or_else(|| panic!("{candidates:#?}"))["why"].as_str().unwrap().to_owned()
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+}
+
+fn removed(explained: &Value) -> Vec<&str> {
+    explained["removed"].as_array().unwrap().iter().map(|row| row["element"].as_str().unwrap()).collect()
+}
+
+/// The plan for a program in an environment that must not reach this process's own loader.
+fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::solve::Plan {
+    use cudarun::{host::Host, inventory, program, solve};
+    let env =
+        [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", "/opt/cuda"), (variable, value)].into_iter().collect();
+    let host = Host::at(machine.root(), env, "/".into()).unwrap();
+    let command = program::Command { program: name.into(), arguments: Vec::new() };
+    let (target, _) = program::read(&host, &command, &[]).unwrap();
+    let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
+    let found = inventory::scan(&host, &scope, &mut inventory::Known::default());
+    match solve::solve(&found, &target, &solve::Policy::default()) {
+        solve::Outcome::Plan(plan) => plan,
+        other => panic!("{other:#?}"),
+    }
+}
+
+/// The names that the view holds, with what each leads to.
+fn view(machine: &Machine, library_path: &str, name: &str) -> Vec<(String, String)> {
+    let spec = cudarun::pin::view::spec(&plan(machine, "LD_LIBRARY_PATH", library_path, name));
+    spec.links.into_iter().map(|(name, path)| (name, path.display().to_string())).collect()
+}
+
+#[test]
+fn search_paths_to_different_installations_are_refused() {
+    let machine = python(&[
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+        extension("first", "/opt/old"),
+        extension("second", "/opt/new"),
+    ]);
+    let command = ["python3", "-c", "import first, second"];
+    let conflict = refused(&machine, "", &command);
+    let taken = conflict["unmet"][0]["loader_takes"].as_array().unwrap();
+    let directories: Vec<&Value> = taken.iter().map(|forced| &forced["copy"]["directory"]).collect();
+    assert_eq!(directories, ["/opt/old", "/opt/new"], "{conflict:#}");
+    Run::on(&machine, &[&["export"][..], &command].concat())
+        .status(1)
+        .stderr_contains(&[
+            "LD_LIBRARY_PATH cannot help: `first` takes the one in /opt/old before the loader looks there (its DT_RPATH)",
+            "LD_LIBRARY_PATH cannot help: `second` takes the one in /opt/new before the loader looks there (its DT_RPATH)",
+        ])
+        .check();
+}
+
+#[test]
+fn the_first_dependency_in_link_order_decides() {
+    let machine = machine(&[
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+        elf("/opt/app/libfirst.so", "soname = 'libfirst.so', needed = ['libcudnn.so.9'], rpath = '/opt/old'"),
+        elf(
+            "/opt/app/libsecond.so",
+            "soname = 'libsecond.so', needed = ['libcudnn.so.9'], rpath = '/opt/new'",
+        ),
+        program("app", &["libfirst.so", "libsecond.so", "libc.so.6"], "runpath = '/opt/app'"),
+    ]);
+    let explained = Run::on(&machine, &["explain", "--json", "app"]).json();
+    assert_eq!(explained["families"][0]["picked"]["directory"], "/opt/old", "{explained:#}");
+}
+
+fn extension(package: &str, rpath: &str) -> String {
+    let fields = format!("soname = '_ext.so', needed = ['libcudnn.so.9'], rpath = '{rpath}'");
+    text(&format!("{SITE}/{package}/__init__.py"), "") + &elf(&format!("{SITE}/{package}/_ext.so"), &fields)
+}
+
+/// What only may be used is pinned where it fits with what is used, and refuses nobody where it does not.
+#[test]
+fn guessed_packages_never_block_a_start() {
+    let files = [
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+        extension("first", "/opt/old"),
+        extension("second", "/opt/new"),
+    ];
+    let explain = |code: &str, status: i32| {
+        let machine = python(&files);
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    let known = explain("import first; __import__(name)", 0);
+    assert_eq!(known["families"][0]["picked"]["directory"], "/opt/old", "{known:#}");
+    let guessed = explain("__import__(name)", 0);
+    assert_eq!(guessed["decision"], "nothing", "{guessed:#}");
+    assert_eq!(guessed["unpinned"][0]["family"], "cudnn");
+    assert_eq!(explain("import first, second", 1)["decision"], "conflict", "the control");
+}
+
+/// On purpose, no GPU is to be used: what is only for GPUs is no reason not to start.
+#[test]
+fn hidden_gpus_need_nothing_that_is_not_linked() {
+    let files = [
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        extension("first", "/opt/old"),
+        extension("second", "/opt/new"),
+        cudnn("/opt/new", "9.10.2.21", SHIELDED),
+    ];
+    let machine = python(&files);
+    let run = |visible: &str| {
+        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", "import first, second"]);
+        run.env("CUDA_VISIBLE_DEVICES", visible)
+    };
+    for hidden in ["", "-1", "NoDevFiles"] {
+        assert_eq!(run(hidden).json()["decision"], "nothing");
+    }
+    assert_eq!(run("0").status(1).json()["decision"], "conflict");
+}
+
+#[test]
+fn dependencies_of_a_pick_decide_pending_requirements() {
+    let machine = machine(&[
+        library("/opt/cufft", "libcufft", "11", "11.2.1", "needed = ['libnppif.so.12']"),
+        library("/opt/a", "libnppc", "12", "12.9.1", ""),
+        library("/opt/b", "libnppc", "12", "12.4.1", ""),
+        library("/opt/b", "libnppif", "12", "12.4.1", ""),
+        program("app", &["libcufft.so.11", "libnppc.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/cufft:/opt/a:/opt/b", &["app"]);
+    assert_eq!(picked(&explained, "npp"), "/opt/b");
+    assert_eq!(why_not(&explained, "npp", "/opt/a"), "is libnppc.so.12");
+}
+
+#[test]
+fn dependencies_of_a_pick_can_revoke_an_earlier_pick() {
+    let pair = |directory: &str, version: &str| {
+        library(directory, "libcublas", "12", version, "")
+            + &library(directory, "libcublasLt", "12", version, "")
+    };
+    let machine = machine(&[
+        pair("/opt/a", "12.9.1"),
+        pair("/opt/b", "12.4.1"),
+        library("/opt/b", "libnvblas", "12", "12.4.1", ""),
+        library("/opt/c", "libcusolver", "11", "11.6.1", "needed = ['libnvblas.so.12']"),
+        program("app", &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/a:/opt/b:/opt/c", &["app"]);
+    assert_eq!(picked(&explained, "cublas"), "/opt/b");
+}
+
+#[test]
+fn one_of_the_names_that_a_program_tries_will_do() {
+    let machine = machine(&[
+        kernel("580.159.04"),
+        driver(SYSTEM, "580.159.04"),
+        library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+        program("app", &["libc.so.6"], "constants = ['libcudart.so.12.9', 'libcudart.so.12']"),
+        program("other", &["libcuda.so.1", "libc.so.6"], "constants = ['libnvcuvid.so.1']"),
+    ]);
+    let explained = explain(&machine, "/opt/cuda", &["app"]);
+    assert_eq!(picked(&explained, "cudart"), "/opt/cuda");
+    let explained = explain(&machine, "", &["other"]);
+    assert_eq!(picked(&explained, "driver"), SYSTEM, "a name that is only tried is no need");
+}
+
+#[test]
+fn a_longer_name_of_another_installation_gets_a_tombstone() {
+    let new = "/opt/new";
+    let machine = machine(&[
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn(new, "9.10.2.21", SHIELDED),
+        link("/opt/new/libcudnn.so.9.10.2", "libcudnn.so.9"),
+        program(
+            "app",
+            &["libcudnn.so.9", "libc.so.6"],
+            "rpath = '/opt/old', constants = ['libcudnn.so.9.10.2', 'libcudnn.so.9.11.0']",
+        ),
+    ]);
+    let explained = explain(&machine, new, &["app"]);
+    assert_eq!(picked(&explained, "cudnn"), "/opt/old");
+    assert_eq!(strings(&explained["tombstones"]), ["libcudnn.so.9.10.2"]);
+}
+
+#[test]
+fn the_kernels_own_driver_comes_before_a_substitute() {
+    let machine = machine(&[
+        kernel("550.54.15"),
+        compat("/usr/local/cuda-12.4/compat", "550.54.15", "535, 550"),
+        driver("/opt/driver", "550.54.15"),
+        link("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/local/cuda-12.4/compat/libcuda.so.1"),
+        library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+        program("app", &["libcudart.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/cuda:/opt/driver", &["app"]);
+    assert_eq!(picked(&explained, "driver"), "/opt/driver");
+    assert_eq!(family(&explained, "driver")["decided_by"], "kernels-own");
+}
+
+#[test]
+fn a_driver_is_classified_by_the_real_path_of_its_file() {
+    let machine = machine(&[
+        kernel("535.261.03"),
+        driver(SYSTEM, "535.261.03"),
+        elf("/usr/local/cuda-12.4/lib64/stubs/libcuda.so", "soname = 'libcuda.so.1'"),
+        link("/usr/local/cuda-12.4/lib64/libcuda.so.1", "stubs/libcuda.so"),
+        compat("/opt/conda/cuda-compat", "580.95.05", "535, 580"),
+        elf("/opt/nameless/libcuda.so.1", "soname = 'libcuda.so.1'"),
+        library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
+        library("/opt/cuda-13", "libcudart", "13", "13.0.96", ""),
+        program("app", &["libcudart.so.12", "libcuda.so.1", "libc.so.6"], ""),
+        program("for-13", &["libcudart.so.13", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/nameless:/usr/local/cuda-12.4/lib64", &["app"]);
+    assert_eq!(picked(&explained, "driver"), SYSTEM);
+    assert!(why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64/stubs").starts_with("a stub"));
+    assert!(why_not(&explained, "driver", "/opt/nameless").starts_with("its version is not known"));
+    // The toolkit's directory stays, and the driver comes before it.
+    assert_eq!(removed(&explained), ["/opt/nameless"]);
+    assert_eq!(explained["driver_in_view"], true);
+    let explained = explain(&machine, "/opt/conda/cuda-compat:/opt/cuda-13", &["for-13"]);
+    assert_eq!(picked(&explained, "driver"), "/opt/conda/cuda-compat");
+}
+
+#[test]
+fn drivers_of_two_numbers_are_known_by_their_file_names() {
+    let machine = machine(&[
+        kernel("470.86"),
+        driver(SYSTEM, "460.84"),
+        driver("/opt/driver", "470.86"),
+        program("app", &["libcuda.so.1", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/driver", &["app"]);
+    assert_eq!(picked(&explained, "driver"), "/opt/driver");
+    assert_eq!(why_not(&explained, "driver", SYSTEM), "the kernel runs driver 470.86");
+}
+
+#[test]
+fn any_part_of_another_driver_on_the_path_puts_the_driver_into_the_view() {
+    let machine = machine(&[
+        kernel("580.159.04"),
+        driver(SYSTEM, "580.159.04"),
+        library(SYSTEM, "libnvidia-ptxjitcompiler", "1", "580.159.04", ""),
+        library("/opt/old", "libnvidia-ptxjitcompiler", "1", "535.54.03", ""),
+        library("/opt/old", "libnccl", "2", "2.21.5", ""),
+        program("app", &["libnccl.so.2", "libc.so.6"], ""),
+    ]);
+    assert_eq!(explain(&machine, "/opt/old", &["app"])["driver_in_view"], true);
+    let links = view(&machine, "/opt/old", "app");
+    let leads_to = |name: &str| links.iter().find(|(link, _)| link == name).map(|(_, path)| path.as_str());
+    assert_eq!(
+        leads_to("libnvidia-ptxjitcompiler.so.1"),
+        Some("/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.159.04")
+    );
+}
+
+#[test]
+fn a_directory_that_holds_libraries_of_others_stays() {
+    let machine = machine(&[
+        kernel("580.159.04"),
+        driver(SYSTEM, "580.159.04"),
+        library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+        driver("/opt/app", "535.54.03"),
+        elf("/opt/app/libapp.so", "soname = 'libapp.so'"),
+        driver("/opt/pure", "535.54.03"),
+        elf("/opt/pure/libnvidia-glcore.so.535.54.03", "soname = 'libnvidia-glcore.so.535.54.03'"),
+        elf("/opt/stubs/libcudart.so", "soname = 'libcudart.so.12'"),
+        elf("/opt/stubs/libown.so", "soname = 'libown.so'"),
+        program("app", &["libapp.so", "libown.so", "libcudart.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/app:/opt/pure:/opt/stubs:/opt/cuda", &["app"]);
+    assert_eq!(removed(&explained), ["/opt/pure"]);
+    assert_eq!(explained["driver_in_view"], true);
+    assert_eq!(picked(&explained, "cudart"), "/opt/cuda");
+}
+
+#[test]
+fn without_a_driver_a_program_that_is_linked_against_it_keeps_its_stubs() {
+    let machine = machine(&[
+        library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+        elf("/opt/cuda/stubs/libcuda.so", "soname = 'libcuda.so.1'"),
+        link("/opt/cuda/stubs/libcuda.so.1", "libcuda.so"),
+        program("app", &["libcudart.so.12", "libcuda.so.1", "libc.so.6"], ""),
+        program("free", &["libcudart.so.12", "libc.so.6"], ""),
+    ]);
+    let path = "/opt/cuda/stubs:/opt/cuda";
+    assert!(removed(&explain(&machine, path, &["app"])).is_empty());
+    assert_eq!(removed(&explain(&machine, path, &["free"])), ["/opt/cuda/stubs"]);
+}
+
+#[test]
+fn a_preload_of_a_family_that_was_not_picked_stays() {
+    let machine = machine(&[
+        library("/opt/cuda", "libcudart", "12", "12.4.127", ""),
+        library("/opt/other", "libcudart", "12", "12.1.105", ""),
+        library("/opt/nccl", "libnccl", "2", "2.21.5", ""),
+        program("app", &["libcudart.so.12", "libc.so.6"], ""),
+    ]);
+    let removed = |preload: &str| {
+        plan(&machine, "LD_PRELOAD", preload, "app").preload.into_iter().next().unwrap().removed
+    };
+    assert_eq!(removed("/opt/nccl/libnccl.so.2"), None);
+    assert_eq!(removed("/opt/other/libcudart.so.12").as_deref(), Some("cudart"));
+}
+
+#[test]
+fn an_optional_library_that_does_not_fit_is_named_and_not_pinned() {
+    let machine = machine(&[
+        kernel("450.80.02"),
+        driver(SYSTEM, "450.80.02"),
+        library("/opt/cuda", "libcudart", "11.0", "11.8.89", ""),
+        library("/opt/cuda-12", "libcufft", "11", "11.2.1", ""),
+        program("app", &["libcudart.so.11.0", "libc.so.6"], "constants = ['libcufft.so.11']"),
+    ]);
+    let path = "/opt/cuda:/opt/cuda-12";
+    let explained = explain(&machine, path, &["app"]);
+    assert_eq!(explained["unpinned"][0]["family"], "cufft", "{explained:#}");
+    assert_eq!(strings(&explained["unpinned"][0]["names"]), ["libcufft.so.11"]);
+    assert!(strings(&explained["tombstones"]).is_empty());
+    let told = Run::on(&machine, &["explain", "app"]).env("LD_LIBRARY_PATH", path).any_stdout().check();
+    assert!(told.contains("cuFFT is not pinned: nothing here fits"), "{told}");
+}
+
+#[test]
+fn a_link_that_says_what_a_file_is_not_does_not_enter_the_view() {
+    let machine = machine(&[
+        cudnn("/opt/cudnn", "9.1.0.70", SHIELDED),
+        link("/opt/cudnn/libcudnn.so.8", "libcudnn.so.9"),
+        link("/opt/cudnn/libcudnn_cnn.so.9.1.0", "libcudnn_cnn.so.9"),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+    ]);
+    let names: Vec<String> = view(&machine, "/opt/cudnn", "app").into_iter().map(|(name, _)| name).collect();
+    let has = |name: &str| names.iter().any(|known| known == name);
+    assert!(has("libcudnn.so.9") && has("libcudnn.so") && has("libcudnn_cnn.so.9.1.0"), "{names:?}");
+    assert!(!has("libcudnn.so.8"), "{names:?}");
+}
+
+#[test]
+fn links_into_a_world_writable_directory_are_refused() {
+    let open = "[[file]]\npath = '/scratch/cudnn'\ndirectory = true\nmode = 0o777\n".to_owned();
+    let stems = SUBLIBRARIES.iter().chain(&["libcudnn", "libcudnn_graph"]);
+    let links: String = stems
+        .map(|stem| link(&format!("/opt/x/{stem}.so.9"), &format!("/scratch/cudnn/{stem}.so.9")))
+        .collect();
+    let machine = machine(&[
+        cudnn("/scratch/cudnn", "9.1.0.70", SHIELDED),
+        elf("/opt/torn/libcudnn.so.9", "soname = 'libcudnn.so.9'"),
+        open,
+        links,
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+    ]);
+    let conflict = refused(&machine, "/opt/torn:/opt/x", &["app"]);
+    let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
+    let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
+    assert_eq!(found["why"], "everybody can write to /scratch/cudnn");
+    assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
+    // The neighbour: the loader alone takes nothing else.
+    assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");
+}
+
+#[test]
+fn no_text_from_disk_reaches_the_terminal_as_it_is() {
+    let evil = "\\u001b[2J\\u061c";
+    let file = format!(
+        "[[file]]\npath = \"/opt/x/libcudnn_{evil}.so.9\"\nelf = {{ soname = \"libcudnn_{evil}.so.9\", forward_compatibility = '{{}}' }}\ncut = 10\n"
+    );
+    let named = format!(
+        "[[file]]\npath = \"/usr/bin/a{evil}\"\nelf = {{ interpreter = '/lib64/ld-linux-x86-64.so.2', \
+         needed = ['libcudnn.so.9', \"libcudnn_{evil}.so.9\"] }}\n"
+    );
+    let gpu = "[[file]]\npath = '/proc/driver/nvidia/gpus/0/information'\ntext = \"Model: \\u001b[2J\\nBus Location: 0\\n\"\n";
+    let machine = machine(&[
+        cudnn("/opt/x", "9.1.0.70", SHIELDED),
+        file,
+        named,
+        gpu.to_owned(),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+    ]);
+    let hostile = |c: char| c.is_control() && c != '\n' || c == '\u{61c}';
+    for command in [&["explain", "app"][..], &["explain", "a\u{1b}[2J\u{61c}"], &["list", "-v"]] {
+        let output = std::process::Command::new(crate::support::CUDARUN)
+            .arg("--root")
+            .arg(machine.root())
+            .args(command)
+            .env_clear()
+            .envs([("PATH", "/usr/bin"), ("HOME", "/home/user"), ("LD_LIBRARY_PATH", "/opt/x")])
+            .output()
+            .unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!told.contains(hostile), "{command:?}\n{told:?}");
+        assert!(told.contains("u{1b}[2J"), "{command:?}\n{told}");
+    }
+}
+
+#[test]
+fn a_search_path_counts_for_what_a_pick_asks_for_in_its_turn() {
+    let pair = |directory: &str, version: &str| {
+        library(directory, "libcublas", "12", version, "")
+            + &library(directory, "libcublasLt", "12", version, "")
+    };
+    let solver = |fields: &str| {
+        library("/opt/new", "libcusolver", "11", "11.6.1", &format!("needed = ['libcublas.so.12'], {fields}"))
+    };
+    let files = |fields: &str| {
+        machine(&[
+            pair("/opt/old", "12.1.1"),
+            pair("/opt/new", "12.4.5"),
+            solver(fields),
+            program("app", &["libcusolver.so.11", "libc.so.6"], "rpath = '/opt/old'"),
+        ])
+    };
+    let inherited = explain(&files(""), "/opt/new", &["app"]);
+    assert_eq!(picked(&inherited, "cublas"), "/opt/old");
+    assert!(why_not(&inherited, "cublas", "/opt/new").contains("searches elsewhere"));
+    let shielded = explain(&files("runpath = '$ORIGIN'"), "/opt/new", &["app"]);
+    assert!(why_not(&shielded, "cublas", "/opt/new").starts_with("fits"), "a DT_RUNPATH shields it");
+    let own = "needed = ['libcublas.so.12'], rpath = '/opt/new'";
+    let machine = machine(&[
+        pair("/opt/old", "12.9.1"),
+        pair("/opt/new", "12.4.5"),
+        library("/opt/solver", "libcusolver", "11", "11.6.1", own),
+        program("app", &["libcusolver.so.11", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
+    assert_eq!(picked(&explained, "cublas"), "/opt/new", "the picked copy's own path leads there");
+}
+
+#[test]
+fn a_search_path_that_splits_an_installation_is_a_reason() {
+    let files = |main: &str| {
+        machine(&[
+            cudnn("/opt/cudnn", "9.1.0.70", main),
+            elf("/opt/app/libcudnn_graph.so.9", "soname = 'libcudnn_graph.so.9'"),
+            program("app", &["libcudnn.so.9", "libc.so.6"], "rpath = '/opt/app'"),
+        ])
+    };
+    let conflict = refused(&files(""), "/opt/cudnn", &["app"]);
+    let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
+    let why = candidates.iter().find(|candidate| candidate["directory"] == "/opt/cudnn").unwrap();
+    assert_eq!(why["reason"]["reason"], "loader-takes-another", "{conflict:#}");
+    for main in [SHIELDED, "rpath = '$ORIGIN'"] {
+        assert_eq!(picked(&explain(&files(main), "/opt/cudnn", &["app"]), "cudnn"), "/opt/cudnn", "{main}");
+    }
+}
+
+#[test]
+fn the_parts_of_an_installation_must_fit_together() {
+    let lt = "imports = { 'libcublasLt.so.12' = ['cublasLtNew'] }, needed = ['libcublasLt.so.12']";
+    let tools = "constants = ['Cuda compilation tools, release 12.4, V12.4.127']";
+    let machine = machine(&[
+        library("/opt/torn", "libcublas", "12", "12.9.1", lt),
+        library("/opt/torn", "libcublasLt", "12", "12.4.5", "exports = ['cublasLtCreate']"),
+        library("/opt/whole", "libcublas", "12", "12.1.1", ""),
+        library("/opt/whole", "libcublasLt", "12", "12.1.1", "exports = ['cublasLtCreate']"),
+        library("/opt/torn", "libnvrtc", "12", "12.4.127", tools),
+        elf("/opt/torn/libnvrtc-builtins.so.12.8", "soname = 'libnvrtc-builtins.so.12.8'"),
+        library("/opt/whole", "libnvrtc", "12", "12.4.127", tools),
+        elf("/opt/whole/libnvrtc-builtins.so.12.4", "soname = 'libnvrtc-builtins.so.12.4'"),
+        program("app", &["libcublas.so.12", "libnvrtc.so.12", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/torn:/opt/whole", &["app"]);
+    assert_eq!(picked(&explained, "cublas"), "/opt/whole");
+    assert_eq!(picked(&explained, "nvrtc"), "/opt/whole");
+    let why = why_not(&explained, "cublas", "/opt/torn");
+    assert_eq!(why, "lacks `cublasLtNew`, which its own libcublas.so.12 imports");
+    assert_eq!(why_not(&explained, "nvrtc", "/opt/torn"), "incomplete: libnvrtc-builtins missing");
+}
+
+#[test]
+fn loader_tokens_in_the_path_are_expanded() {
+    let machine = machine(&[
+        text("/usr/lib/x86_64-linux-gnu/marker", ""),
+        cudnn("/opt/y/lib/x86_64-linux-gnu", "9.1.0.70", SHIELDED),
+        cudnn("/usr/bin/own", "9.2.0.82", SHIELDED),
+        program("app", &["libcudnn.so.9", "libc.so.6"], ""),
+        link("/opt/bin/app", "/usr/bin/app"),
+    ]);
+    let by_lib = explain(&machine, "/opt/y/$LIB", &["app"]);
+    assert_eq!(picked(&by_lib, "cudnn"), "/opt/y/lib/x86_64-linux-gnu");
+    let by_origin = explain(&machine, "${ORIGIN}/own", &["/opt/bin/app"]);
+    assert_eq!(picked(&by_origin, "cudnn"), "/usr/bin/own");
+}
+
+#[test]
+fn a_later_picks_search_path_can_revoke_an_earlier_pick() {
+    let pair = |directory: &str, version: &str| {
+        library(directory, "libcublas", "12", version, "")
+            + &library(directory, "libcublasLt", "12", version, "")
+    };
+    let machine = machine(&[
+        pair("/opt/old", "12.9.1"),
+        pair("/opt/new", "12.4.5"),
+        library(
+            "/opt/solver",
+            "libcusolver",
+            "11",
+            "11.6.1",
+            "needed = ['libcublas.so.12'], rpath = '/opt/new'",
+        ),
+        program("app", &["libcublas.so.12", "libcusolver.so.11", "libc.so.6"], ""),
+    ]);
+    let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
+    assert_eq!(picked(&explained, "cublas"), "/opt/new");
+}
+
+/// What is only installed, or one of several that a package is built for, is pinned where it can be; where
+/// it cannot, that refuses nobody.
+#[test]
+fn a_requirement_that_may_never_arise_refuses_no_program() {
+    let torn = library("/usr/local/cuda-11/lib64", "libcublas", "11", "11.11.3.6", "");
+    let whole = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
+        + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
+    let variant =
+        |name: &str, soname: &str| elf(&format!("{SITE}/many/{name}.so"), &format!("needed = ['{soname}']"));
+    let standard = text("/usr/lib/python3.12/os.py", "");
+    let files = [torn, whole, variant("a", "libcublas.so.11"), variant("b", "libcublas.so.12"), standard];
+    let explain = |files: &[String], code: &str, status: i32| {
+        let machine = python(files);
+        Run::on(&machine, &["explain", "--json", "python3", "-c", code]).status(status).json()
+    };
+    let imported = explain(&files, "import many", 0);
+    assert_eq!(imported["families"][0]["picked"]["version"], "12.4.5.8", "{imported:#}");
+    assert_eq!(imported["unpinned"][0]["names"][0], "libcublas.so.11");
+    // The control: as the only one that a program asks for, it is a fault.
+    let only = [files[0].clone(), files[2].clone(), files[4].clone()];
+    assert_eq!(explain(&only, "import many", 1)["decision"], "conflict");
+    let guessed = explain(&only, "import os", 0);
+    assert_eq!(guessed["decision"], "nothing");
+    assert_eq!(guessed["unpinned"][0]["family"], "cublas");
+}
+
+#[test]
+fn a_driver_that_does_not_say_its_version_is_taken_where_no_other_does() {
+    let tegra = library("/usr/lib/aarch64-linux-gnu/tegra", "libcuda", "1", "1.1", "machine = 183");
+    let picked = |more: &str| {
+        let app = program("app", &["libcuda.so.1"], "machine = 183");
+        let machine = machine(&[kernel("540.4.0"), tegra.clone(), app, more.to_owned()]);
+        let run = Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/driver");
+        run.json()["families"][0]["picked"]["directory"].clone()
+    };
+    assert_eq!(picked(""), "/usr/lib/aarch64-linux-gnu/tegra");
+    assert_eq!(picked(&library("/opt/driver", "libcuda", "1", "540.4.0", "machine = 183")), "/opt/driver");
+}
+
+/// Where one package is known to be used, another that only may be decides nothing by how it would search.
+#[test]
+fn a_guess_does_not_decide_for_what_is_known() {
+    let open = "[[file]]\npath = '/opt/old'\ndirectory = true\nmode = 0o777\n".to_owned();
+    let known = elf(&format!("{SITE}/first/_ext.so"), "soname = '_ext.so', needed = ['libcudnn.so.9']");
+    let files = [
+        cudnn("/opt/old", "9.1.0.70", SHIELDED),
+        cudnn(SYSTEM, "9.10.2.21", SHIELDED),
+        text(&format!("{SITE}/first/__init__.py"), "") + &known,
+        extension("second", "/opt/old"),
+        open,
+    ];
+    let machine = python(&files);
+    let explained = explain(&machine, "", &["python3", "-c", "import first; __import__(name)"]);
+    assert_eq!(explained["families"][0]["picked"]["directory"], SYSTEM, "{explained:#}");
+}
+
+/// What is guessed may want what excludes what is known, and is no reason against it.
+#[test]
+fn a_guess_does_not_tie_together_what_is_known() {
+    let cufft = library(SYSTEM, "libcufft", "12", "12.0.0", "");
+    let cublas = library(SYSTEM, "libcublas", "12", "12.4.5.8", "")
+        + &library(SYSTEM, "libcublasLt", "12", "12.4.5.8", "");
+    let package = |name: &str, needed: &str| {
+        text(&format!("{SITE}/{name}/__init__.py"), "")
+            + &elf(&format!("{SITE}/{name}/_ext.so"), &format!("soname = '_ext.so', needed = [{needed}]"))
+    };
+    let files = [
+        cufft,
+        cublas,
+        package("first", "'libcublas.so.12'"),
+        package("second", "'libcufft.so.12'"),
+        package("third", "'libcublas.so.12', 'libcufft.so.12'"),
+    ];
+    let machine = python(&files);
+    let explained = explain(&machine, "", &["python3", "-c", "import first, second; __import__(name)"]);
+    assert_eq!(explained["families"].as_array().unwrap().len(), 2, "{explained:#}");
+    // The control: all three for sure.
+    let all = ["python3", "-c", "import first, second, third"];
+    assert!(refused(&machine, "", &all)["unmet"].as_array().unwrap().len() == 1);
+}

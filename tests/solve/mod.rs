@@ -1,0 +1,7 @@
+//! The solver.
+
+mod classic_reports;
+mod decisions;
+mod gpus;
+mod hints;
+mod naive_solver;

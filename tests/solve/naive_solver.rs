@@ -1,0 +1,376 @@
+//! The solver against a naive one, which tries every set of copies and checks each rule at the end, on some thousands
+//! of small machines; and what it says where there is no set.
+
+use std::cmp::Reverse;
+
+use cudarun::catalog::{catalog, knowledge};
+use cudarun::formats::symbols::Symbol;
+use cudarun::inventory::{Code, Copy, Inventory, Origin, Who};
+use cudarun::program::{Demand, Requirement, Target, Want};
+use cudarun::solve::{Contradiction, Disproved, Outcome, Policy, solve};
+use cudarun::version::{CudaVersion, Version};
+
+use crate::support::solver_inputs::{self, Dice};
+
+const WORLDS: u64 = 6000;
+
+/// A family, and the number in the SONAME that is meant.
+type Key = (String, Option<u32>);
+
+/// What is asked for by name, in the order in which the best is looked for: the driver first, then as the catalog has it.
+fn asked(inventory: &Inventory, target: &Target) -> Vec<Key> {
+    let position = |key: &Key| catalog().families.iter().position(|family| family.name == key.0);
+    let mut keys: Vec<Key> =
+        target.requirements.iter().filter_map(Requirement::named).map(|name| key(name).unwrap()).collect();
+    if keys.is_empty() {
+        return keys;
+    }
+    if !inventory.devices.is_empty() {
+        keys.push(("driver".to_owned(), None));
+    }
+    keys.sort_by_key(position);
+    keys.dedup();
+    keys
+}
+
+fn key(name: &str) -> Option<Key> {
+    let (family, _) = catalog().family_of(name)?;
+    let number = name.rsplit('.').next().unwrap().parse().ok();
+    Some((family.name.clone(), number.filter(|_| !["curand", "driver"].contains(&family.name.as_str()))))
+}
+
+/// The best set: the first that keeps every rule, when each family's copies are tried in the order of the table.
+fn naive<'i>(inventory: &'i Inventory, target: &Target) -> Option<Vec<&'i Copy>> {
+    fn fill<'i>(
+        queue: &[Key],
+        done: &[&'i Copy],
+        inventory: &'i Inventory,
+        target: &Target,
+    ) -> Option<Vec<&'i Copy>> {
+        let Some((next, rest)) = queue.split_first() else {
+            return faults(done, inventory, target).is_empty().then(|| done.to_vec());
+        };
+        if done.iter().any(|copy| (&copy.family, copy.soname) == (&next.0, next.1)) {
+            return fill(rest, done, inventory, target);
+        }
+        let is_it = |copy: &&Copy| copy.family == next.0 && copy.soname == next.1;
+        let mut copies: Vec<&Copy> = inventory.copies.iter().filter(is_it).collect();
+        copies.sort_by_cached_key(|copy| (rank(copy, done, inventory, target), copy.directory.clone()));
+        copies.into_iter().find_map(|copy| {
+            let needed = copy.files[0].needed.iter().filter_map(|name| key(name));
+            let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
+            fill(&queue, &[done, &[copy]].concat(), inventory, target)
+        })
+    }
+    fill(&asked(inventory, target), &[], inventory, target)
+}
+
+/// The table of preferences, read from the design.
+fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<Reverse<i64>> {
+    let of_family = || target.requirements.iter().filter(|requirement| requirement.family == copy.family);
+    let version = copy.version.unwrap_or_default();
+    let number = |version: &Version| {
+        version.numbers().iter().fold(0, |sum: i64, part| sum * 4096 + i64::from(*part))
+            << (12 * (4 - version.numbers().len()))
+    };
+    let preferred =
+        of_family().filter(|it| matches!(&it.want, Want::Preferred(range) if range.allows(&version))).count();
+    let recorded = of_family().find_map(|it| match it.want {
+        Want::Recorded(version) => Some(version),
+        _ => None,
+    });
+    let gpu = inventory.gpus.first().and_then(|gpu| gpu.capability);
+    let only_ptx = copy.family != "npp" && gpu.is_some_and(|gpu| copy.serves.get(&gpu) == Some(&Code::Ptx));
+    let near: i64 = done
+        .iter()
+        .filter(|other| other.family != "driver")
+        .map(|other| {
+            let is_same_cuda = copy.built_for.is_some() && other.built_for == copy.built_for;
+            let near = i64::from(other.origin == copy.origin) + i64::from(is_same_cuda);
+            if other.directory == copy.directory { 100 } else { near }
+        })
+        .sum();
+    let nearest = match recorded {
+        Some(recorded) if version < recorded => i64::MIN,
+        Some(_) => -number(&version),
+        None => 0,
+    };
+    let is_planted = !copy.is_named && copy.open.iter().any(|open| open.who != Who::CurrentDirectory);
+    let columns = [
+        i64::from(!is_planted),
+        i64::from(copy.origin == Origin::Driver),
+        i64::try_from(preferred).unwrap(),
+        i64::from(!only_ptx),
+        near,
+        i64::from(recorded.is_some_and(|recorded| version.agrees_with(&recorded))),
+        nearest,
+        number(&version),
+        copy.position.map_or(i64::MIN, |position| -i64::try_from(position).unwrap()),
+    ];
+    columns.map(Reverse).to_vec()
+}
+
+/// Every rule that a set breaks, in words.
+fn faults(picks: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut fault = |is_broken: bool, what: &str, copy: &Copy| {
+        if is_broken {
+            faults.push(format!("{what}: {} in {}", copy.title(), copy.directory.display()));
+        }
+    };
+    let offers = |name: &String| picks.iter().any(|copy| copy.files[0].soname == *name);
+    let gpu = inventory.gpus.first().and_then(|gpu| gpu.capability);
+    let driver = inventory.driver.as_ref();
+    for copy in picks {
+        let file = &copy.files[0];
+        let version = copy.version.unwrap();
+        let is_library = copy.family != "driver";
+        fault(!copy.problems.is_empty(), "broken", copy);
+        let is_open = !copy.open.is_empty() && !copy.is_named && !copy.loader_gives;
+        fault(is_open, "of another user, and neither named nor given by the loader", copy);
+        fault(file.glibc > inventory.glibc, "glibc", copy);
+        fault(knowledge().bad_release(&copy.family, &version).is_some(), "known to be bad", copy);
+        fault(!file.needed.iter().all(offers), "linked against what is not there", copy);
+        fault(lacks(file.imports.values().flatten(), picks), "symbols", copy);
+        // NPP's main library has none that would mean anything.
+        let has_code = !file.code.is_empty() && copy.family != "npp";
+        let code = gpu.and_then(|gpu| copy.serves.get(&gpu));
+        fault(is_library && gpu.is_some() && has_code && code.is_none(), "no code", copy);
+        let too_new = copy.built_for > driver.and_then(|driver| driver.cuda);
+        let by_driver = gpu.is_some() && driver.is_some();
+        fault(is_library && by_driver && has_code && code == Some(&Code::Ptx) && too_new, "PTX", copy);
+        // A driver of branch 535 brings CUDA 12.2, and no driver runs a newer major.
+        let runs = driver.and_then(|driver| driver.cuda).map_or(99, |cuda: CudaVersion| cuda.major);
+        fault(is_library && gpu.is_some() && copy.cuda.unwrap_or(0) > runs, "driver", copy);
+        for condition in &target.conditions {
+            let Demand::Cuda(range) = &condition.demand else { continue };
+            let is_cuda = ["nvjitlink"].contains(&copy.family.as_str());
+            let allowed = if is_cuda {
+                range.allows(&version)
+            } else {
+                (0..20).any(|minor| range.allows(&Version::new(&[copy.cuda.unwrap_or(0), minor])))
+            };
+            fault(is_library && !allowed, "CUDA is not allowed", copy);
+        }
+        for wanted in target.requirements.iter().filter(|wanted| wanted.family == copy.family) {
+            match &wanted.want {
+                Want::AtLeast(floor) => {
+                    let serves = version.major() == floor.major() && version.minor() >= floor.minor();
+                    fault(!serves, "older than compiled for", copy);
+                }
+                Want::Within(range) => fault(!range.allows(&version), "out of range", copy),
+                Want::Symbols(symbols) => fault(lacks(symbols.iter(), picks), "symbols of the program", copy),
+                Want::Name(_) => {
+                    let other = wanted.by.cuda.is_some_and(|cuda| Some(cuda) != copy.cuda);
+                    fault(other, "of another CUDA than who asks", copy);
+                }
+                _ => {}
+            }
+        }
+        for other in picks.iter().filter(|other| is_library && other.family != "driver") {
+            let share = |one: &Copy, two: &Copy| {
+                let asks = |copy: &Copy| {
+                    let of = target
+                        .requirements
+                        .iter()
+                        .filter(|it| it.family == copy.family && it.named().is_some());
+                    of.map(|it| it.by.name.clone()).collect::<Vec<_>>()
+                };
+                asks(one).iter().any(|asker| asks(two).contains(asker))
+            };
+            let linked = other.files[0].needed.contains(&file.soname);
+            fault((share(copy, other) || linked) && other.cuda != copy.cuda, "two CUDAs", copy);
+        }
+    }
+    faults
+}
+
+fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Copy]) -> bool {
+    symbols.any(|symbol| {
+        let from = picks.iter().find(|copy| copy.files[0].soname == symbol.file);
+        from.is_some_and(|copy| copy.files[0].exports.lack(symbol))
+    })
+}
+
+#[test]
+fn the_solver_agrees_with_a_naive_search() {
+    let (mut plans, mut conflicts) = (0, 0);
+    for seed in 1..=WORLDS {
+        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let best = naive(&inventory, &target);
+        let found = match solve(&inventory, &target, &Policy::default()) {
+            Outcome::Plan(plan) => plan,
+            Outcome::Nothing { .. } => {
+                assert!(asked(&inventory, &target).is_empty(), "seed {seed}");
+                continue;
+            }
+            Outcome::Conflict(conflict) => {
+                let says = || serde_json::to_string_pretty(&conflict.contradictions).unwrap();
+                let best = best.map(|copies| places(&copies));
+                assert!(best.is_none(), "seed {seed}: there is a set, {best:?}\n{}", says());
+                conflicts += 1;
+                continue;
+            }
+        };
+        let copies: Vec<&Copy> = found.picks.iter().map(|pick| &pick.copy).collect();
+        assert_eq!(faults(&copies, &inventory, &target), [""; 0], "seed {seed}");
+        let best = best.unwrap_or_else(|| panic!("seed {seed}: the naive search finds none"));
+        assert_eq!(places(&copies), places(&best), "seed {seed}");
+        plans += 1;
+    }
+    assert!(
+        plans > WORLDS / 8 && conflicts > WORLDS / 8,
+        "{plans} plans, {conflicts} conflicts: both must be tried"
+    );
+}
+
+fn places(copies: &[&Copy]) -> Vec<String> {
+    copies.iter().map(|copy| format!("{} in {}", copy.title(), copy.directory.display())).collect()
+}
+
+/// The target with nothing but what these say.
+fn only(target: &Target, contradiction: &Contradiction, but: Option<usize>) -> Target {
+    let members = || contradiction.members.iter().enumerate().filter(|(index, _)| Some(*index) != but);
+    let is_kept = |requirement: &&Requirement| {
+        members().any(|(_, member)| {
+            let is_of =
+                member.family.as_ref() == Some(&requirement.family) && member.by.name == requirement.by.name;
+            is_of && member.by.line == requirement.by.line
+        })
+    };
+    let requirements = target.requirements.iter().filter(is_kept).cloned().collect();
+    let is_demanded = members().any(|(_, member)| member.demand.is_some());
+    let conditions = if is_demanded { target.conditions.clone() } else { Vec::new() };
+    solver_inputs::target(requirements, conditions)
+}
+
+#[test]
+fn every_member_of_a_conflict_is_necessary() {
+    let (mut alone, mut several) = (0, 0);
+    for seed in 1..=WORLDS {
+        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else { continue };
+        assert!(!conflict.contradictions.is_empty(), "seed {seed}");
+        for contradiction in &conflict.contradictions {
+            let is_contradiction = |target: &Target| {
+                matches!(solve(&inventory, target, &Policy::default()), Outcome::Conflict(_))
+            };
+            assert!(is_contradiction(&only(&target, contradiction, None)), "seed {seed}: {contradiction:#?}");
+            for index in 0..contradiction.members.len() {
+                let without = only(&target, contradiction, Some(index));
+                assert!(!is_contradiction(&without), "seed {seed}: {index} of {contradiction:#?}");
+                assert!(naive(&inventory, &without).is_some() || asked(&inventory, &without).is_empty());
+            }
+            *if contradiction.members.len() > 1 { &mut several } else { &mut alone } += 1;
+        }
+    }
+    assert!(alone > 100 && several > 100, "{alone} of one member, {several} of more");
+}
+
+#[test]
+fn the_next_best_set_is_the_next_of_the_naive_order() {
+    let mut compared = 0;
+    for seed in 1..=WORLDS / 5 {
+        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let mut seen = Vec::new();
+        for passed in 0.. {
+            let policy = Policy { passed, ..Policy::default() };
+            match solve(&inventory, &target, &policy) {
+                Outcome::Plan(plan) => {
+                    let copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
+                    assert_eq!(faults(&copies, &inventory, &target), [""; 0], "seed {seed}, {passed}");
+                    let set: Vec<_> =
+                        copies.iter().map(|it| (it.family.clone(), it.directory.clone())).collect();
+                    assert!(!seen.contains(&set), "seed {seed}: the same set twice");
+                    seen.push(set);
+                }
+                Outcome::Conflict(conflict) => {
+                    assert_eq!(conflict.is_exhausted, passed > 0, "seed {seed}");
+                    break;
+                }
+                Outcome::Nothing { .. } => break,
+            }
+            assert!(passed < 1000, "seed {seed}");
+        }
+        compared += usize::from(seen.len() > 1);
+        assert!(seen.len() <= 1 || seen.len() == sets(&inventory, &target), "seed {seed}: {}", seen.len());
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+/// A copy that did not stand its proof is as good as one that is not there.
+#[test]
+fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
+    let (mut plans, mut conflicts) = (0, 0);
+    for seed in 1..=WORLDS / 4 {
+        let (mut inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let Outcome::Plan(first) = solve(&inventory, &target, &Policy::default()) else { continue };
+        let Some(bad) = first.picks.last().map(|pick| pick.copy.clone()) else { continue };
+        let disproved = vec![Disproved { family: bad.family.clone(), directory: bad.directory.clone() }];
+        let found = solve(&inventory, &target, &Policy { disproved, ..Policy::default() });
+        inventory.copies.retain(|copy| (&copy.family, &copy.directory) != (&bad.family, &bad.directory));
+        let best = naive(&inventory, &target).map(|copies| places(&copies));
+        if let Outcome::Plan(plan) = found {
+            let copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
+            assert_eq!(Some(places(&copies)), best, "seed {seed}");
+            plans += 1;
+        } else {
+            assert!(best.is_none(), "seed {seed}: {best:?}");
+            conflicts += 1;
+        }
+    }
+    assert!(plans > 50 && conflicts > 50, "{plans} plans, {conflicts} conflicts");
+}
+
+/// How many sets keep every rule.
+fn sets(inventory: &Inventory, target: &Target) -> usize {
+    fn count(queue: &[Key], done: &[&Copy], inventory: &Inventory, target: &Target) -> usize {
+        let Some((next, rest)) = queue.split_first() else {
+            return usize::from(faults(done, inventory, target).is_empty());
+        };
+        if done.iter().any(|copy| (&copy.family, copy.soname) == (&next.0, next.1)) {
+            return count(rest, done, inventory, target);
+        }
+        let copies = inventory.copies.iter().filter(|copy| copy.family == next.0 && copy.soname == next.1);
+        let of = |copy: &Copy| {
+            let needed = copy.files[0].needed.iter().filter_map(|name| key(name));
+            let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
+            count(&queue, &[done, &[copy]].concat(), inventory, target)
+        };
+        copies.map(of).sum()
+    }
+    count(&asked(inventory, target), &[], inventory, target)
+}
+
+#[test]
+fn equal_questions_get_identical_answers() {
+    for seed in 1..=40 {
+        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let answer = || serde_json::to_string(&solve(&inventory, &target, &Policy::default())).unwrap();
+        let first = answer();
+        assert!((0..5).all(|_| answer() == first), "seed {seed}");
+        // The order in which copies were found decides nothing but the order of what is not picked.
+        let mut other = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9)).0;
+        other.copies.reverse();
+        let picks = |inventory: &Inventory| match solve(inventory, &target, &Policy::default()) {
+            Outcome::Plan(plan) => plan.picks.into_iter().map(|pick| pick.copy.directory).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(picks(&inventory), picks(&other), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_machine_with_a_thousand_installations_is_solved() {
+    let (inventory, target) = solver_inputs::large(1000, false);
+    let Outcome::Plan(plan) = solve(&inventory, &target, &Policy::default()) else {
+        panic!("there is a set")
+    };
+    assert_eq!(plan.picks.len(), 31, "the driver and thirty families");
+    assert!(plan.picks.iter().all(|pick| pick.copy.family == "driver" || pick.copy.cuda == Some(12)));
+    let (inventory, target) = solver_inputs::large(1000, true);
+    let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else {
+        panic!("there is none")
+    };
+    assert_eq!(conflict.contradictions[0].members.len(), 2, "{:#?}", conflict.contradictions);
+}

@@ -1,0 +1,3 @@
+//! Rules for the source tree.
+
+mod layers;

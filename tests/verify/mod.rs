@@ -1,0 +1,7 @@
+//! The proof in a child process.
+
+mod clusters;
+mod kept_proofs;
+mod on_start;
+mod signals;
+mod verdicts;

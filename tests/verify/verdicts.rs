@@ -1,0 +1,579 @@
+//! The proof, with a driver and a cuDNN built here whose behaviour a variable sets: whatever happens to the child is a
+//! verdict with a cause, within the time limit, and never a crash of cudarun.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use cudarun::catalog::statuses;
+use cudarun::cli::Level;
+use cudarun::environment::Environment;
+use cudarun::host::Host;
+use cudarun::inventory::{self, Scope};
+use cudarun::verify::protocol::{Busy, Came, Step};
+use cudarun::verify::{self, Ask, Cause, Evidence, Failure, Kind, Library, Machine, Skip, Subject, Verdict};
+
+use crate::support::{CUDARUN, Workshop, stand_in};
+
+struct World {
+    workshop: Workshop,
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let workshop = Workshop::new();
+    for (directory, major) in [("set", 9), ("set8", 8)] {
+        stand_in::driver(&workshop, directory);
+        stand_in::cudnn(&workshop, directory, major);
+        workshop.library(&format!("{directory}/libcudart.so.13"), "libcudart.so.13", "int nothing;", &[]);
+    }
+    workshop.library("other/libcublas.so.13", "libcublas.so.13", "int nothing;", &[]);
+    World { workshop }
+});
+
+/// How the next proof is made.
+struct Trial<'w> {
+    world: &'w World,
+    directory: &'static str,
+    mode: String,
+    level: Level,
+    limit: Duration,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl World {
+    fn path(&self, below: &str) -> PathBuf {
+        self.workshop.path(below).canonicalize().unwrap()
+    }
+
+    fn trial(&self, mode: &str) -> Trial<'_> {
+        Trial {
+            world: self,
+            directory: "set",
+            mode: mode.to_owned(),
+            level: Level::Conv,
+            limit: Duration::from_secs(20),
+            variables: Vec::new(),
+        }
+    }
+
+    /// What stands in a directory, as the inventory reads it.
+    fn subject(&self, directory: &str) -> Subject {
+        let host = Host::here();
+        let directory = self.path(directory);
+        let scope = Scope { machine: 62, own_directories: vec![directory.clone()], ..Scope::default() };
+        let inventory = inventory::scan(&host, &scope, &mut inventory::Known::default());
+        let mine = inventory.copies.iter().filter(|copy| copy.directory == directory);
+        let libraries: Vec<Library> = mine.filter_map(Library::of).collect();
+        assert_eq!(libraries.len(), 3);
+        let mut subject = Subject { libraries, is_planned: true };
+        for library in &mut subject.libraries {
+            // The stand-in is whole as it is.
+            library.missing.clear();
+        }
+        subject
+    }
+}
+
+impl<'w> Trial<'w> {
+    fn of(mut self, directory: &'static str) -> Trial<'w> {
+        self.directory = directory;
+        self
+    }
+
+    fn at(mut self, level: Level) -> Trial<'w> {
+        self.level = level;
+        self
+    }
+
+    fn within(mut self, seconds: u64) -> Trial<'w> {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Trial<'w> {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
+    fn verdict(self) -> Verdict {
+        let subject = self.world.subject(self.directory);
+        self.verdict_on(&subject)
+    }
+
+    fn verdict_on(self, subject: &Subject) -> Verdict {
+        let world = self.world;
+        let mut variables = vec![
+            ("LD_LIBRARY_PATH", world.path(self.directory).display().to_string()),
+            ("STAND_IN", self.mode),
+            ("STAND_IN_LOCK", world.workshop.path("lock").display().to_string()),
+            ("FOREIGN", world.path("other/libcublas.so.13").display().to_string()),
+        ];
+        variables.extend(self.variables);
+        let env: Environment = variables.into_iter().collect();
+        let ask = Ask { level: self.level, seed: 7, limit: self.limit };
+        let machine = Machine { driver: "580.95.05".parse().ok(), devices: 1 };
+        let host = Host::here();
+        verify::run(&host, Path::new(CUDARUN), subject, &env, ask, machine, &mut |_, _| {}).unwrap()
+    }
+
+    #[track_caller]
+    fn fails(self) -> (Failure, Cause) {
+        let mode = self.mode.clone();
+        match self.verdict() {
+            Verdict::Failed { failure, cause, .. } => (failure, cause),
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn passes(self) {
+        let mode = self.mode.clone();
+        let verdict = self.verdict();
+        assert!(matches!(verdict, Verdict::Passed { .. }), "{mode}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_set_that_works_is_proved() {
+    let Verdict::Passed { proof } = WORLD.trial("").verdict() else { panic!() };
+    let finding = &proof.finding;
+    assert_eq!(finding.cudnn, [("libcudnn.so.9".to_owned(), 91900)].into());
+    assert_eq!(finding.driver_cuda, Some(13000));
+    let [gpu] = finding.gpus.as_slice() else { panic!("{:?}", finding.gpus) };
+    assert_eq!((gpu.name.as_deref(), gpu.capability.as_deref()), (Some("Stand-in"), Some("9.0")));
+    assert_eq!((gpu.free, gpu.memory), (Some(70 << 30), Some(80 << 30)));
+    assert_eq!(finding.mapped.len(), 3);
+    let steps: Vec<Step> = proof.steps.iter().map(|taken| taken.place.step).collect();
+    let expected = [
+        Step::LoadDriver,
+        Step::CuInit,
+        Step::Load,
+        Step::Devices,
+        Step::Context,
+        Step::CudnnCreate,
+        Step::Compute,
+        Step::Load,
+        Step::Mapped,
+    ];
+    assert_eq!(steps, expected);
+    let came = proof.steps.iter().find_map(|taken| taken.came.clone());
+    let Some(Came::Right(measure)) = came else { panic!("{came:?}") };
+    assert_eq!((measure.largest_error, measure.allowed), (0.0, 0.0));
+    assert!(measure.length > 1);
+}
+
+#[test]
+fn each_level_does_what_it_says() {
+    let log = WORLD.workshop.path("levels.log");
+    let counts = |level: Level| {
+        let _ = std::fs::remove_file(&log);
+        let trial = WORLD.trial("").at(level).with("STAND_IN_LOG", &log.display().to_string());
+        assert!(matches!(trial.verdict(), Verdict::Passed { .. }), "{level:?}");
+        (stand_in::counted(&log, "created"), stand_in::counted(&log, "convolved"))
+    };
+    assert_eq!(counts(Level::Load), (0, 0));
+    assert_eq!(counts(Level::Handle), (1, 0));
+    assert_eq!(counts(Level::Conv), (1, 1));
+    // Version checks need no GPU, and are asked where there may be none.
+    let (failure, cause) = WORLD.trial("cuInit:100 cudnnGraphVersionCheck:3009").at(Level::Load).fails();
+    assert!(matches!(failure, Failure::Status { code: 3009, .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
+    WORLD.trial("cuInit:100").at(Level::Load).passes();
+}
+
+/// Every code of cuDNN's, from the call that makes a handle and from the one that convolves. What each must be called is
+/// said here once more, and not read from the table.
+#[test]
+fn every_code_of_cudnn_has_a_cause() {
+    let expected = |code: i64| match code {
+        14 | 1002 => Kind::SublibraryForeign,
+        9 | 3000..=3004 | 3010..=3014 => Kind::NoEngine,
+        6 | 3007 => Kind::NoKernelImage,
+        3005 | 3006 => Kind::DriverTooOld,
+        // Its files are all there and of one version: what it is linked against is not.
+        11 | 1008 | 3008 | 3009 => Kind::LibraryDoesNotLoad,
+        4001 => Kind::CompilationFailed,
+        _ => Kind::Refused,
+    };
+    let table = &statuses().cudnn;
+    assert!(table.len() > 50);
+    for status in table {
+        let directory = if status.majors.contains(&9) { "set" } else { "set8" };
+        for call in ["cudnnCreate", "cudnnConvolutionForward"] {
+            let (failure, cause) = WORLD.trial(&format!("{call}:{}", status.code)).of(directory).fails();
+            let Failure::Status { call: by, code, .. } = &failure else { panic!("{failure:?}") };
+            assert_eq!((by.as_str(), *code), (call, status.code));
+            assert_eq!(cause.kind, expected(status.code), "{} of {call}", status.name);
+            let culprit = cause.culprit.as_ref().map(|culprit| culprit.family.as_str());
+            let is_of_library = cause.kind.is_of_library();
+            assert_eq!(culprit, is_of_library.then_some("cudnn"), "{} of {call}", status.name);
+        }
+    }
+}
+
+#[test]
+fn every_code_of_the_driver_has_a_cause() {
+    let expected = |code: i64| match code {
+        34 => Kind::StubDriver,
+        35 | 36 | 222 | 227 => Kind::DriverTooOld,
+        100 | 101 => Kind::NoDevice,
+        200 | 209 | 218 => Kind::NoKernelImage,
+        221 => Kind::DriverIncomplete,
+        214 | 220 | 226 | 714 => Kind::GpuFault,
+        802 | 805..=810 | 919 => Kind::NotReady,
+        803 => Kind::DriverMismatch,
+        804 => Kind::CompatRefused,
+        2 => Kind::HostMemory,
+        46 => Kind::GpuBusy,
+        _ => Kind::DriverUnreachable,
+    };
+    let table = &statuses().cuda;
+    assert!(table.len() > 25);
+    for status in table {
+        let (failure, cause) = WORLD.trial(&format!("cuInit:{}", status.code)).fails();
+        assert!(matches!(&failure, Failure::Status { call, .. } if call == "cuInit"), "{failure:?}");
+        assert_eq!(cause.kind, expected(status.code), "{}", status.name);
+    }
+    let (failure, _) = WORLD.trial("cuInit:803").fails();
+    let Failure::Status { name, .. } = failure else { panic!("{failure:?}") };
+    assert_eq!(name.as_deref(), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), "the driver's own name");
+    // What nobody has heard of is told with its number.
+    let (failure, cause) = WORLD.trial("synchronize:4711").fails();
+    assert!(matches!(failure, Failure::Status { code: 4711, .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::Refused);
+}
+
+#[test]
+fn messages_of_cudnn_are_shown() {
+    let (failure, _) = WORLD.trial("cudnnCreate:1001").fails();
+    let Failure::Status { at, name, message, .. } = failure else { panic!("{failure:?}") };
+    assert_eq!((at.step, at.gpu), (Step::CudnnCreate, Some(0)));
+    assert_eq!(name.as_deref(), Some("CUDNN_STATUS_NOT_INITIALIZED"));
+    assert_eq!(message.as_deref(), Some("a reason"));
+}
+
+#[test]
+fn wrong_numbers_are_found_however_few_and_by_however_little() {
+    let wrong = |mode: &str| {
+        let (failure, cause) = WORLD.trial(mode).fails();
+        assert_eq!(cause.kind, Kind::WrongNumbers, "{mode}");
+        let Failure::WrongNumbers { largest_error, element, .. } = failure else { panic!("{failure:?}") };
+        (largest_error, element)
+    };
+    assert_eq!(wrong("wrong"), (Some(0.5), 100));
+    assert_eq!(wrong("nan"), (None, 7));
+    let (lowest, _) = wrong("bit:0");
+    assert!(lowest.is_some_and(|error| error > 0.0 && error < 1e-4), "{lowest:?}");
+    for bit in [1, 22, 23, 30, 31] {
+        wrong(&format!("bit:{bit}"));
+    }
+}
+
+#[test]
+fn a_child_that_dies_is_placed_and_quoted() {
+    let dies = |mode: &str, says: &str| {
+        let (failure, cause) = WORLD.trial(mode).with("STAND_IN_SAYS", says).fails();
+        let at = failure.at().expect("a step").step;
+        assert_eq!(at, Step::CudnnCreate, "{mode}");
+        assert_eq!(cause.culprit.as_ref().map(|it| it.family.as_str()), Some("cudnn"), "{mode}");
+        (failure, cause)
+    };
+    let line = "Unable to load any of {libcudnn_graph.so.9.19.0, libcudnn_graph.so.9}";
+    let (failure, cause) = dies("abort", line);
+    assert!(matches!(failure, Failure::Signal { signal: 6, .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
+    assert!(cause.evidence.contains(&Evidence::Said { line: line.to_owned() }), "{cause:?}");
+    let (_, cause) = dies("abort", "Could not load library libcublas.so.12. Error: no such file");
+    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+    let (_, cause) = dies("abort", "something else");
+    assert_eq!(cause.kind, Kind::Crashed);
+    assert!(cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }), "{cause:?}");
+    let (failure, cause) = dies("crash", "");
+    assert!(matches!(failure, Failure::Signal { signal: 11, .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::Crashed);
+    let (_, cause) = dies("bus", "");
+    assert_eq!(cause.kind, Kind::LibraryDamaged, "what lies beyond the end of a file cannot be read");
+    let (failure, cause) = dies("status:3", "");
+    assert!(matches!(failure, Failure::Exited { code: Some(3), .. }), "{failure:?}");
+    assert!(!cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
+    let (failure, cause) = dies("leave", "");
+    assert!(matches!(failure, Failure::Exited { code: Some(0), .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::NoReport);
+    // Nobody's fault but of who has killed it.
+    let (_, cause) = WORLD.trial("kill").fails();
+    assert_eq!((cause.kind, cause.culprit), (Kind::Killed, None));
+    // A code that means anything, and a line that means one thing.
+    let (_, cause) = WORLD
+        .trial("cudnnCreate:1001")
+        .with("STAND_IN_SAYS", "Could not load symbol cudnnGetLibConfig")
+        .fails();
+    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+}
+
+/// What a library does as the process ends is nobody's proof.
+#[test]
+fn a_crash_after_the_report_is_no_failure() {
+    WORLD.trial("crash-late").passes();
+}
+
+/// Under a parent that ignores SIGCHLD nobody learns how a child ended: its report decides, and without one
+/// there is no proof. Runs again in a process of its own, since a disposition is the whole process's.
+#[test]
+fn without_an_exit_status_the_report_decides() {
+    const ALONE: &str = "CUDARUN_TESTS_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["proof::without_an_exit_status_the_report_decides", "--exact"]).env(ALONE, "");
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    WORLD.trial("").passes();
+    let subject = WORLD.subject("set");
+    // SAFETY: sets a disposition, and no handler.
+    #[allow(unsafe_code)]
+    unsafe {
+        nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigIgn)
+            .unwrap();
+    }
+    assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }));
+    for mode in ["abort", "leave"] {
+        let verdict = WORLD.trial(mode).verdict_on(&subject);
+        let Verdict::Failed { failure: Failure::Exited { at: Some(at), code: None }, .. } = verdict else {
+            panic!("{mode}: {verdict:?}")
+        };
+        assert_eq!(at.step, Step::CudnnCreate);
+    }
+}
+
+#[test]
+fn a_child_that_hangs_is_ended_in_time() {
+    for mode in ["hang", "leave-group"] {
+        let started = Instant::now();
+        let (failure, cause) = WORLD.trial(mode).within(2).fails();
+        assert!(
+            matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::CudnnCreate)
+        );
+        assert_eq!((cause.kind, cause.culprit), (Kind::TimedOut, None));
+        assert!(started.elapsed() < Duration::from_secs(15), "{mode}");
+    }
+}
+
+#[test]
+fn processes_left_by_a_child_are_ended() {
+    // In its group, and in a session of its own with a child of its own.
+    for mode in ["fork", "escape"] {
+        let started = Instant::now();
+        WORLD.trial(mode).passes();
+        assert!(started.elapsed() < Duration::from_secs(10), "{mode}");
+        let set = WORLD.path("set/libcudnn.so.9").display().to_string();
+        let left = || {
+            let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+                let pid: u32 = entry.unwrap().file_name().to_str()?.parse().ok()?;
+                let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+                let is_ours = String::from_utf8_lossy(&environment).contains(&format!("STAND_IN={mode}"));
+                let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+                (is_ours && maps.contains(&set)).then_some(pid)
+            });
+            processes.count()
+        };
+        while left() > 0 {
+            assert!(started.elapsed() < Duration::from_secs(15), "{mode}: a process is left");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn output_of_libraries_is_not_taken_for_a_report() {
+    let started = Instant::now();
+    for mode in ["noise", "flood", "chdir", "lock"] {
+        WORLD.trial(mode).within(60).passes();
+    }
+    assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_library_that_closes_the_way_to_the_parent_is_named() {
+    let (failure, cause) = WORLD.trial("close").fails();
+    assert!(matches!(failure, Failure::Exited { code: Some(113), .. }), "{failure:?}");
+    assert_eq!(cause.kind, Kind::NoReport);
+    assert!(cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
+}
+
+#[test]
+fn files_from_elsewhere_are_a_failure() {
+    let (failure, cause) = WORLD.trial("foreign").fails();
+    let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
+    assert_eq!((failure, cause.kind), (Failure::Foreign { files }, Kind::ForeignFiles));
+    // As it is, nobody has promised anything.
+    let mut subject = WORLD.subject("set");
+    subject.is_planned = false;
+    assert!(matches!(WORLD.trial("foreign").verdict_on(&subject), Verdict::Passed { .. }));
+    // But two versions of one library in one process are a fault, even where numbers come out right.
+    let other = WORLD.path("other/libcublas.so.13").display().to_string();
+    let cudnn = subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap();
+    cudnn.foreign.push((other, "9.14.0".parse().unwrap()));
+    assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }), "it is not mapped");
+    let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else { panic!() };
+    assert_eq!(cause.kind, Kind::SublibraryForeign);
+}
+
+#[test]
+fn hidden_gpus_are_no_fault_of_the_libraries() {
+    let (_, cause) = WORLD.trial("cuInit:100").fails();
+    assert_eq!((cause.kind, cause.evidence.len()), (Kind::NoDevice, 0));
+    for hidden in ["", " ", "-1", "-1,0", "NoDevFiles"] {
+        let verdict = WORLD.trial("cuInit:100").with("CUDA_VISIBLE_DEVICES", hidden).verdict();
+        assert_eq!(verdict, Verdict::Skipped { why: Skip::GpusHidden }, "{hidden:?}");
+    }
+    // A batch system sets it always: what names a GPU that is there hides none.
+    for (meant, kind) in [
+        ("7", Kind::GpusHidden),
+        ("GPU-1b2c", Kind::GpusHidden),
+        ("0", Kind::NoDevice),
+        ("0,-1", Kind::NoDevice),
+    ] {
+        let variable =
+            Evidence::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), value: meant.to_owned() };
+        for mode in ["cuInit:100", "gpus:0"] {
+            let (_, cause) = WORLD.trial(mode).with("CUDA_VISIBLE_DEVICES", meant).fails();
+            assert_eq!((cause.kind, &cause.evidence), (kind, &vec![variable.clone()]), "{meant}, {mode}");
+        }
+    }
+    assert_eq!(WORLD.trial("gpus:0").fails().1.kind, Kind::NoDevice, "none is no proof");
+}
+
+/// No library is at fault where a GPU has no memory, or belongs to another process; the other GPUs are tried.
+#[test]
+fn a_gpu_that_is_busy_is_its_own_verdict() {
+    let busy = |mode: &str| {
+        let Verdict::Busy { proof } = WORLD.trial(mode).verdict() else { panic!("{mode}") };
+        let is_computed = |gpu: u32| {
+            let on = |taken: &verify::Taken| taken.place.gpu == Some(gpu) && taken.came.is_some();
+            proof.steps.iter().any(on)
+        };
+        let state = |gpu: &cudarun::verify::protocol::GpuFound| (gpu.busy.clone(), is_computed(gpu.gpu));
+        proof.finding.gpus.iter().map(state).collect::<Vec<_>>()
+    };
+    let is_short = |busy: &Option<Busy>| matches!(busy, Some(Busy::OutOfMemory { .. }));
+    for mode in ["full", "out-of-memory", "little cudnnCreate:4", "little cudnnConvolutionForward:4004"] {
+        let states = busy(mode);
+        assert!(matches!(&states[..], [(why, false)] if is_short(why)), "{mode}: {states:?}");
+    }
+    let [(Some(Busy::Exclusive { .. }), false)] = busy("exclusive").as_slice() else { panic!() };
+    let [(Some(Busy::Prohibited), false)] = busy("prohibited").as_slice() else { panic!() };
+    let states = busy("gpus:3 full:1");
+    assert!(matches!(&states[..], [(None, true), (why, false), (None, true)] if is_short(why)), "{states:?}");
+    let [(None, true), (None, true), (Some(Busy::Prohibited), false)] =
+        busy("gpus:3 prohibited:2").as_slice()
+    else {
+        panic!()
+    };
+    // One GPU's memory says nothing of another's failure.
+    let (failure, cause) = WORLD.trial("gpus:2 full:0 retain:719").fails();
+    assert!(matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)), "{failure:?}");
+    assert_eq!(cause.kind, Kind::DriverUnreachable);
+    // In exclusive use by a code that says so.
+    let (_, cause) = WORLD.trial("exclusive retain:214").fails();
+    assert_eq!(cause.kind, Kind::GpuFault);
+    // Some codes say what is wrong whatever the memory.
+    assert_eq!(WORLD.trial("little cudnnCreate:1002").fails().1.kind, Kind::SublibraryForeign);
+    // Where there is memory enough, the same code is something else.
+    assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.kind, Kind::Refused);
+    let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else { panic!() };
+    assert_eq!(proof.finding.gpus.len(), 4);
+}
+
+#[test]
+fn a_library_that_does_not_load_is_named() {
+    let without = |change: &dyn Fn(&mut Library)| {
+        let mut subject = WORLD.subject("set");
+        change(subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap());
+        match WORLD.trial("").verdict_on(&subject) {
+            Verdict::Failed { failure, cause, .. } => (failure, cause),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (failure, cause) = without(&|library| {
+        library.soname = "libcudnn.so.77".to_owned();
+    });
+    let Failure::Load { at, name, message } = failure else { panic!("{failure:?}") };
+    assert_eq!((at.step, name.as_str()), (Step::Load, "libcudnn.so.77"));
+    assert!(message.contains("cannot open shared object file"), "{message}");
+    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+    assert_eq!(cause.culprit.map(|culprit| culprit.directory), Some(WORLD.path("set")));
+}
+
+/// What is known of the files says more than the code.
+#[test]
+fn facts_from_files_decide_the_cause() {
+    let with = |mode: &str, change: &dyn Fn(&mut Library)| {
+        let mut subject = WORLD.subject("set");
+        change(subject.libraries.iter_mut().find(|library| library.family == "cudnn").unwrap());
+        let Verdict::Failed { cause, .. } = WORLD.trial(mode).verdict_on(&subject) else { panic!("{mode}") };
+        cause.kind
+    };
+    let engines = || "libcudnn_engines_precompiled".to_owned();
+    for mode in
+        ["cudnnConvolutionForward:3000", "cudnnCreateTensorDescriptor:1002", "abort", "cudnnCreate:1001"]
+    {
+        assert_eq!(with(mode, &|library| library.missing.push(engines())), Kind::SublibraryMissing, "{mode}");
+        let foreign = |library: &mut Library| library.foreign.push((engines(), "9.14.0".parse().unwrap()));
+        assert_eq!(with(mode, &foreign), Kind::SublibraryForeign, "{mode}");
+        assert_eq!(with(mode, &|library| library.truncated.push(engines())), Kind::LibraryDamaged, "{mode}");
+    }
+    assert_eq!(with("cudnnConvolutionForward:3000", &|_| {}), Kind::NoEngine, "the control");
+}
+
+#[test]
+fn driver_halves_and_substitutes_are_checked() {
+    use inventory::Origin::{Compat, Driver};
+    let kind = |code: u32, origin: inventory::Origin, version: &str| {
+        let mut subject = WORLD.subject("set");
+        let driver = subject.libraries.iter_mut().find(|library| library.family == "driver").unwrap();
+        driver.origin = origin;
+        driver.version = version.parse().ok();
+        let Verdict::Failed { cause, .. } = WORLD.trial(&format!("cuInit:{code}")).verdict_on(&subject)
+        else {
+            panic!()
+        };
+        assert!(cause.evidence.iter().any(|it| matches!(it, Evidence::KernelDriver { .. })), "{cause:?}");
+        cause.kind
+    };
+    assert_eq!(kind(803, Compat, "575.57.08"), Kind::CompatRefused);
+    assert_eq!(kind(803, Driver, "575.57.08"), Kind::DriverMismatch);
+    assert_eq!(kind(804, Compat, "590.44.01"), Kind::CompatRefused);
+    assert_eq!(kind(804, Driver, "590.44.01"), Kind::DriverMismatch);
+    assert_eq!(kind(999, Driver, "580.95.05"), Kind::DriverUnreachable);
+    assert_eq!(kind(999, Driver, "590.44.01"), Kind::DriverMismatch);
+}
+
+#[test]
+fn a_kept_verdict_is_reported_like_a_new_one() {
+    let style = cudarun::report::Style::new(clap::ColorChoice::Never, false, None, None);
+    let say = |verdict: &Verdict| cudarun::report::verdict(verdict, &[], false, style);
+    let text = say(&WORLD.trial("").verdict());
+    for part in [
+        "GPU 0: convolution, fp32",
+        "exact, 27 terms a number",
+        "GPU 0: Stand-in, compute capability 9.0, 70.0 GiB of 80.0 GiB free",
+        "libcudnn.so.9 is cuDNN 9.19.0",
+        "driver for CUDA up to 13.0",
+        "proved (level conv, ",
+        "seed 7)",
+    ] {
+        assert!(text.contains(part), "lacks `{part}`:\n{text}");
+    }
+    let text = say(&WORLD.trial("cudnnConvolutionForward:3000").verdict());
+    let first =
+        "error: the set failed its proof: cuDNN has no way to compute a plain convolution [no-engine]\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains(
+        "  seen  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
+    ));
+    assert!(text.contains("\nhint: install cuDNN in "), "{text}");
+    let text = say(&WORLD.trial("gpus:2 full:1").verdict());
+    let line = "not proved: GPU 1 (Stand-in) is out of memory (of 80.0 GiB too little is free for";
+    assert!(text.contains(line), "{text}");
+}
