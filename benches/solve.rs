@@ -1,4 +1,4 @@
-//! How long the solver takes over many copies, as `benches/solve.sh` prints it: solve COPIES ROUNDS
+//! How long the solver takes over many installations, as `benches/solve.sh` prints it: solve COPIES ROUNDS
 //!
 //! Four numbers: the median of a solution and of an explained conflict in microseconds, and how many answers differed
 //! from the first, of each.
@@ -19,15 +19,15 @@ mod solver_inputs;
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
-    let (copies, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
-    let (solved, different) = measure(copies, rounds, false);
-    let (explained, otherwise) = measure(copies, rounds, true);
+    let (installations, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
+    let (solved, different) = measure(installations, rounds, false);
+    let (explained, otherwise) = measure(installations, rounds, true);
     println!("{solved} {explained} {different} {otherwise}");
 }
 
 /// The median in microseconds, and how many answers were not the first.
-fn measure(copies: usize, rounds: usize, torn: bool) -> (u128, usize) {
-    let (inventory, target) = solver_inputs::large(copies, torn);
+fn measure(installations: usize, rounds: usize, torn: bool) -> (u128, usize) {
+    let (inventory, target) = solver_inputs::large(installations, torn);
     let mut took = Vec::new();
     let mut answers = Vec::new();
     for _ in 0..rounds {

@@ -25,7 +25,7 @@ owners() {
 import json, sys
 listed = json.load(sys.stdin)
 if listed["warnings"]: sys.exit(str(listed["warnings"]))
-for copy in listed["copies"]: print(copy["files"][0]["path"], copy["origin"], copy["package"])'
+for copy in listed["installations"]: print(copy["files"][0]["path"], copy["origin"], copy["package"])'
 }
 
 # compare TOOL EXPECTED GOT

@@ -165,7 +165,7 @@ impl Family {
         if majors.next().is_some() { None } else { only }
     }
 
-    /// The stems without which a copy of this SONAME major is incomplete: the main one unless said otherwise.
+    /// The stems without which an installation of this SONAME major is incomplete: the main one unless said otherwise.
     pub fn required(&self, soname_major: u32) -> Vec<&str> {
         if self.required.is_empty() {
             return vec![&self.main];

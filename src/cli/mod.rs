@@ -102,7 +102,7 @@ pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
-    /// Take this copy of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
+    /// Take this installation of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
     /// What libraries and machine must be: `cudnn>=9.1,<10`, `driver>=550`
@@ -183,7 +183,7 @@ pub enum Verb {
     /// Start a program (the same as without a verb)
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(Run),
-    /// Show every copy of every NVIDIA library that is installed
+    /// Show every installation of every NVIDIA library that is installed
     #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
     List(List),
     /// Show what a program needs, what was picked for it, and why
@@ -232,7 +232,7 @@ pub struct List {
     /// Only these families: `cudnn`, `cublas`, `driver` …
     #[arg(value_name = "FAMILY")]
     pub families: Vec<String>,
-    /// Show every file of every copy
+    /// Show every file of every installation
     #[arg(short, long)]
     pub all: bool,
     /// With --json: name the symbols that each file exports

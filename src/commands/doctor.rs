@@ -75,7 +75,7 @@ fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
     let host = host.recording().map_err(unwritten)?;
     let (examination, _) = examine(&host, common)?;
     let everywhere = everywhere(&host, common, Purpose::Examine, None).unwrap_or_default();
-    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut inventory::Known::default());
+    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut inventory::ScanCache::default());
     let saved = save::describe(&host, &examination);
     storage::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },

@@ -15,7 +15,7 @@ use crate::loader::search::Searcher;
 use crate::predict::project;
 use crate::program::{self, Command, Load, Target};
 use crate::report;
-use crate::settings::resolve::Wanted;
+use crate::settings::resolve::Settings;
 use crate::settings::start_key::start_key;
 use crate::settings::{Key as Setting, files};
 use crate::shell;
@@ -125,7 +125,7 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
 
 /// What stands for the programs of a project: Python with the packages that it names, where this shell finds them, or else
 /// any program that has no search path of its own; and whether it is what the project names.
-fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>, bool), Error> {
+fn programs(wanted: &Settings) -> Result<(Target, Searcher<'_>, bool), Error> {
     let host = &wanted.host;
     let uses = wanted.settings.words(&Setting::Uses);
     let python = || {
@@ -146,8 +146,8 @@ fn programs(wanted: &Wanted) -> Result<(Target, Searcher<'_>, bool), Error> {
 /// What stands for the programs opens what was picked for them, by the name that every program uses.
 fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
     plan.picks.iter().filter_map(|pick| {
-        let main = &catalog().family(&pick.copy.family)?.main;
-        let name = pick.copy.member(main)?.soname.clone();
+        let main = &catalog().family(&pick.installation.family)?.main;
+        let name = pick.installation.member(main)?.soname.clone();
         Some(Load { by: None, name })
     })
 }

@@ -44,6 +44,6 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
 /// The oldest driver for what was picked.
 fn floor(outcome: &Outcome) -> Option<DriverVersion> {
     let Outcome::Plan(plan) = outcome else { return None };
-    let cuda = plan.picks.iter().filter_map(|pick| pick.copy.cuda).max()?;
+    let cuda = plan.picks.iter().filter_map(|pick| pick.installation.cuda).max()?;
     knowledge().driver_floor(cuda, None)
 }

@@ -1,4 +1,4 @@
-//! `cudarun list`: every copy that is installed.
+//! `cudarun list`: every installation that is installed.
 
 use super::progress::Looking;
 use super::{Exit, Purpose, everywhere, family, look, machine, print, style};
@@ -20,7 +20,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     drop(shown);
     let style = style(&host, common.color, host.stdout_is_terminal());
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
-    let found = inventory.copies.iter().any(|copy| is_wanted(&copy.family));
+    let found = inventory.installations.iter().any(|installation| is_wanted(&installation.family));
     if options.json {
         print(&report::json::inventory(inventory, &families))?;
     } else {

@@ -12,18 +12,18 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
-use crate::inventory::{self, Inventory, Known, Scope};
+use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::launch;
 use crate::loader::search::Searcher;
 use crate::machine::Machine;
 use crate::pin::audit_module;
 use crate::pin::view;
-use crate::pin::{self, Decision, Mode, Pinned, Places, Question};
+use crate::pin::{self, Decision, Mode, Pinned, PublishedPaths, Question};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, How, Target};
 use crate::report::{self, Style};
-use crate::settings::{Key, Settings};
-use crate::solve::{Disproved, Outcome, Plan, Policy};
+use crate::settings::{Key, Layers};
+use crate::solve::{FailedProof, Outcome, Plan, Policy};
 use crate::storage::{self, scans};
 
 pub mod allow;
@@ -42,7 +42,7 @@ pub mod run;
 pub mod trace;
 mod watched;
 
-use crate::settings::resolve::{Purpose, Wanted, vocabulary, wanted};
+use crate::settings::resolve::{Purpose, Settings, vocabulary, wanted};
 use progress::Looking;
 
 /// How a verb ended, other than by an error.
@@ -83,7 +83,7 @@ struct Considered<'h> {
 
 /// What a decision is made from.
 struct Stages<'h> {
-    wanted: &'h Wanted,
+    wanted: &'h Settings,
     target: Target,
     inventory: Inventory,
     searcher: Searcher<'h>,
@@ -102,7 +102,7 @@ impl<'h> std::ops::Deref for Considered<'h> {
 impl<'h> Stages<'h> {
     /// Looks at the machine for this target.
     fn of(
-        wanted: &'h Wanted,
+        wanted: &'h Settings,
         common: &Common,
         target: Target,
         searcher: Searcher<'h>,
@@ -137,37 +137,37 @@ impl<'h> Stages<'h> {
         Ok(Stages { wanted, target, inventory, searcher, views })
     }
 
-    fn policy(&self, passed: usize, disproved: &[Disproved]) -> Policy {
+    fn policy(&self, passed: usize, failed_proofs: &[FailedProof]) -> Policy {
         Policy {
             views: self.views.clone(),
             origins: self.wanted.settings.origins(),
             passed,
-            disproved: disproved.to_vec(),
+            failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
             ..Policy::default()
         }
     }
 
-    fn decide(&self, passed: usize, disproved: &[Disproved]) -> Result<Decision, Error> {
-        pin::decide(self.question(passed, disproved))
+    fn decide(&self, passed: usize, failed_proofs: &[FailedProof]) -> Result<Decision, Error> {
+        pin::decide(self.question(passed, failed_proofs))
     }
 
-    fn question(&self, passed: usize, disproved: &[Disproved]) -> Question<'_, 'h> {
+    fn question(&self, passed: usize, failed_proofs: &[FailedProof]) -> Question<'_, 'h> {
         Question {
             host: &self.wanted.host,
             searcher: &self.searcher,
             inventory: &self.inventory,
             target: &self.target,
-            policy: self.policy(passed, disproved),
+            policy: self.policy(passed, failed_proofs),
             mode: self.wanted.settings.mode().map(mode),
             asks_all_sources: self.wanted.settings.words(&Key::SearchWithout).is_empty(),
         }
     }
 
-    /// The files that the program maps in the environment as it is, where that matters: a copy that others can change is
+    /// The files that the program maps in the environment as it is, where that matters: an installation that others can change is
     /// picked only if the program takes it anyway.
     fn mapped(&self) -> BTreeSet<FileId> {
-        let matters = self.inventory.copies.iter().any(|copy| !copy.open.is_empty());
+        let matters = self.inventory.installations.iter().any(|installation| !installation.open.is_empty());
         let before = matters.then(|| self.before(&self.wanted.host));
         before.iter().flat_map(|before| &before.files).map(|file| file.id).collect()
     }
@@ -180,7 +180,7 @@ impl<'h> Stages<'h> {
         predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
     }
 
-    /// What a decision was read from, with every copy of what was asked for or picked.
+    /// What a decision was read from, with every installation of what was asked for or picked.
     fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
         let inventory = &self.inventory;
         let mut watched = self.target.watched.clone();
@@ -191,27 +191,31 @@ impl<'h> Stages<'h> {
         let mut families: BTreeSet<&str> =
             self.target.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
         if let Outcome::Plan(plan) = outcome {
-            families.extend(plan.picks.iter().map(|pick| pick.copy.family.as_str()));
+            families.extend(plan.picks.iter().map(|pick| pick.installation.family.as_str()));
         }
-        // A copy that was passed over may be the better one once it is whole.
-        for copy in inventory.copies.iter().filter(|copy| families.contains(copy.family.as_str())) {
-            watched.extend(copy.directories().map(Path::to_owned));
+        // An installation that was passed over may be the better one once it is whole.
+        for installation in inventory
+            .installations
+            .iter()
+            .filter(|installation| families.contains(installation.family.as_str()))
+        {
+            watched.extend(installation.directories().map(Path::to_owned));
             // Who can write to where a file really stands may have changed as well.
-            let places = copy.files.iter().filter_map(|member| member.path.parent());
+            let places = installation.files.iter().filter_map(|member| member.path.parent());
             watched.extend(places.map(Path::to_owned));
-            watched.extend(copy.files.iter().map(|member| member.path.clone()));
+            watched.extend(installation.files.iter().map(|member| member.path.clone()));
         }
         watched
     }
 }
 
-fn consider<'h>(wanted: &'h Wanted, common: &Common, command: &Command) -> Result<Considered<'h>, Error> {
+fn consider<'h>(wanted: &'h Settings, common: &Common, command: &Command) -> Result<Considered<'h>, Error> {
     consider_next(wanted, common, command, 0)
 }
 
 /// The same, and the best sets passed over.
 fn consider_next<'h>(
-    wanted: &'h Wanted,
+    wanted: &'h Settings,
     common: &Common,
     command: &Command,
     passed: usize,
@@ -245,7 +249,7 @@ fn mode(mode: PinMode) -> Mode {
 }
 
 /// Where a person wants us to look besides, and where not.
-fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Error> {
+fn asked(host: &Host, common: &Common, settings: &Layers) -> Result<Scope, Error> {
     let sources: Vec<&'static str> = inventory::source_names().collect();
     if let Some(name) = common.without.iter().find(|name| !sources.contains(&name.as_str())) {
         return Err(Error::NoSuchSource { name: name.clone(), sources });
@@ -258,7 +262,7 @@ fn asked(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Err
 }
 
 /// The same for whatever program may be started from here.
-fn of_any_program(host: &Host, common: &Common, settings: &Settings) -> Result<Scope, Error> {
+fn of_any_program(host: &Host, common: &Common, settings: &Layers) -> Result<Scope, Error> {
     let machine = inventory::machine(host).unwrap_or(elf::X86_64);
     Ok(Scope { machine, views: own_views(host), ..asked(host, common, settings)? })
 }
@@ -294,7 +298,7 @@ fn everywhere(
 /// would be kept is the guest's.
 fn look(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
-        return inventory::scan(host, scope, &mut Known::default());
+        return inventory::scan(host, scope, &mut ScanCache::default());
     }
     let mut known = scans::load(host, &storage::safe_directories(host).collect::<Vec<_>>());
     let inventory = inventory::scan(host, scope, &mut known);
@@ -329,10 +333,10 @@ impl Considered<'_> {
     }
 
     /// The change of environment that the program would get, and where what it needs is put: now, or only said.
-    fn change(&self, host: &Host, publish: bool) -> Result<(Diff, Places), Error> {
+    fn change(&self, host: &Host, publish: bool) -> Result<(Diff, PublishedPaths), Error> {
         match (&self.decision.outcome, &self.decision.pinned) {
             (Outcome::Plan(plan), Some(pinned)) => self.change_by(host, plan, pinned, publish),
-            _ => Ok((self.wanted.variables.clone(), Places::default())),
+            _ => Ok((self.wanted.variables.clone(), PublishedPaths::default())),
         }
     }
 
@@ -342,14 +346,14 @@ impl Considered<'_> {
         plan: &Plan,
         pinned: &Pinned,
         publish: bool,
-    ) -> Result<(Diff, Places), Error> {
+    ) -> Result<(Diff, PublishedPaths), Error> {
         let view = match (pinned.spec.is_empty(), publish) {
             (true, _) => None,
             (false, true) => Some(view::publish(host, &pinned.spec)?),
             (false, false) => Some(view::place(host, &pinned.spec)?),
         };
         let module = if pinned.mode == Mode::Audit { Some(publish_module(host, publish)?) } else { None };
-        let places = Places { view, module };
+        let places = PublishedPaths { view, module };
         let change = pinned.environment(plan, &places, &self.views, &host.env);
         Ok((self.wanted.variables.then(&change), places))
     }
@@ -377,7 +381,7 @@ fn say_notes(considered: &Considered<'_>) {
 /// What is said although nobody asked. A program that is not seen matters where there is something that could be
 /// picked for it.
 fn must_be_said(considered: &Considered<'_>) -> Vec<String> {
-    let is_something_here = !considered.inventory.copies.is_empty();
+    let is_something_here = !considered.inventory.installations.is_empty();
     let notes = considered.target.notes.iter();
     let notes = notes.filter(|note| note.must_be_said() || is_something_here && note.hides_a_program());
     let mut lines: Vec<String> = notes.map(|note| report::note(note, &considered.target)).collect();

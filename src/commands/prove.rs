@@ -13,9 +13,9 @@ use crate::host::Host;
 use crate::inventory::Inventory;
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
-use crate::pin::Places;
+use crate::pin::PublishedPaths;
 use crate::predict::Prediction;
-use crate::predict::supply::{self, Given};
+use crate::predict::supply::{self, Supply};
 use crate::report;
 use crate::text::show;
 use crate::verify::{Library, Skip, Subject, Verdict};
@@ -91,7 +91,7 @@ fn as_it_is(host: &Host, inventory: &Inventory, subject: &Subject, how: How) -> 
     let verdict = how.prove_once(host, inventory, subject, &host.env)?;
     Ok(Proven {
         diff: Diff::default(),
-        places: Places::default(),
+        places: PublishedPaths::default(),
         verdict,
         given_up: Vec::new(),
         is_known: false,
@@ -100,7 +100,7 @@ fn as_it_is(host: &Host, inventory: &Inventory, subject: &Subject, how: How) -> 
 
 /// What the loader gives to a program that has no search path of its own.
 fn given(inventory: &Inventory) -> Subject {
-    let given = inventory.copies.iter().filter(|copy| copy.loader_gives);
+    let given = inventory.installations.iter().filter(|installation| installation.loader_gives);
     let libraries = given.filter_map(Library::of).map(|library| library.with_damaged(&inventory.warnings));
     Subject { libraries: libraries.collect(), is_planned: false }
 }
@@ -111,13 +111,17 @@ fn expected(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();
     let given = supply::given(prediction, inventory);
     for file in prediction.files.iter().filter(|file| file.family.is_some()) {
-        let Some(copy) = inventory.copies.iter().find(|copy| copy.has_file(file.id)) else { continue };
-        let Some(library) = Library::of(copy) else { continue };
+        let Some(installation) =
+            inventory.installations.iter().find(|installation| installation.has_file(file.id))
+        else {
+            continue;
+        };
+        let Some(library) = Library::of(installation) else { continue };
         let mut library = library.with_damaged(&inventory.warnings);
         // The child has none of the program's search paths.
         let is_of_program = matches!(file.rule, Rule::Rpath { .. } | Rule::Path | Rule::Runpath);
         library.found_in = file.path.parent().filter(|_| is_of_program).map(Path::to_owned);
-        let is_shim_over_another = |family: &str| given.get(family).is_some_and(Given::is_shim_over_another);
+        let is_shim_over_another = |family: &str| given.get(family).is_some_and(Supply::is_shim_over_another);
         let mut known = subject.libraries.iter_mut();
         match known.find(|known| known.family == library.family && known.soname == library.soname) {
             None => subject.libraries.push(library),

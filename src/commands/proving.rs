@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory};
 use crate::pin::audit_module;
-use crate::pin::{Decision, Places};
-use crate::program::Standing;
+use crate::pin::{Decision, PublishedPaths};
+use crate::program::ImportCertainty;
 use crate::report;
 use crate::settings::start_key::reaches_libraries;
-use crate::solve::{Disproved, Outcome, Pick, Plan};
+use crate::solve::{FailedProof, Outcome, Pick, Plan};
 use crate::storage;
-use crate::verify::kept::{self, Known, Turn};
+use crate::verify::kept::{self, KeptVerdict, Turn};
 use crate::verify::protocol::Place;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 
@@ -74,7 +74,7 @@ impl How {
 /// The set that was settled on, and what was tried before it.
 pub(super) struct Proven {
     pub diff: Diff,
-    pub places: Places,
+    pub places: PublishedPaths,
     pub verdict: Verdict,
     /// Why each set before it was given up.
     pub given_up: Vec<Cause>,
@@ -86,7 +86,7 @@ impl Considered<'_> {
     /// Publishes and proves the plan; one that fails through a library's fault is followed by the next. Where no set holds,
     /// the verdict is the first one's.
     pub(super) fn prove(&mut self, host: &Host, how: How) -> Result<Proven, Error> {
-        let mut disproved: Vec<Disproved> = Vec::new();
+        let mut failed_proofs: Vec<FailedProof> = Vec::new();
         let mut given_up: Vec<Cause> = Vec::new();
         let mut first: Option<Proven> = None;
         loop {
@@ -103,7 +103,7 @@ impl Considered<'_> {
                 return Ok(Proven { diff, places, verdict, given_up, is_known });
             };
             given_up.push(cause.clone());
-            let next = if given_up.len() > MORE { None } else { self.without(cause, &mut disproved)? };
+            let next = if given_up.len() > MORE { None } else { self.without(cause, &mut failed_proofs)? };
             let failed = first.unwrap_or(Proven { diff, places, verdict, given_up: Vec::new(), is_known });
             let Some(decision) = next else { return Ok(Proven { given_up, ..failed }) };
             self.decision = decision;
@@ -122,22 +122,28 @@ impl Considered<'_> {
 
     /// The next best decision, without the library that is at fault. None where no library is, or where the program would
     /// have to do without one that it is known to use: it would get the one at fault all the same.
-    fn without(&self, cause: &Cause, disproved: &mut Vec<Disproved>) -> Result<Option<Decision>, Error> {
+    fn without(
+        &self,
+        cause: &Cause,
+        failed_proofs: &mut Vec<FailedProof>,
+    ) -> Result<Option<Decision>, Error> {
         let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.kind.is_of_library()) else {
             return Ok(None);
         };
-        let copy = Disproved { family: culprit.family.clone(), directory: culprit.directory.clone() };
-        if disproved.contains(&copy) {
+        let installation =
+            FailedProof { family: culprit.family.clone(), directory: culprit.directory.clone() };
+        if failed_proofs.contains(&installation) {
             return Ok(None);
         }
-        disproved.push(copy);
-        let decision = self.decide(0, disproved)?;
+        failed_proofs.push(installation);
+        let decision = self.decide(0, failed_proofs)?;
         let (Outcome::Plan(failed), Outcome::Plan(next)) = (&self.decision.outcome, &decision.outcome) else {
             return Ok(None);
         };
         let of_family =
-            |plan: &Plan| plan.picks.iter().find(|pick| pick.copy.family == culprit.family).cloned();
-        let is_used = |pick: Pick| pick.asked_by.iter().any(|asker| asker.standing == Standing::Imported);
+            |plan: &Plan| plan.picks.iter().find(|pick| pick.installation.family == culprit.family).cloned();
+        let is_used =
+            |pick: Pick| pick.asked_by.iter().any(|asker| asker.standing == ImportCertainty::Imported);
         let is_lost = of_family(next).is_none() && of_family(failed).is_some_and(is_used);
         Ok((!is_lost && !decision.is_refused()).then_some(decision))
     }
@@ -173,8 +179,8 @@ impl Considered<'_> {
             When::Always | When::Never => Turn::Ours(None),
         };
         match turn {
-            Turn::Known(Known::Verdict(verdict)) => Ok((*verdict, true)),
-            Turn::Known(Known::Passed) => Ok((Verdict::Skipped { why: Skip::ProvedBefore }, true)),
+            Turn::Known(KeptVerdict::Verdict(verdict)) => Ok((*verdict, true)),
+            Turn::Known(KeptVerdict::Passed) => Ok((Verdict::Skipped { why: Skip::ProvedBefore }, true)),
             Turn::Ours(_held) => {
                 let verdict = run()?;
                 kept::keep(host, &places, &names[0], &verdict);

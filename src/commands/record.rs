@@ -9,7 +9,7 @@ use crate::catalog::knowledge;
 use crate::cli::{Common, Record};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Copy, Origin};
+use crate::inventory::{Installation, Origin};
 use crate::predict::observe::Observation;
 use crate::report;
 use crate::settings::files;
@@ -64,43 +64,45 @@ fn lock(
     let inventory = &considered.inventory;
     let mapped = observation.images.iter().flat_map(|image| &image.files);
     let mut lock = Lock::default();
-    let mut copies: BTreeMap<(&str, Option<u32>, &std::path::Path), &Copy> = BTreeMap::new();
+    let mut installations: BTreeMap<(&str, Option<u32>, &std::path::Path), &Installation> = BTreeMap::new();
     for file in mapped {
         // The driver is the kernel's; what is asked of it is a floor.
         let Some(family) = file.family.as_deref().filter(|family| *family != "driver") else { continue };
         let id = host.stat(&file.file).ok().map(|stat| stat.id);
-        let is_it = |copy: &&Copy| copy.family == family && id.is_some_and(|id| copy.has_file(id));
-        match inventory.copies.iter().find(is_it) {
+        let is_it = |installation: &&Installation| {
+            installation.family == family && id.is_some_and(|id| installation.has_file(id))
+        };
+        match inventory.installations.iter().find(is_it) {
             // What a package carries for itself no other start can pick.
-            Some(copy) if copy.origin == Origin::Bundled => {}
-            Some(copy) => {
-                copies.insert((family, copy.soname, &copy.directory), copy);
+            Some(installation) if installation.origin == Origin::Bundled => {}
+            Some(installation) => {
+                installations.insert((family, installation.soname, &installation.directory), installation);
             }
             None => return Err(report::NotRecorded::Elsewhere { file: file.file.clone() }),
         }
     }
-    if copies.is_empty() {
+    if installations.is_empty() {
         return Err(report::NotRecorded::Nothing);
     }
-    let places: Vec<_> = copies.keys().map(|(family, soname, _)| (*family, *soname)).collect();
+    let places: Vec<_> = installations.keys().map(|(family, soname, _)| (*family, *soname)).collect();
     if let Some(((family, _), _)) = places.iter().zip(places.iter().skip(1)).find(|(one, next)| one == next) {
         return Err(report::NotRecorded::Twice { family: (*family).to_owned() });
     }
-    lock.families = copies.into_values().map(family).collect();
+    lock.families = installations.into_values().map(family).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
     lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
     lock.gpus = inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect();
     Ok(lock)
 }
 
-fn family(copy: &Copy) -> Family {
+fn family(installation: &Installation) -> Family {
     let build_id =
         |member: &crate::inventory::Member| Some((member.soname.clone(), member.build_id.clone()?));
     Family {
-        name: copy.family.clone(),
-        version: copy.version,
-        cuda: copy.cuda,
-        build_ids: copy.files.iter().filter_map(build_id).collect(),
+        name: installation.family.clone(),
+        version: installation.version,
+        cuda: installation.cuda,
+        build_ids: installation.files.iter().filter_map(build_id).collect(),
         line: 0,
     }
 }

@@ -8,7 +8,7 @@ use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch::{self, Exec};
-use crate::pin::{Decision, Places};
+use crate::pin::{Decision, PublishedPaths};
 use crate::program::{self, Command};
 use crate::report;
 use crate::settings::start_key::start_key;
@@ -81,7 +81,7 @@ fn keep(
     considered: &Considered<'_>,
     command: &Command,
     exec: &Exec,
-    places: &Places,
+    places: &PublishedPaths,
     verdict: &Verdict,
 ) {
     let (Ok(directory), Some(key)) =

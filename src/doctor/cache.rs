@@ -1,8 +1,8 @@
-//! What is kept between starts: where, how much, and whether the place is fit for it.
+//! FindingKind is kept between starts: where, how much, and whether the place is fit for it.
 
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, What};
+use super::{Evidence, Finding, FindingKind};
 use crate::host::Host;
 use crate::storage::Unfit;
 use crate::storage::examined_candidates;
@@ -28,19 +28,19 @@ pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
     let refused: Vec<Evidence> = places.iter().map_while(refused).collect();
     let used = places.iter().find(|(_, why)| why.is_ok()).map(|(path, _)| path.clone());
     let Some(used) = used else {
-        return (Kept::default(), vec![Finding::error(What::NoCache, refused)]);
+        return (Kept::default(), vec![Finding::error(FindingKind::NoCache, refused)]);
     };
     let mut findings = Vec::new();
     if !refused.is_empty() {
-        findings.push(Finding::warning(What::CacheRefused { used: used.clone() }, refused));
+        findings.push(Finding::warning(FindingKind::CacheRefused { used: used.clone() }, refused));
     }
     if let Some(room) = host.room(&used) {
         let evidence = || vec![Evidence::file(&used, "")];
         if room.free < ENOUGH || room.free_files == 0 {
-            findings.push(Finding::warning(What::CacheFull { free: room.free }, evidence()));
+            findings.push(Finding::warning(FindingKind::CacheFull { free: room.free }, evidence()));
         }
         if room.is_noexec {
-            findings.push(Finding::note(What::CacheNoexec, evidence()));
+            findings.push(Finding::note(FindingKind::CacheNoexec, evidence()));
         }
     }
     (kept(host, used), findings)
@@ -49,7 +49,7 @@ pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
 fn kept(host: &Host, directory: PathBuf) -> Kept {
     let count = |below: &str| {
         let entries = host.list(&directory.join(below)).unwrap_or_default();
-        // What begins with a dot is not finished.
+        // FindingKind begins with a dot is not finished.
         entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.')).count()
     };
     let (starts, views) = (count("starts"), count("views"));

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::finding::Named;
 use super::gpus::{self, Card};
-use super::{Evidence, Finding, OS_RELEASE, Subject, Surroundings, What};
-use crate::inventory::{Copy, Inventory, KernelDriver, Origin, Problem};
+use super::{Evidence, Finding, FindingKind, OS_RELEASE, Subject, Surroundings};
+use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
 
 const NOUVEAU: &str = "/sys/module/nouveau";
 const MODULE: &str = "/sys/module/nvidia/version";
@@ -13,7 +13,7 @@ const WSL: &str = "/usr/lib/wsl";
 
 pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec<Finding> {
     let inventory = subject.inventory;
-    let real: Vec<&Copy> = copies(inventory).collect();
+    let real: Vec<&Installation> = installations(inventory).collect();
     if surroundings.is_wsl {
         return of_wsl(&real);
     }
@@ -28,103 +28,108 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
     }
 }
 
-/// The copies of libcuda that could be those of a kernel's driver.
-pub(super) fn copies(inventory: &Inventory) -> impl Iterator<Item = &Copy> {
-    let is_real = |copy: &&Copy| !matches!(copy.origin, Origin::Compat | Origin::Stub);
-    inventory.copies.iter().filter(|copy| copy.family == "driver").filter(is_real)
+/// The installations of libcuda that could be those of a kernel's driver.
+pub(super) fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
+    let is_real =
+        |installation: &&Installation| !matches!(installation.origin, Origin::Compat | Origin::Stub);
+    inventory.installations.iter().filter(|installation| installation.family == "driver").filter(is_real)
 }
 
-fn is_other(copy: &Copy) -> bool {
+fn is_other(installation: &Installation) -> bool {
     let says_so = |problem: &Problem| {
         matches!(problem, Problem::NotTheKernelsDriver { .. } | Problem::CompatOlderThanKernel { .. })
     };
-    copy.problems.iter().any(says_so)
+    installation.problems.iter().any(says_so)
 }
 
 fn of_kernel(
     inventory: &Inventory,
     kernel: &KernelDriver,
-    real: &[&Copy],
+    real: &[&Installation],
     surroundings: Surroundings,
 ) -> Vec<Finding> {
     let says = Evidence::file(&kernel.from, kernel.version.to_string());
     let Some(first) = real.first() else {
-        let what = What::NoLibcuda { is_container: surroundings.is_container };
+        let what = FindingKind::NoLibcuda { is_container: surroundings.is_container };
         return vec![Finding::error(what, vec![says])];
     };
-    let right = real.iter().find(|copy| !is_other(copy));
-    let given = inventory.copies.iter().find(|copy| copy.family == "driver" && copy.loader_gives);
-    let named = |copy: &Copy| Evidence::Copy(Named::of(copy));
+    let right = real.iter().find(|installation| !is_other(installation));
+    let given = inventory
+        .installations
+        .iter()
+        .find(|installation| installation.family == "driver" && installation.loader_gives);
+    let named = |installation: &Installation| Evidence::Installation(Named::of(installation));
     match (right, given) {
         (None, _) => {
             let installed = first.version.unwrap_or_default();
             let mut evidence = vec![says];
-            evidence.extend(real.iter().map(|copy| named(copy)));
-            vec![Finding::error(What::DriverMismatch { installed, kernel: kernel.version }, evidence)]
+            evidence.extend(real.iter().map(|installation| named(installation)));
+            vec![Finding::error(FindingKind::DriverMismatch { installed, kernel: kernel.version }, evidence)]
         }
-        // What LD_LIBRARY_PATH does to it is said of its elements.
+        // FindingKind LD_LIBRARY_PATH does to it is said of its elements.
         (Some(right), Some(given)) if is_other(given) && !is_by_path(inventory, given) => {
-            let what = What::LibcudaShadowed { given: given.version, kernel: kernel.version };
+            let what = FindingKind::LibcudaShadowed { given: given.version, kernel: kernel.version };
             vec![Finding::error(what, vec![says, named(given), named(right)])]
         }
-        (Some(right), None) => vec![Finding::error(What::LibcudaNotFound, vec![named(right)])],
+        (Some(right), None) => vec![Finding::error(FindingKind::LibcudaNotFound, vec![named(right)])],
         _ => Vec::new(),
     }
 }
 
-fn is_by_path(inventory: &Inventory, copy: &Copy) -> bool {
+fn is_by_path(inventory: &Inventory, installation: &Installation) -> bool {
     let elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    elements.into_iter().any(|element| copy.directories().any(|own| own == element))
+    elements.into_iter().any(|element| installation.directories().any(|own| own == element))
 }
 
 /// There is a card, and no driver of NVIDIA's runs it.
-fn not_loaded(subject: &Subject<'_>, real: &[&Copy], cards: &[Card]) -> Finding {
+fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> Finding {
     let host = subject.host;
     let mut evidence: Vec<Evidence> = cards.iter().map(Card::evidence).collect();
     if host.is_directory(Path::new(NOUVEAU)) {
         evidence.push(Evidence::file(NOUVEAU, ""));
-        return Finding::error(What::Nouveau, evidence);
+        return Finding::error(FindingKind::Nouveau, evidence);
     }
     evidence.push(Evidence::absent(MODULE));
     if real.is_empty() {
-        return Finding::error(What::NoDriver, evidence);
+        return Finding::error(FindingKind::NoDriver, evidence);
     }
-    evidence.extend(real.iter().map(|copy| Evidence::Copy(Named::of(copy))));
+    evidence.extend(real.iter().map(|installation| Evidence::Installation(Named::of(installation))));
     let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().trim().to_owned();
     let modules = Path::new("/lib/modules").join(&release).join("modules.dep");
     match host.read(&modules) {
         Ok(bytes) if !release.is_empty() && memchr::memmem::find(&bytes, b"nvidia.ko").is_none() => {
             evidence.push(Evidence::file(modules, "nvidia.ko is not in it"));
-            Finding::error(What::NoModuleForKernel { release }, evidence)
+            Finding::error(FindingKind::NoModuleForKernel { release }, evidence)
         }
-        _ => Finding::error(What::DriverNotLoaded, evidence),
+        _ => Finding::error(FindingKind::DriverNotLoaded, evidence),
     }
 }
 
 /// Windows runs the driver, and gives its libraries.
-fn of_wsl(real: &[&Copy]) -> Vec<Finding> {
-    let is_windows = |copy: &Copy| copy.directories().any(|directory| directory.starts_with(WSL));
-    let given = real.iter().find(|copy| copy.loader_gives);
-    let named = |copy: &Copy| Evidence::Copy(Named::of(copy));
-    match (real.iter().find(|copy| is_windows(copy)), given) {
+fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
+    let is_windows =
+        |installation: &Installation| installation.directories().any(|directory| directory.starts_with(WSL));
+    let given = real.iter().find(|installation| installation.loader_gives);
+    let named = |installation: &Installation| Evidence::Installation(Named::of(installation));
+    match (real.iter().find(|installation| is_windows(installation)), given) {
         (None, _) => {
             let evidence = vec![Evidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
-            vec![Finding::error(What::NoLibcuda { is_container: false }, evidence)]
+            vec![Finding::error(FindingKind::NoLibcuda { is_container: false }, evidence)]
         }
         (Some(windows), Some(given)) if !is_windows(given) => {
-            vec![Finding::warning(What::WslLinuxDriver, vec![named(given), named(windows)])]
+            vec![Finding::warning(FindingKind::WslLinuxDriver, vec![named(given), named(windows)])]
         }
         _ => Vec::new(),
     }
 }
 
 impl Named {
-    pub(super) fn of(copy: &Copy) -> Named {
+    pub(super) fn of(installation: &Installation) -> Named {
         Named {
-            family: copy.family.clone(),
-            version: copy.version,
-            origin: copy.origin,
-            directory: copy.directory.clone(),
+            family: installation.family.clone(),
+            version: installation.version,
+            origin: installation.origin,
+            directory: installation.directory.clone(),
         }
     }
 }

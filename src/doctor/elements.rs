@@ -27,7 +27,10 @@ pub struct Element {
 pub(super) fn of(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     let inventory = subject.inventory;
     let holds = |directory: &Path| {
-        let here = inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
+        let here = inventory
+            .installations
+            .iter()
+            .filter(|installation| installation.directories().any(|own| own == directory));
         here.map(Named::of).collect::<Vec<_>>()
     };
     let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {

@@ -1,14 +1,14 @@
-//! What the environment does to the search for libraries.
+//! FindingKind the environment does to the search for libraries.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::finding::Named;
-use super::{Element, Evidence, Finding, Severity, Subject, What};
+use super::{Element, Evidence, Finding, FindingKind, Severity, Subject};
 use crate::environment::audit_elements;
-use crate::inventory::{Copy, Inventory, Origin, Problem};
+use crate::inventory::{Installation, Inventory, Origin, Problem};
 
-/// What we set ourselves for what we start.
+/// FindingKind we set ourselves for what we start.
 const OF_OURS: [&str; 4] = ["CUDARUN_VIEW", "CUDARUN_PINS", "CUDARUN_PINS_FOR", "CUDARUN_TRACE"];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
@@ -39,60 +39,65 @@ fn evidence(element: &Element) -> Vec<Evidence> {
     std::iter::once(own).chain(lines).collect()
 }
 
-fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<(Severity, What)> {
+fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<(Severity, FindingKind)> {
     let mut found = Vec::new();
     if element.text.is_empty() {
-        return vec![(Severity::Warning, What::PathEmpty { directory: subject.host.cwd.clone() })];
+        return vec![(Severity::Warning, FindingKind::PathEmpty { directory: subject.host.cwd.clone() })];
     }
     if element.is_relative() {
-        found.push((Severity::Warning, What::PathRelative { variable: element.variable }));
+        found.push((Severity::Warning, FindingKind::PathRelative { variable: element.variable }));
     }
     let Some(directory) = &element.leads_to else {
         if !element.has_token() {
-            found.push((Severity::Note, What::PathMissing { variable: element.variable }));
+            found.push((Severity::Note, FindingKind::PathMissing { variable: element.variable }));
         }
         return found;
     };
     if subject.views.iter().any(|views| directory.parent() == Some(views)) {
-        return vec![(Severity::Note, What::PathOwnView)];
+        return vec![(Severity::Note, FindingKind::PathOwnView)];
     }
     if before.iter().any(|other| other.leads_to.as_ref() == Some(directory)) {
         // All that it holds was said of the first.
-        found.push((Severity::Note, What::PathDuplicate));
+        found.push((Severity::Note, FindingKind::PathDuplicate));
         return found;
     }
-    let drivers = held(subject.inventory, directory).filter(|copy| copy.family == "driver");
-    for copy in drivers {
-        // What programs get fails them; what only stands there is in the way of nobody yet.
-        let severity = if copy.loader_gives { Severity::Error } else { Severity::Warning };
-        if copy.origin == Origin::Stub {
-            found.push((severity, What::PathStubs));
+    let drivers = held(subject.inventory, directory).filter(|installation| installation.family == "driver");
+    for installation in drivers {
+        // FindingKind programs get fails them; what only stands there is in the way of nobody yet.
+        let severity = if installation.loader_gives { Severity::Error } else { Severity::Warning };
+        if installation.origin == Origin::Stub {
+            found.push((severity, FindingKind::PathStubs));
             continue;
         }
-        let kernel = copy.problems.iter().find_map(|problem| match problem {
+        let kernel = installation.problems.iter().find_map(|problem| match problem {
             Problem::NotTheKernelsDriver { kernel } | Problem::CompatOlderThanKernel { kernel } => {
                 Some(*kernel)
             }
             _ => None,
         });
         if let Some(kernel) = kernel {
-            found.push((severity, What::PathOtherDriver { version: copy.version, kernel }));
+            found.push((severity, FindingKind::PathOtherDriver { version: installation.version, kernel }));
         }
     }
     found
 }
 
-fn of_preload(element: &Element) -> Vec<(Severity, What)> {
+fn of_preload(element: &Element) -> Vec<(Severity, FindingKind)> {
     let missing = element.leads_to.is_none() && !element.is_bare_name() && !element.has_token();
-    let missing = missing.then_some((Severity::Warning, What::PreloadMissing));
+    let missing = missing.then_some((Severity::Warning, FindingKind::PreloadMissing));
     let relative = element.is_relative() && !element.is_bare_name();
-    let relative = relative.then_some((Severity::Warning, What::PathRelative { variable: element.variable }));
-    let library = element.family.clone().map(|family| (Severity::Warning, What::PreloadLibrary { family }));
+    let relative =
+        relative.then_some((Severity::Warning, FindingKind::PathRelative { variable: element.variable }));
+    let library =
+        element.family.clone().map(|family| (Severity::Warning, FindingKind::PreloadLibrary { family }));
     missing.into_iter().chain(relative).chain(library).collect()
 }
 
-fn held<'i>(inventory: &'i Inventory, directory: &'i Path) -> impl Iterator<Item = &'i Copy> {
-    inventory.copies.iter().filter(move |copy| copy.directories().any(|own| own == directory))
+fn held<'i>(inventory: &'i Inventory, directory: &'i Path) -> impl Iterator<Item = &'i Installation> {
+    inventory
+        .installations
+        .iter()
+        .filter(move |installation| installation.directories().any(|own| own == directory))
 }
 
 /// Of a family of which the search path has two versions of one SONAME, what the loader takes, and what of it comes
@@ -109,39 +114,49 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
         return Vec::new();
     }
     // After them, what every program is given.
-    let is_default =
-        |copy: &&Copy| copy.files.iter().any(|it| inventory.file_by_default(&it.soname) == Some(it.id));
-    let default = inventory.copies.iter().filter(is_default).map(|copy| (copy.directory.clone(), None));
+    let is_default = |installation: &&Installation| {
+        installation.files.iter().any(|it| inventory.file_by_default(&it.soname) == Some(it.id))
+    };
+    let default = inventory
+        .installations
+        .iter()
+        .filter(is_default)
+        .map(|installation| (installation.directory.clone(), None));
     directories.extend(default);
     let mut findings: Vec<Finding> = Vec::new();
     for (index, (directory, element)) in directories.iter().enumerate() {
-        // What nothing in the path gives is not mixed by it.
+        // FindingKind nothing in the path gives is not mixed by it.
         let Some(element) = element else { break };
-        let is_library = |copy: &&Copy| copy.family != "driver" && copy.origin != Origin::Stub;
+        let is_library = |installation: &&Installation| {
+            installation.family != "driver" && installation.origin != Origin::Stub
+        };
         for first in held(inventory, directory).filter(is_library) {
-            let is_taken = directories[..index]
-                .iter()
-                .all(|(earlier, _)| !held(inventory, earlier).any(|copy| is_rival(copy, first)));
+            let is_taken = directories[..index].iter().all(|(earlier, _)| {
+                !held(inventory, earlier).any(|installation| is_rival(installation, first))
+            });
             let later = directories[index + 1..].iter();
-            let rival = later.flat_map(|(later, by)| held(inventory, later).map(move |copy| (copy, by)));
-            let rival = rival.into_iter().find(|(copy, _)| is_rival(copy, first) && !is_same(copy, first));
+            let rival = later
+                .flat_map(|(later, by)| held(inventory, later).map(move |installation| (installation, by)));
+            let rival = rival
+                .into_iter()
+                .find(|(installation, _)| is_rival(installation, first) && !is_same(installation, first));
             let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
             if is_shim_over(first, rival) {
                 continue;
             }
             let (taken, other) = (Named::of(first), Named::of(rival));
             let mut evidence = evidence(element);
-            evidence.push(Evidence::Copy(taken.clone()));
+            evidence.push(Evidence::Installation(taken.clone()));
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
-            evidence.push(Evidence::Copy(other.clone()));
+            evidence.push(Evidence::Installation(other.clone()));
             let family = first.family.clone();
             let completed = lacks(first, rival);
             let what = if completed.is_empty() {
-                What::VersionsMixed { family, taken, passed_over: other }
+                FindingKind::VersionsMixed { family, taken, passed_over: other }
             } else {
-                What::CompletedElsewhere { family, stems: completed, first: taken, rest: other }
+                FindingKind::CompletedElsewhere { family, stems: completed, first: taken, rest: other }
             };
-            let severity = if by.is_none() && matches!(what, What::VersionsMixed { .. }) {
+            let severity = if by.is_none() && matches!(what, FindingKind::VersionsMixed { .. }) {
                 Severity::Note
             } else {
                 Severity::Warning
@@ -152,21 +167,23 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     findings
 }
 
-fn is_rival(copy: &Copy, other: &Copy) -> bool {
-    copy.family == other.family && copy.soname == other.soname && copy.origin != Origin::Stub
+fn is_rival(installation: &Installation, other: &Installation) -> bool {
+    installation.family == other.family
+        && installation.soname == other.soname
+        && installation.origin != Origin::Stub
 }
 
-fn is_same(copy: &Copy, other: &Copy) -> bool {
-    copy.version == other.version
+fn is_same(installation: &Installation, other: &Installation) -> bool {
+    installation.version == other.version
 }
 
 /// True if the first gives nothing but a shim, which works over the other.
-fn is_shim_over(first: &Copy, other: &Copy) -> bool {
+fn is_shim_over(first: &Installation, other: &Installation) -> bool {
     first.files.iter().all(|file| first.is_shim(&file.stem)) && other.works_under_shim_of(first)
 }
 
-/// What must come with the first and does not, and the other has.
-fn lacks(first: &Copy, other: &Copy) -> Vec<String> {
+/// FindingKind must come with the first and does not, and the other has.
+fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
     let missing = first.problems.iter().filter_map(|problem| match problem {
         Problem::Missing { stems } => Some(stems),
         _ => None,
@@ -174,7 +191,7 @@ fn lacks(first: &Copy, other: &Copy) -> Vec<String> {
     missing.flatten().filter(|stem| other.member(stem).is_some()).cloned().collect()
 }
 
-/// What else the loader, its C library and we ourselves are told.
+/// FindingKind else the loader, its C library and we ourselves are told.
 fn others(subject: &Subject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let variable = |name: &str| {
@@ -187,17 +204,17 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
         let ours: Vec<&Path> = ours.collect();
         let is_ours =
             audit_elements(value).iter().all(|it| ours.iter().any(|own| Path::new(it).starts_with(own)));
-        findings.push(Finding::note(What::AuditSet { is_ours }, vec![evidence]));
+        findings.push(Finding::note(FindingKind::AuditSet { is_ours }, vec![evidence]));
     }
     if let Some(evidence) = variable("GLIBC_TUNABLES") {
-        findings.push(Finding::note(What::TunablesSet, vec![evidence]));
+        findings.push(Finding::note(FindingKind::TunablesSet, vec![evidence]));
     }
     let is_own = |name: &str| name.starts_with("CUDARUN_") && !OF_OURS.contains(&name);
     let names = env.iter().filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
     let names: Vec<String> = names.filter(|name| is_own(name)).map(str::to_owned).collect();
     if !names.is_empty() {
         let evidence = names.iter().map(|name| Evidence::Set { name: name.clone() }).collect();
-        findings.push(Finding::note(What::OwnVariables { names }, evidence));
+        findings.push(Finding::note(FindingKind::OwnVariables { names }, evidence));
     }
     findings
 }

@@ -1,4 +1,4 @@
-//! What can be found: each with its name, where it belongs and what it keeps from working.
+//! FindingKind can be found: each with its name, where it belongs and what it keeps from working.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::version::{DriverVersion, Version};
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub severity: Severity,
-    pub what: What,
+    pub what: FindingKind,
     pub evidence: Vec<Evidence>,
 }
 
@@ -63,9 +63,9 @@ pub enum Stops {
     Us,
 }
 
-/// What is wrong. The names of these, in kebab case, are those of `--json` and of docs/doctor.md.
+/// FindingKind is wrong. The names of these, in kebab case, are those of `--json` and of docs/doctor.md.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum FindingKind {
     NoDriver,
     DriverNotLoaded,
     NoModuleForKernel { release: String },
@@ -83,13 +83,13 @@ pub enum What {
     UvmMissing,
     GpusHidden,
     NoSuchGpu { word: String, leaves_some: bool },
-    CopyIncomplete { copy: Named, problem: Problem },
-    CopyMixed { copy: Named, problem: Problem },
-    CopyDamaged { copy: Named, problem: Problem },
-    CopyNotAsInstalled { copy: Named, problem: Problem },
-    CopyWorldWritable { copy: Named, problem: Problem },
-    TwoOfOneSoname { copy: Named, problem: Problem },
-    StubGiven { copy: Named, problem: Problem },
+    CopyIncomplete { installation: Named, problem: Problem },
+    CopyMixed { installation: Named, problem: Problem },
+    CopyDamaged { installation: Named, problem: Problem },
+    CopyNotAsInstalled { installation: Named, problem: Problem },
+    CopyWorldWritable { installation: Named, problem: Problem },
+    TwoOfOneSoname { installation: Named, problem: Problem },
+    StubGiven { installation: Named, problem: Problem },
     PassedOver { first: Warning, more: usize },
     PathMissing { variable: &'static str },
     PathEmpty { directory: PathBuf },
@@ -122,7 +122,7 @@ pub enum What {
     CacheNoexec,
 }
 
-/// A copy, as it is named.
+/// An installation, as it is named.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     pub family: String,
@@ -131,10 +131,10 @@ pub struct Named {
     pub directory: PathBuf,
 }
 
-/// What a finding rests on.
+/// FindingKind a finding rests on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
-    /// What a file says, in a line of it where that is known.
+    /// FindingKind a file says, in a line of it where that is known.
     File {
         path: PathBuf,
         line: Option<usize>,
@@ -171,7 +171,7 @@ pub enum Evidence {
         model: Option<&'static str>,
         driver: Option<String>,
     },
-    Copy(Named),
+    Installation(Named),
     /// A place that is refused, and why.
     Place {
         path: PathBuf,
@@ -180,19 +180,19 @@ pub enum Evidence {
 }
 
 impl Finding {
-    pub(super) fn new(severity: Severity, what: What, evidence: Vec<Evidence>) -> Finding {
+    pub(super) fn new(severity: Severity, what: FindingKind, evidence: Vec<Evidence>) -> Finding {
         Finding { severity, what, evidence }
     }
 
-    pub(super) fn error(what: What, evidence: Vec<Evidence>) -> Finding {
+    pub(super) fn error(what: FindingKind, evidence: Vec<Evidence>) -> Finding {
         Finding::new(Severity::Error, what, evidence)
     }
 
-    pub(super) fn warning(what: What, evidence: Vec<Evidence>) -> Finding {
+    pub(super) fn warning(what: FindingKind, evidence: Vec<Evidence>) -> Finding {
         Finding::new(Severity::Warning, what, evidence)
     }
 
-    pub(super) fn note(what: What, evidence: Vec<Evidence>) -> Finding {
+    pub(super) fn note(what: FindingKind, evidence: Vec<Evidence>) -> Finding {
         Finding::new(Severity::Note, what, evidence)
     }
 }
@@ -207,9 +207,9 @@ impl Evidence {
     }
 }
 
-impl What {
+impl FindingKind {
     pub fn section(&self) -> Section {
-        use What as W;
+        use FindingKind as W;
         match self {
             W::NoDriver
             | W::DriverNotLoaded

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, Severity, Subject, Surroundings, What};
+use super::{Evidence, Finding, FindingKind, Severity, Subject, Surroundings};
 use crate::catalog;
 use crate::host::Host;
 use crate::inventory::Visible;
@@ -13,7 +13,7 @@ const VENDOR: &str = "0x10de";
 const DISPLAY: &str = "0x03";
 const CONTROL: &str = "/dev/nvidiactl";
 const UVM: &str = "/dev/nvidia-uvm";
-/// What is started, with more rights, to make a missing node.
+/// FindingKind is started, with more rights, to make a missing node.
 pub(super) const MAKER: &str = "/usr/bin/nvidia-modprobe";
 const WSL: &str = "/dev/dxg";
 
@@ -60,7 +60,7 @@ pub(super) fn findings(
     let stat = |path: &Path| Evidence::absent(path);
     if surroundings.is_wsl {
         if !is_there(WSL) {
-            findings.push(Finding::error(What::WslWithoutGpu, vec![stat(Path::new(WSL))]));
+            findings.push(Finding::error(FindingKind::WslWithoutGpu, vec![stat(Path::new(WSL))]));
         }
     } else if surroundings.is_tegra {
     } else if let Some(driver) = &inventory.driver {
@@ -70,12 +70,13 @@ pub(super) fn findings(
             let variable =
                 ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map(|name| variable(host, name));
             let evidence = [stat(first), kernel].into_iter().chain(variable.into_iter().flatten());
-            findings.push(Finding::error(What::ContainerWithoutGpus, evidence.collect()));
+            findings.push(Finding::error(FindingKind::ContainerWithoutGpus, evidence.collect()));
         } else if inventory.devices.is_empty() && inventory.gpus.is_empty() && cards(host).is_empty() {
-            findings.push(Finding::error(What::NoGpu, vec![kernel, stat(first), stat(Path::new(BUS))]));
+            findings
+                .push(Finding::error(FindingKind::NoGpu, vec![kernel, stat(first), stat(Path::new(BUS))]));
         } else if inventory.devices.is_empty() || !is_there(CONTROL) {
             let missing = [first, Path::new(CONTROL)].into_iter().filter(|path| host.stat(path).is_err());
-            findings.push(Finding::error(What::DeviceNodesMissing, missing.map(stat).collect()));
+            findings.push(Finding::error(FindingKind::DeviceNodesMissing, missing.map(stat).collect()));
         } else {
             findings.extend(not_permitted(host, &inventory.devices));
             if !is_there(UVM) {
@@ -85,12 +86,12 @@ pub(super) fn findings(
                 if host.stat(Path::new(MAKER)).is_err() {
                     evidence.push(stat(Path::new(MAKER)));
                 }
-                findings.push(Finding::new(severity, What::UvmMissing, evidence));
+                findings.push(Finding::new(severity, FindingKind::UvmMissing, evidence));
             }
         }
     } else if before.is_empty() {
         let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card()];
-        findings.push(Finding::error(What::NoGpu, evidence));
+        findings.push(Finding::error(FindingKind::NoGpu, evidence));
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));
@@ -123,15 +124,15 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let shared_closed = shared.iter().any(|path| host.stat(path).is_ok() && !host.may_use(path));
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
     let severity = if is_error { Severity::Error } else { Severity::Warning };
-    (!closed.is_empty()).then(|| Finding::new(severity, What::DeviceNotPermitted, closed))
+    (!closed.is_empty()).then(|| Finding::new(severity, FindingKind::DeviceNotPermitted, closed))
 }
 
-/// What `CUDA_VISIBLE_DEVICES` takes away.
+/// FindingKind `CUDA_VISIBLE_DEVICES` takes away.
 fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
     let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];
     if inventory.gpus_hidden {
-        return Some(Finding::error(What::GpusHidden, evidence));
+        return Some(Finding::error(FindingKind::GpusHidden, evidence));
     }
     let text = host.env.get("CUDA_VISIBLE_DEVICES")?.to_string_lossy().into_owned();
     let reachable = inventory.gpus.iter().filter(|gpu| gpu.capability.is_some() || gpu.minor.is_some());
@@ -151,5 +152,5 @@ fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     let word = text.split(',').map(str::trim).find(|word| is_unknown(word))?.to_owned();
     let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
     let severity = if leaves_some { Severity::Warning } else { Severity::Error };
-    Some(Finding::new(severity, What::NoSuchGpu { word, leaves_some }, evidence))
+    Some(Finding::new(severity, FindingKind::NoSuchGpu { word, leaves_some }, evidence))
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a machine for programs that use its GPUs: findings, each with its evidence. Reads files and
+//! FindingKind is wrong with a machine for programs that use its GPUs: findings, each with its evidence. Reads files and
 //! nothing else, loads and starts nothing; words are made in `report/doctor.rs`.
 
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ mod startup;
 
 pub use cache::Kept;
 pub use elements::Element;
-pub use finding::{Evidence, Finding, Named, Section, Severity, Stops, What};
+pub use finding::{Evidence, Finding, FindingKind, Named, Section, Severity, Stops};
 pub use project::Project;
 pub use startup::{Line, Lines};
 
-/// What is looked at, and what it is looked at with.
+/// FindingKind is looked at, and what it is looked at with.
 pub struct Subject<'s> {
     pub host: &'s Host,
     pub inventory: &'s Inventory,
@@ -47,7 +47,7 @@ pub struct Examination {
     pub surroundings: Surroundings,
 }
 
-/// What kind of place this is.
+/// FindingKind kind of place this is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings {
     pub is_container: bool,
@@ -74,7 +74,7 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
 }
 
 impl Examination {
-    /// What keeps programs from their GPUs, or only us from starting any.
+    /// FindingKind keeps programs from their GPUs, or only us from starting any.
     pub fn stops(&self, stops: Stops) -> impl Iterator<Item = &Finding> {
         let is_error = |finding: &&Finding| finding.severity == Severity::Error;
         self.findings.iter().filter(is_error).filter(move |finding| finding.what.stops() == stops)
@@ -85,7 +85,7 @@ impl Examination {
     }
 }
 
-/// What only containers have.
+/// FindingKind only containers have.
 const CONTAINERS: [&str; 4] =
     ["/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/systemd/container"];
 const CONTAINERS_SAY: [&str; 5] = [

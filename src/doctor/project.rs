@@ -1,12 +1,12 @@
-//! Settings: the nearest project's, the user's and those for everybody, what of them nobody has allowed, and the lock.
+//! Layers: the nearest project's, the user's and those for everybody, what of them nobody has allowed, and the lock.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Evidence, Finding, Severity, Subject, What, evidence};
-use crate::settings::{Fault, Setting, Settings, container, files, lock, read, trust, variables};
+use super::{Evidence, Finding, FindingKind, Severity, Subject, evidence};
+use crate::settings::{Fault, Layers, Setting, container, files, lock, read, trust, variables};
 
-/// What there is.
+/// FindingKind there is.
 #[derive(Debug, Default)]
 pub struct Project {
     /// Every file with settings that counts.
@@ -20,10 +20,10 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     let mut findings = Vec::new();
     let fault = |fault: Fault| {
         let evidence = evidence(&fault.place);
-        Finding::error(What::SettingFault { fault }, evidence)
+        Finding::error(FindingKind::SettingFault { fault }, evidence)
     };
     // In the order in which a start takes them.
-    let mut settings = Settings::default();
+    let mut settings = Layers::default();
     match variables::variables(&host.env, &subject.vocabulary) {
         Ok(layer) => settings.add(layer),
         Err(wrong) => findings.push(fault(wrong)),
@@ -42,7 +42,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
             }
         };
         findings.extend(file.remarks.iter().map(|remark| {
-            Finding::warning(What::UnknownKey { remark: remark.clone() }, evidence(&remark.place))
+            Finding::warning(FindingKind::UnknownKey { remark: remark.clone() }, evidence(&remark.place))
         }));
         settings.add(file.layer.clone());
         let all = file.layer.iter().chain(file.programs.iter().flat_map(|(_, layer)| layer));
@@ -51,12 +51,12 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
             let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
-            // What is variables of one program stops no other.
+            // FindingKind is variables of one program stops no other.
             let is_of_all = |it: &Setting| it.needs_trust() && it.stands_in(&source.path);
             let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
             findings.push(Finding::new(
                 severity,
-                What::NotAllowed { file: source.path.clone(), keys },
+                FindingKind::NotAllowed { file: source.path.clone(), keys },
                 evidence,
             ));
         }
@@ -65,7 +65,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     let (_, malformed) = container::conditions(&host.env);
     findings.extend(malformed.into_iter().map(|malformed| {
         let evidence = vec![Evidence::Set { name: malformed.variable.clone() }];
-        Finding::warning(What::ImageConditionMalformed { malformed }, evidence)
+        Finding::warning(FindingKind::ImageConditionMalformed { malformed }, evidence)
     }));
     (project, findings)
 }
@@ -81,7 +81,7 @@ fn of_lock(
     let path = files::lock(subject.host, found.project().map(|source| source.path.as_path()));
     let fault = |fault: Fault| {
         let evidence = evidence(&fault.place);
-        vec![Finding::new(severity, What::LockFault { fault }, evidence)]
+        vec![Finding::new(severity, FindingKind::LockFault { fault }, evidence)]
     };
     let place = crate::settings::Place::File { path: path.clone(), line: None };
     let bytes = match files::read(subject.host, &path) {
@@ -97,7 +97,7 @@ fn of_lock(
     };
     match (lock.driver, &subject.inventory.driver) {
         (Some(needs), Some(kernel)) if kernel.version < needs => {
-            let what = What::LockNeedsDriver { needs, kernel: kernel.version };
+            let what = FindingKind::LockNeedsDriver { needs, kernel: kernel.version };
             let says = Evidence::file(&path, format!("driver >= {needs}"));
             let runs = Evidence::file(&kernel.from, kernel.version.to_string());
             vec![Finding::new(severity, what, vec![says, runs])]

@@ -1,10 +1,10 @@
-//! What of a line of a start-up file is shown: the assignments of the variables that are looked for, however a shell or a
-//! file writes them. All else may be somebody's secret, and is `…`. What is shown reads like the line itself.
+//! FindingKind of a line of a start-up file is shown: the assignments of the variables that are looked for, however a shell or a
+//! file writes them. All else may be somebody's secret, and is `…`. FindingKind is shown reads like the line itself.
 
 use super::startup::{VARIABLES, replaced};
 
 const REST: &str = "…";
-/// What says nothing by itself.
+/// FindingKind says nothing by itself.
 const MARKS: &str = ";,(){}[]\"'$ \t";
 
 pub(super) fn shown(line: &str) -> String {
@@ -22,7 +22,7 @@ pub(super) fn shown(line: &str) -> String {
         out.push_str(&line[start..end]);
         at = end;
         if !is_whole {
-            // What a value goes on with is not told apart from what follows it.
+            // FindingKind a value goes on with is not told apart from what follows it.
             let rest = line[at..].find([';', ' ']).unwrap_or(line.len() - at);
             out.push_str(REST);
             at += rest;
@@ -32,7 +32,7 @@ pub(super) fn shown(line: &str) -> String {
     out
 }
 
-/// What stands between two that are shown.
+/// FindingKind stands between two that are shown.
 fn between(text: &str, out: &mut String) {
     if text.chars().all(|c| MARKS.contains(c)) {
         out.push_str(text);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, Subject, What, said};
+use super::{Evidence, Finding, FindingKind, Subject, said};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
-use crate::inventory::{Fault, Inventory};
+use crate::inventory::{Inventory, ReadFault};
 
 pub(super) const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
 /// Below the home directory.
@@ -150,7 +150,7 @@ impl Lines {
     /// Those that put this element into this variable, as far as their text shows it.
     pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<Line> {
         let Some(element) = element.to_str().map(|it| it.trim_end_matches('/')) else { return Vec::new() };
-        // What is too short stands in every line.
+        // FindingKind is too short stands in every line.
         if element.len() < 2 {
             return Vec::new();
         }
@@ -280,31 +280,31 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
     if !lines.of_variables.is_empty() {
         let variables: BTreeSet<&'static str> = lines.of_variables.iter().map(|(name, _)| *name).collect();
         let evidence = lines.of_variables.iter().map(|(_, line)| evidence(line)).collect();
-        findings.push(Finding::note(What::SetAtStart { variables }, evidence));
+        findings.push(Finding::note(FindingKind::SetAtStart { variables }, evidence));
     }
     for (variable, hook, line) in &lines.shadows {
-        let what = What::HookShadowed { variable };
+        let what = FindingKind::HookShadowed { variable };
         findings.push(Finding::warning(what, vec![evidence(hook), evidence(line)]));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
         let code = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
-            findings.push(Finding::note(What::SystemPreload, vec![Evidence::file(PRELOAD, library)]));
+            findings.push(Finding::note(FindingKind::SystemPreload, vec![Evidence::file(PRELOAD, library)]));
         }
     }
     findings.extend(of_cache(subject.inventory, lines, evidence));
     findings
 }
 
-/// What the loader's cache does not know although its configuration names the place.
+/// FindingKind the loader's cache does not know although its configuration names the place.
 fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Evidence) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {
         let why = match &warning.fault {
-            Fault::BadRecord { what } => what.clone(),
+            ReadFault::BadRecord { what } => what.clone(),
             other => format!("{other:?}"),
         };
-        let what = What::CacheOfLoaderBad { why };
+        let what = FindingKind::CacheOfLoaderBad { why };
         return vec![Finding::warning(what, vec![Evidence::file(cache, "")])];
     }
     if inventory.search.cache.is_empty() {
@@ -313,13 +313,16 @@ fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Ev
     let mut findings = Vec::new();
     for line in &lines.of_loader {
         let directory = Path::new(&line.text);
-        let here = inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
-        let unknown = here.flat_map(|copy| &copy.files);
+        let here = inventory
+            .installations
+            .iter()
+            .filter(|installation| installation.directories().any(|own| own == directory));
+        let unknown = here.flat_map(|installation| &installation.files);
         let unknown = unknown
             .map(|member| member.soname.clone())
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {
-            let what = What::CacheStale { directory: directory.to_owned(), name };
+            let what = FindingKind::CacheStale { directory: directory.to_owned(), name };
             findings.push(Finding::warning(what, vec![evidence(line), Evidence::file(cache, "")]));
         }
     }

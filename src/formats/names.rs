@@ -50,7 +50,7 @@ pub fn split(name: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The name that auditwheel gave a copy, without its hash: `libcudnn-74a4c495.so.9.1.0` and
+/// The name that auditwheel gave an installation, without its hash: `libcudnn-74a4c495.so.9.1.0` and
 /// `libcudart.41118559.so.12` were `libcudnn.so.9.1.0` and `libcudart.so.12`.
 pub fn without_hash(stem: &str) -> Option<&str> {
     let cut = stem.len().checked_sub(9)?;

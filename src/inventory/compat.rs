@@ -3,21 +3,21 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{self, Look, Place};
+use super::location::{self, ScanContext, SearchLocation};
 use super::{Origin, toolkit};
 
 /// Below a toolkit: `compat` itself, `compat/lib` in containers, `compat_orin` on Tegra.
 const BELOW: [&str; 3] = ["compat", "compat/lib", "compat_orin"];
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let below = |(root, is_named): (PathBuf, bool)| {
         let places = places_in(&root).into();
-        if is_named { place::named(places) } else { places }
+        if is_named { location::named(places) } else { places }
     };
     toolkit::roots(look).into_iter().flat_map(below).collect()
 }
 
 /// What stands below one toolkit.
-pub(super) fn places_in(root: &Path) -> [Place; 3] {
-    BELOW.map(|below| Place::new(root.join(below), Origin::Compat))
+pub(super) fn places_in(root: &Path) -> [SearchLocation; 3] {
+    BELOW.map(|below| SearchLocation::new(root.join(below), Origin::Compat))
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place, Places, named};
-use super::{Fault, Origin, parts, python, records};
+use super::location::{ScanContext, SearchLocation, SearchLocations, named};
+use super::{Origin, ReadFault, parts, python, records};
 use crate::formats::conda;
 
 /// Where installers put an installation, which is an environment itself.
@@ -15,13 +15,13 @@ const IN_HOME: &[&str] =
 const RECORD_LIMIT: u64 = 16 << 20;
 
 /// The environment that is in effect.
-pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let root = look.named("CONDA_PREFIX");
     named(in_environments(look, root))
 }
 
 /// Those of installations, of other people's lists and of the project.
-pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut bases: Vec<PathBuf> = IN_OPT.iter().map(|name| Path::new("/opt").join(name)).collect();
     let env = &look.host.env;
     bases.extend(
@@ -56,7 +56,10 @@ pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
     in_environments(look, roots)
 }
 
-fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>) -> Vec<Place> {
+fn in_environments(
+    look: &mut ScanContext<'_>,
+    roots: impl IntoIterator<Item = PathBuf>,
+) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for root in roots {
         let own = environment(look, &root);
@@ -69,13 +72,13 @@ fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>
 }
 
 /// What stands in one environment besides the packages of Python; nothing where there is no environment.
-pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+pub(super) fn environment(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let meta = root.join("conda-meta");
     let names = look.children(&meta);
     if !look.host.is_directory(&meta) {
         return Vec::new();
     }
-    let mut places = Places::default();
+    let mut places = SearchLocations::default();
     for (below, origin) in [
         ("lib", Origin::Conda),
         ("lib/stubs", Origin::Stub),
@@ -84,12 +87,12 @@ pub(super) fn environment(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
         ("targets/x86_64-linux/lib", Origin::Conda),
         ("targets/x86_64-linux/lib/stubs", Origin::Stub),
     ] {
-        places.insert(Place::new(root.join(below), origin));
+        places.insert(SearchLocation::new(root.join(below), origin));
     }
     let packages: Vec<_> = names.iter().filter_map(|name| Some((name, conda::package(name)?))).collect();
     let files: Vec<PathBuf> = packages.iter().map(|(name, _)| meta.join(name)).collect();
     let listed = records::libraries(look, &files, RECORD_LIMIT, |bytes| {
-        let files = conda::files(bytes, &records::is_library).map_err(|error| Fault::bad_json(&error))?;
+        let files = conda::files(bytes, &records::is_library).map_err(|error| ReadFault::bad_json(&error))?;
         Ok(files.into_iter().map(|path| (path, None)).collect())
     });
     for ((_, (package, version, build)), libraries) in packages.into_iter().zip(listed) {

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use super::location::{ScanContext, SearchLocation};
 use super::packages::{self, Package};
-use super::place::{Look, Place};
 use super::{Origin, records};
 use crate::formats::{dpkg, elf};
 use crate::host::Host;
@@ -13,7 +13,7 @@ use crate::version::Version;
 pub(super) const STATUS: &str = "/var/lib/dpkg/status";
 const LISTS: &str = "/var/lib/dpkg/info";
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut packages = packages::installed(look, Path::new(STATUS), |host, status| {
         let mut installed = dpkg::installed(status, &packages::is_wanted);
         // A package stands there once; its list is not read twice whatever is written.

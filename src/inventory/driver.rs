@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::location::{ScanContext, SearchLocation};
 use super::{KernelDriver, Origin};
 use crate::catalog::knowledge;
 use crate::formats::elf;
@@ -46,7 +46,7 @@ const PARENTS: &[(u16, &str, &[&str])] = &[
     (elf::X86_64, "/usr/lib", &["nvidia-3", "nvidia-4"]),
 ];
 
-pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
+pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
     look.watch(MODULE);
     look.watch(PROC);
     let (version, from) = version(look.host)?;
@@ -54,17 +54,17 @@ pub(super) fn kernel(look: &mut Look<'_>) -> Option<KernelDriver> {
     Some(KernelDriver { version, cuda, from: PathBuf::from(from) })
 }
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let machine = look.scope.machine;
     let is_for_us = |given: u16| given == ANY || given == machine;
     let directories = DIRECTORIES.iter().filter(|(given, _)| is_for_us(*given));
-    let mut places: Vec<Place> =
-        directories.map(|(_, directory)| Place::new(*directory, Origin::Driver)).collect();
+    let mut places: Vec<SearchLocation> =
+        directories.map(|(_, directory)| SearchLocation::new(*directory, Origin::Driver)).collect();
     for (_, parent, beginnings) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
         let parent = Path::new(parent);
         let is_driver = |name: &String| beginnings.iter().any(|beginning| name.starts_with(beginning));
         let names = look.children_if_there(parent).into_iter().filter(is_driver);
-        places.extend(names.map(|name| Place::new(parent.join(name), Origin::Driver)));
+        places.extend(names.map(|name| SearchLocation::new(parent.join(name), Origin::Driver)));
     }
     places
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, ForwardCompatibility, GpuCode, Scope, system};
+use super::{ForwardCompatibility, GpuCode, ReadFault, Scope, system};
 use crate::catalog::{self, Evidence, Family};
 use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
@@ -87,10 +87,10 @@ pub(super) fn read(
     name: &str,
     scope: &Scope,
     release: &dyn Fn(),
-) -> Result<Option<File>, Fault> {
+) -> Result<Option<File>, ReadFault> {
     let elf = Elf::parse(data)?;
     if elf.machine() != scope.machine {
-        return Err(Fault::WrongMachine { machine: elf.machine() });
+        return Err(ReadFault::WrongMachine { machine: elf.machine() });
     }
     // A name with a slash is a path, and none that a file in a view can have.
     let soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
@@ -176,7 +176,7 @@ fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
 }
 
 /// The symbols that are wanted of a file.
-pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, Fault> {
+pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> {
     if !scope.reads_symbols() {
         return Ok(Symbols::default());
     }

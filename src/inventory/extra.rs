@@ -1,22 +1,22 @@
-//! Places that people name: `--also DIR`, and the roots of `/etc/cudarun/config.toml`, which are for everybody on the
+//! SearchLocations that people name: `--also DIR`, and the roots of `/etc/cudarun/config.toml`, which are for everybody on the
 //! machine.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::place::{Look, Place, named};
-use super::{Fault, Origin, conda, python, toolkit, wheel};
+use super::location::{ScanContext, SearchLocation, named};
+use super::{Origin, ReadFault, conda, python, toolkit, wheel};
 
 const CONFIG: &str = "/etc/cudarun/config.toml";
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut roots = configured(look);
     roots.extend(look.scope.also.iter().map(|directory| look.host.absolute(directory)));
     let mut places = Vec::new();
     for root in roots {
         if !look.host.is_directory(&root) {
-            look.warn(root, Fault::NoDirectory);
+            look.warn(root, ReadFault::NoDirectory);
             continue;
         }
         places.extend(below(look, &root));
@@ -26,10 +26,10 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
 
 /// What may stand below a directory of which nothing is said but that it is worth a look: libraries, a toolkit, an
 /// environment of Python or conda, what `pip install --target` fills.
-fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+fn below(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let names = look.children(root);
     let has = |name: &str| names.iter().any(|child| child == name);
-    let mut places = vec![Place::new(root, Origin::Loose)];
+    let mut places = vec![SearchLocation::new(root, Origin::Loose)];
     if ["lib", "lib64", "targets", "extras", "nvvm"].into_iter().any(has) {
         places.extend(toolkit::places_in(look, root));
     }
@@ -47,7 +47,7 @@ fn below(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
 }
 
 /// `[search] roots = ["/srv/cuda"]`
-fn configured(look: &mut Look<'_>) -> Vec<PathBuf> {
+fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     #[derive(Default, Deserialize)]
     struct Config {
         #[serde(default)]
@@ -64,7 +64,7 @@ fn configured(look: &mut Look<'_>) -> Vec<PathBuf> {
     match toml::from_str::<Config>(&text) {
         Ok(config) => config.search.roots.into_iter().filter(|root| root.is_absolute()).collect(),
         Err(error) => {
-            look.warn(path, Fault::BadRecord { what: error.message().to_owned() });
+            look.warn(path, ReadFault::BadRecord { what: error.message().to_owned() });
             Vec::new()
         }
     }

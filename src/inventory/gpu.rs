@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::Look;
+use super::location::ScanContext;
 use super::{Gpu, Visible};
 use crate::catalog;
 use crate::host::Host;
 
 const GPUS: &str = "/proc/driver/nvidia/gpus";
 
-pub(super) fn list(look: &mut Look<'_>) -> Vec<Gpu> {
+pub(super) fn list(look: &mut ScanContext<'_>) -> Vec<Gpu> {
     let entries = look.children(Path::new(GPUS));
     let directories: Vec<PathBuf> = entries.iter().map(|entry| Path::new(GPUS).join(entry)).collect();
     look.watched.extend(directories.iter().map(|directory| directory.join("information")));
@@ -17,7 +17,7 @@ pub(super) fn list(look: &mut Look<'_>) -> Vec<Gpu> {
 }
 
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
-pub(super) fn devices(look: &mut Look<'_>) -> Vec<PathBuf> {
+pub(super) fn devices(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
     look.watched.extend(control.map(Path::to_owned));
     nodes(look.host)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{self, Look, Place};
+use super::location::{self, ScanContext, SearchLocation};
 use super::{Origin, compat, toolkit};
 use crate::formats::elf;
 
@@ -12,7 +12,7 @@ const ROOT: &str = "NVHPC_ROOT";
 /// Where all of them stand, as `HOME`; some sites have it lead to one.
 const BASE: &str = "NVHPC";
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let platform = match look.scope.machine {
         elf::AARCH64 => "Linux_aarch64",
         _ => "Linux_x86_64",
@@ -20,7 +20,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let base = look.named(BASE);
     let mut named: Vec<PathBuf> = base.iter().cloned().chain(look.named(ROOT)).collect();
     look.watched.extend(named.iter().cloned());
-    let versions = |look: &mut Look<'_>, base: &Path| -> Vec<PathBuf> {
+    let versions = |look: &mut ScanContext<'_>, base: &Path| -> Vec<PathBuf> {
         let versions = base.join(platform);
         look.children_if_there(&versions).into_iter().map(|version| versions.join(version)).collect()
     };
@@ -31,13 +31,13 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     let mut places = Vec::new();
     for root in &roots {
         let below = places_in(look, root);
-        places.extend(if named.contains(root) { place::named(below) } else { below });
+        places.extend(if named.contains(root) { location::named(below) } else { below });
     }
     places
 }
 
 /// What stands below one version.
-pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for part in ["cuda", "math_libs", "comm_libs"] {
         let part = root.join(part);
@@ -45,7 +45,7 @@ pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
         for root in numbered(look, &part).into_iter().chain([part.clone()]) {
             if part.ends_with("comm_libs") {
                 for library in ["nccl", "nvshmem"] {
-                    places.push(Place::new(root.join(library).join("lib"), Origin::Toolkit));
+                    places.push(SearchLocation::new(root.join(library).join("lib"), Origin::Toolkit));
                 }
                 continue;
             }
@@ -55,12 +55,12 @@ pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
             }
         }
     }
-    places.push(Place::new(root.join("compilers/lib"), Origin::Bundled));
+    places.push(SearchLocation::new(root.join("compilers/lib"), Origin::Bundled));
     places
 }
 
 /// The children that are called by a number.
-fn numbered(look: &mut Look<'_>, directory: &Path) -> Vec<PathBuf> {
+fn numbered(look: &mut ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
     let names = look.children_if_there(directory).into_iter();
     names
         .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))

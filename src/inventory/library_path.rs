@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
+use super::location::{ScanContext, SearchLocation};
 use super::{Element, Origin, Preload, Scope, SearchPath, system};
 use crate::catalog::catalog;
 use crate::environment::{library_path_elements, preload_elements};
@@ -17,7 +17,7 @@ use crate::loader::search::{self, Tokens};
 /// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
 const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let (host, scope) = (look.host, look.scope);
     let elements = elements(host, scope);
     // A directory that is not there yet would be found once it is.
@@ -28,18 +28,18 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
     let searched = elements.iter().filter_map(|(_, path)| {
         let path = path.as_deref()?;
-        let place = Place::new(directory(host, path)?, Origin::Loose);
-        Some(Place { is_relative: path.is_relative(), ..place })
+        let place = SearchLocation::new(directory(host, path)?, Origin::Loose);
+        Some(SearchLocation { is_relative: path.is_relative(), ..place })
     });
-    searched.chain(preloaded.map(|directory| Place::new(directory, Origin::Loose))).collect()
+    searched.chain(preloaded.map(|directory| SearchLocation::new(directory, Origin::Loose))).collect()
 }
 
 /// The directories that the target's own files name come last: most are known from a better source.
-pub(super) fn own_directories(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn own_directories(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let scope = look.scope;
     let in_site = |directory: &PathBuf| scope.site_packages.iter().any(|site| directory.starts_with(site));
     let origin = |directory: &PathBuf| if in_site(directory) { Origin::Bundled } else { Origin::Loose };
-    scope.own_directories.iter().map(|directory| Place::new(directory, origin(directory))).collect()
+    scope.own_directories.iter().map(|directory| SearchLocation::new(directory, origin(directory))).collect()
 }
 
 pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {

@@ -1,5 +1,5 @@
-//! What is installed: the kernel's driver, the GPUs, and every copy of every library family, each known
-//! from its files alone. States facts with their evidence; must not prefer one copy over another.
+//! What is installed: the kernel's driver, the GPUs, and every installation of every library family, each known
+//! from its files alone. States facts with their evidence; must not prefer one installation over another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,49 +13,50 @@ use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 mod compat;
 mod conda;
-mod copies;
 mod debian;
+mod directory_scan;
 mod driver;
 mod evidence;
 mod extra;
-mod fault;
 mod gpu;
 mod hpc_sdk;
-mod known;
+mod installations;
 mod library_path;
+mod location;
 mod model;
 mod modules;
 mod nix;
 mod owners;
 mod packages;
 mod parts;
-mod place;
 mod problems;
 mod python;
 mod real;
 mod records;
 mod rpm;
+mod scan_cache;
 mod spack;
-mod survey;
 mod system;
 mod toolkit;
 mod versions;
 mod visible;
+mod warning;
 mod wheel;
 
 pub use evidence::{File as Facts, RUNTIMES, facts};
-pub use fault::{Fault, Warning};
-pub use known::Known;
 pub use model::{
-    Code, Copy, Finder, ForwardCompatibility, GpuCode, Member, Origin, Problem, Said, Searched, VersionSource,
+    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, Searched,
+    VersionEvidence, VersionSource,
 };
 pub use modules::named as named_by_module;
 pub use owners::{Open, Who};
 pub use packages::is_wanted as is_wanted_package;
 pub use records::is_library;
+pub use scan_cache::ScanCache;
 pub use visible::Visible;
+pub use warning::{ReadFault, Warning};
 
-use place::{Look, Reach, Source};
+use location::{Reach, ScanContext, Source};
 
 /// Where to look besides the places that every machine has, and what for.
 #[derive(Debug, Default)]
@@ -135,7 +136,7 @@ pub struct Inventory {
     /// Whether the environment hides every GPU from the program, on purpose.
     #[serde(skip)]
     pub gpus_hidden: bool,
-    pub copies: Vec<Copy>,
+    pub installations: Vec<Installation>,
     pub search: SearchPath,
     pub warnings: Vec<Warning>,
     /// The NVIDIA files of every directory that was looked into, by the name each stands under.
@@ -205,9 +206,9 @@ pub struct Preload {
 }
 
 /// Looks everywhere, executes and loads nothing.
-pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
+pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     known.begin(host.started);
-    let mut look = Look { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
+    let mut look = ScanContext { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
     let driver = driver::kernel(&mut look);
     let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
@@ -221,7 +222,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
     for source in SOURCES.iter().filter(is_asked) {
         places.extend((source.find)(&mut look));
     }
-    let found = copies::find(&mut look, places);
+    let found = installations::find(&mut look, places);
     // Two sources may have come upon the same.
     look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
     look.warnings.dedup();
@@ -234,7 +235,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut Known) -> Inventory {
         glibc: system::glibc(host, scope.machine),
         has_cuda_apt: system::has_cuda_apt(host),
         gpus_hidden: host.env.hides_gpus(),
-        copies: found.copies,
+        installations: found.installations,
         search,
         warnings: look.warnings,
         directories: found.directories,
@@ -282,7 +283,8 @@ impl Inventory {
         for directory in self.search.library_path.iter().filter_map(|element| element.directory.as_deref()) {
             let path = directory.join(name);
             let ends_the_search = |warning: &Warning| {
-                warning.path == path && matches!(warning.fault, Fault::NotElf | Fault::Malformed { .. })
+                warning.path == path
+                    && matches!(warning.fault, ReadFault::NotElf | ReadFault::Malformed { .. })
             };
             if self.warnings.iter().any(ends_the_search) {
                 return None;

@@ -1,4 +1,4 @@
-//! What an inventory says: copies, their files, and what is wrong with them. Facts with their evidence; words are
+//! What an inventory says: installations, their files, and what is wrong with them. Facts with their evidence; words are
 //! made elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// One family as it stands in one place.
 #[derive(Clone, Debug, Serialize)]
-pub struct Copy {
+pub struct Installation {
     pub family: String,
-    /// The number in its SONAMEs; none where the family has one copy whatever the number.
+    /// The number in its SONAMEs; none where the family has one installation whatever the number.
     pub soname: Option<u32>,
     pub version: Option<Version>,
     pub version_from: Option<VersionSource>,
@@ -27,7 +27,7 @@ pub struct Copy {
     #[serde(skip)]
     pub shim: Option<Version>,
     /// All that says something about its version, strongest first.
-    pub evidence: Vec<Said>,
+    pub evidence: Vec<VersionEvidence>,
     pub cuda: Option<u32>,
     /// The same to the minor, where a file says so.
     pub built_for: Option<CudaVersion>,
@@ -59,7 +59,7 @@ pub struct Copy {
 /// By section, the number of entries for each architecture.
 pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
 
-/// What a GPU finds in a copy.
+/// What a GPU finds in an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Code {
@@ -81,7 +81,7 @@ impl Code {
     }
 }
 
-/// One file of a copy.
+/// One file of an installation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Member {
     pub stem: String,
@@ -130,7 +130,7 @@ pub struct Searched {
     pub from_origin: bool,
 }
 
-/// How a copy came to where it is. Where two sources name one directory, the first of these counts.
+/// How an installation came to where it is. Where two sources name one directory, the first of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -153,7 +153,7 @@ pub enum Origin {
 
 /// What says something about a version, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Said {
+pub struct VersionEvidence {
     pub source: VersionSource,
     pub version: Version,
     /// The file or the package that says so.
@@ -168,7 +168,7 @@ pub enum VersionSource {
     Contents,
     PackageRecord,
     FileName,
-    /// A C header beside it, which may be another copy's.
+    /// A C header beside it, which may be another installation's.
     Header,
 }
 
@@ -179,7 +179,7 @@ pub struct ForwardCompatibility {
     pub kernel_branches: Vec<u32>,
 }
 
-/// What is wrong with a copy.
+/// What is wrong with an installation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
@@ -238,7 +238,7 @@ pub enum Finder {
     DefaultDirectory,
 }
 
-impl Copy {
+impl Installation {
     /// `cuDNN 9.1.0`, as a message names it.
     pub fn title(&self) -> String {
         match self.version {
@@ -252,7 +252,7 @@ impl Copy {
     }
 
     /// Takes up the same files as they are found in another directory, with what is known only there.
-    pub(super) fn is_also(&mut self, other: Copy) {
+    pub(super) fn is_also(&mut self, other: Installation) {
         self.also.push(other.directory);
         let is_of_place = |problem: &Problem| matches!(problem, Problem::WorldWritable { .. });
         let problems = other.problems.into_iter().filter(is_of_place);
@@ -275,9 +275,9 @@ impl Copy {
         catalog().family(&self.family).is_some_and(|family| family.is_shim(stem, self.soname))
     }
 
-    /// True if the shim of another copy works over this one, which must be complete, of one version and undamaged; its own
+    /// True if the shim of another installation works over this one, which must be complete, of one version and undamaged; its own
     /// shim does not matter.
-    pub fn works_under_shim_of(&self, other: &Copy) -> bool {
+    pub fn works_under_shim_of(&self, other: &Installation) -> bool {
         let is_shim = |file: &String| self.is_shim(names::split(file).map_or("", |(stem, _)| stem));
         let is_whole = self.problems.iter().all(|problem| match problem {
             Problem::Missing { stems } => stems.iter().all(|stem| self.is_shim(stem)),

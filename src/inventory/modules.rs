@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::place::{self, Look, Place};
+use super::location::{self, ScanContext, SearchLocation};
 use super::{Origin, compat, hpc_sdk, toolkit};
 use crate::formats::modulefile::{self, Modulefile};
 use crate::host::{FileId, Kind};
@@ -43,7 +43,7 @@ const DEPTH: usize = 6;
 const ENTRIES: usize = 50_000;
 
 /// Those that are loaded. Their search path is in `LD_LIBRARY_PATH`; that it came from a module is known from here.
-pub(super) fn loaded(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let listed = list(look, "_LMFILES_");
     let files = if listed.is_empty() { by_name(look) } else { listed };
     let mut places = Vec::new();
@@ -53,11 +53,11 @@ pub(super) fn loaded(look: &mut Look<'_>) -> Vec<Place> {
             places.extend(places_of(look, &file));
         }
     }
-    place::named(places)
+    location::named(places)
 }
 
 /// Those that could be loaded.
-pub(super) fn available(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut tops = list(look, "MODULEPATH");
     tops.extend(USUAL.iter().map(PathBuf::from));
     let mut files = Vec::new();
@@ -75,14 +75,14 @@ pub(super) fn available(look: &mut Look<'_>) -> Vec<Place> {
 }
 
 /// The absolute paths in a variable that holds a list of them.
-fn list(look: &Look<'_>, variable: &str) -> Vec<PathBuf> {
+fn list(look: &ScanContext<'_>, variable: &str) -> Vec<PathBuf> {
     let value = look.host.env.non_empty(variable).map(OsStr::as_bytes).unwrap_or_default();
     let paths = value.split(|byte| *byte == b':').map(|path| PathBuf::from(OsStr::from_bytes(path)));
     paths.filter(|path| path.is_absolute()).collect()
 }
 
 /// Where nothing says which files were loaded: those that the names lead to.
-fn by_name(look: &mut Look<'_>) -> Vec<PathBuf> {
+fn by_name(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let names = look.host.env.non_empty("LOADEDMODULES").and_then(OsStr::to_str).unwrap_or_default();
     let names: Vec<&str> = names.split(':').filter(|name| is_of_interest(Path::new(name))).collect();
     let tops = list(look, "MODULEPATH");
@@ -109,12 +109,12 @@ fn is_name(text: &str) -> bool {
 }
 
 /// What one module names, as it is written.
-fn places_of(look: &mut Look<'_>, file: &Path) -> Vec<Place> {
+fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
     let Ok(bytes) = look.host.read_start(file, SIZE_LIMIT) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes);
     let (searched, roots) = named(file, &text);
-    let mut places: Vec<Place> =
-        searched.into_iter().map(|directory| Place::new(directory, Origin::Module)).collect();
+    let mut places: Vec<SearchLocation> =
+        searched.into_iter().map(|directory| SearchLocation::new(directory, Origin::Module)).collect();
     for (_, root) in roots {
         let root = Path::new(&root);
         let mut below = toolkit::places_in(look, root);
@@ -156,7 +156,7 @@ struct Walk {
 
 impl Walk {
     /// The modules of interest below a directory.
-    fn files_below(&mut self, look: &Look<'_>, top: &Path, files: &mut Vec<PathBuf>) {
+    fn files_below(&mut self, look: &ScanContext<'_>, top: &Path, files: &mut Vec<PathBuf>) {
         // With whether what they stand in is called so.
         let mut pending = vec![(top.to_owned(), false, 0)];
         while let Some((directory, is_named, depth)) = pending.pop() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::place::{Look, Place};
+use super::location::{ScanContext, SearchLocation};
 use super::{Origin, parts};
 use crate::formats::store;
 
@@ -10,7 +10,7 @@ const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
 /// How the names of packages begin that hold more than one family.
 const TOOLKITS: [&str; 3] = ["cuda", "cudnn", "tensorrt"];
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for top in STORES.iter().map(Path::new) {
         for entry in look.children(top) {
@@ -26,7 +26,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
                 if !look.host.is_directory(&directory) {
                     continue;
                 }
-                places.push(Place::new(directory.join("stubs"), Origin::Stub));
+                places.push(SearchLocation::new(directory.join("stubs"), Origin::Stub));
                 places.push(parts::place(look, directory, Origin::Store, &says));
             }
         }

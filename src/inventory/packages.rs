@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::place::{Look, Packaged, Place, Places};
-use super::{Fault, Origin, Scope};
+use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
+use super::{Origin, ReadFault, Scope};
 use crate::catalog;
 use crate::formats::names;
 use crate::host::Host;
@@ -25,9 +25,9 @@ pub(super) struct Package {
 /// The packages with libraries that a database knows, which is read when it looks otherwise than before: whatever a
 /// package manager does, it writes to its database.
 pub(super) fn installed(
-    look: &mut Look<'_>,
+    look: &mut ScanContext<'_>,
     database: &Path,
-    read: impl Fn(&Host, &[u8]) -> Result<Vec<Package>, Fault>,
+    read: impl Fn(&Host, &[u8]) -> Result<Vec<Package>, ReadFault>,
 ) -> Vec<Package> {
     look.watch(database);
     let Ok(stat) = look.host.stat(database) else { return Vec::new() };
@@ -35,8 +35,8 @@ pub(super) fn installed(
         return packages;
     }
     let found = match look.host.map(database) {
-        _ if !stat.is_file() => Err(Fault::NotRegular),
-        Err(error) => Err(Fault::unreadable(&error)),
+        _ if !stat.is_file() => Err(ReadFault::NotRegular),
+        Err(error) => Err(ReadFault::unreadable(&error)),
         Ok(data) => read(look.host, &data),
     };
     match found {
@@ -60,8 +60,8 @@ pub(super) fn places(
     packages: Vec<Package>,
     origin: Origin,
     library_version: &dyn Fn(&Package) -> Option<Version>,
-) -> Vec<Place> {
-    let mut places = Places::default();
+) -> Vec<SearchLocation> {
+    let mut places = SearchLocations::default();
     for package in packages {
         let is_for_own_use = catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
         if is_for_own_use && !scope.elsewhere {
@@ -82,7 +82,7 @@ pub(super) fn places(
 }
 
 /// `libcudnn.so` comes with the headers, in another package than the library that it leads to.
-fn leave_out_links_for_compilers(place: &mut Place) {
+fn leave_out_links_for_compilers(place: &mut SearchLocation) {
     let stem = |name: &String| names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()));
     let numbered: Vec<String> = place
         .packaged

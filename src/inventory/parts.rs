@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::Origin;
-use super::place::{Look, Packaged, Place};
-use super::survey;
+use super::directory_scan;
+use super::location::{Packaged, ScanContext, SearchLocation};
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 
@@ -43,12 +43,12 @@ pub(super) fn family_of_file(name: &str) -> Option<&'static Family> {
 
 /// A directory that is a package's own, with what the package says of the families in it.
 pub(super) fn place(
-    look: &Look<'_>,
+    look: &ScanContext<'_>,
     directory: PathBuf,
     origin: Origin,
     says: &dyn Fn(&Family) -> Option<Packaged>,
-) -> Place {
-    let mut place = Place::new(directory, origin);
+) -> SearchLocation {
+    let mut place = SearchLocation::new(directory, origin);
     for name in libraries(look, &place.directory) {
         if let Some(packaged) = family_of_file(&name).and_then(says) {
             place.packaged.insert(name, packaged);
@@ -68,14 +68,14 @@ pub(super) fn says(package: String, name: &str, version: &str) -> impl Fn(&Famil
 }
 
 /// The names in a directory that may be libraries.
-fn libraries(look: &Look<'_>, directory: &Path) -> Vec<String> {
+fn libraries(look: &ScanContext<'_>, directory: &Path) -> Vec<String> {
     let known = look.host.stat(directory).ok().and_then(|stat| look.known.directories.get(&stat));
     if let Some(known) = known {
         return known.into_iter().map(|known| known.name).collect();
     }
     let entries = look.host.list(directory).unwrap_or_default();
     let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
-    names.filter(|name| survey::is_of_interest(name)).collect()
+    names.filter(|name| directory_scan::is_of_interest(name)).collect()
 }
 
 #[cfg(test)]

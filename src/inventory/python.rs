@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place, named};
+use super::location::{ScanContext, SearchLocation, named};
 use super::wheel;
 use crate::host::Kind;
 
@@ -29,13 +29,13 @@ const PRUNED: &[&str] =
 const CHILDREN: usize = 1000;
 
 /// The environment that is in effect, whatever the target is.
-pub(super) fn active(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let root = look.named("VIRTUAL_ENV");
     named(in_environments(look, root))
 }
 
 /// All that are not in effect.
-pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut roots = of_project(look);
     roots.extend(of_people(look));
     let roots = look.real(roots);
@@ -47,7 +47,7 @@ pub(super) fn elsewhere(look: &mut Look<'_>) -> Vec<Place> {
 }
 
 /// The site-packages directories below the root of an environment: `lib/python3.12/site-packages`.
-pub(super) fn site_packages(look: &mut Look<'_>, root: &Path) -> Vec<PathBuf> {
+pub(super) fn site_packages(look: &mut ScanContext<'_>, root: &Path) -> Vec<PathBuf> {
     let libraries = ["lib", "lib64"].map(|library| root.join(library));
     let mut found = Vec::new();
     let mut seen = Vec::new();
@@ -62,7 +62,10 @@ pub(super) fn site_packages(look: &mut Look<'_>, root: &Path) -> Vec<PathBuf> {
     found
 }
 
-pub(super) fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item = PathBuf>) -> Vec<Place> {
+pub(super) fn in_environments(
+    look: &mut ScanContext<'_>,
+    roots: impl IntoIterator<Item = PathBuf>,
+) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for root in roots {
         for site in site_packages(look, &root) {
@@ -73,7 +76,7 @@ pub(super) fn in_environments(look: &mut Look<'_>, roots: impl IntoIterator<Item
 }
 
 /// The current directory and those above it, up to the home directory, and never the root.
-pub(super) fn project_directories(look: &Look<'_>) -> impl Iterator<Item = PathBuf> + use<> {
+pub(super) fn project_directories(look: &ScanContext<'_>) -> impl Iterator<Item = PathBuf> + use<> {
     let home = look.host.home();
     let cwd = Some(look.host.cwd.clone()).filter(|cwd| cwd.is_absolute() && cwd.parent().is_some());
     let above = |directory: &PathBuf| {
@@ -84,13 +87,13 @@ pub(super) fn project_directories(look: &Look<'_>) -> impl Iterator<Item = PathB
 }
 
 /// The directories of interpreters: `python3`, `python3.12`.
-fn pythons(look: &mut Look<'_>, library: &Path) -> Vec<PathBuf> {
+fn pythons(look: &mut ScanContext<'_>, library: &Path) -> Vec<PathBuf> {
     let is_python = |name: &String| name.starts_with("python3");
     let names = look.children(library).into_iter().filter(is_python);
     names.map(|name| library.join(name)).collect()
 }
 
-fn of_project(look: &mut Look<'_>) -> Vec<PathBuf> {
+fn of_project(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     // Relative to the project.
     let named = look.host.env.non_empty("UV_PROJECT_ENVIRONMENT").map(PathBuf::from);
@@ -109,7 +112,7 @@ fn of_project(look: &mut Look<'_>) -> Vec<PathBuf> {
 }
 
 /// What is not watched: files come and go in a project all day, and an environment that is picked is watched itself.
-fn directories_in(look: &Look<'_>, directory: &Path) -> Vec<PathBuf> {
+fn directories_in(look: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
     let entries = look.host.list(directory).unwrap_or_default();
     let directories = entries.into_iter().filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link));
     let names = directories.filter_map(|entry| entry.name.into_string().ok());
@@ -117,12 +120,12 @@ fn directories_in(look: &Look<'_>, directory: &Path) -> Vec<PathBuf> {
     names.map(|name| directory.join(name)).collect()
 }
 
-fn is_environment(look: &Look<'_>, directory: &Path) -> bool {
+fn is_environment(look: &ScanContext<'_>, directory: &Path) -> bool {
     look.host.is_file(&directory.join("pyvenv.cfg"))
 }
 
 /// What people and their tools keep in the home directory, or where a variable says.
-fn of_people(look: &mut Look<'_>) -> Vec<PathBuf> {
+fn of_people(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let host = look.host;
     let home = host.home();
     let moved = |below: &str| {
@@ -147,7 +150,7 @@ fn of_people(look: &mut Look<'_>) -> Vec<PathBuf> {
     roots
 }
 
-fn of_system(look: &mut Look<'_>) -> Vec<PathBuf> {
+fn of_system(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let pythons: Vec<PathBuf> = SYSTEM.iter().flat_map(|library| pythons(look, Path::new(library))).collect();
     look.real(pythons.iter().flat_map(|python| PACKAGES.map(|name| python.join(name))))
 }

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::Fault;
-use super::place::Look;
-use super::survey;
+use super::ReadFault;
+use super::directory_scan;
+use super::location::ScanContext;
 use crate::parallel;
 
 /// The libraries that a list names, with their sizes where it has them.
@@ -14,10 +14,10 @@ pub(super) type Libraries = Vec<(String, Option<u64>)>;
 /// What each list names; nothing where there is none. One that is longer than `limit`, or that `parse` does not
 /// understand, is warned of.
 pub(super) fn libraries(
-    look: &mut Look<'_>,
+    look: &mut ScanContext<'_>,
     files: &[PathBuf],
     limit: u64,
-    parse: impl Fn(&[u8]) -> Result<Libraries, Fault> + Sync,
+    parse: impl Fn(&[u8]) -> Result<Libraries, ReadFault> + Sync,
 ) -> Vec<Libraries> {
     let (host, known) = (look.host, &*look.known);
     let read = parallel::map(files, |file| {
@@ -27,7 +27,7 @@ pub(super) fn libraries(
         }
         if stat.size > limit {
             let what = format!("{} bytes are too many", stat.size);
-            return Some((Err(Fault::BadRecord { what }), None));
+            return Some((Err(ReadFault::BadRecord { what }), None));
         }
         Some((parse(&host.read(file).ok()?), Some(stat)))
     });
@@ -47,5 +47,5 @@ pub(super) fn libraries(
 
 /// Whether a path or a name is that of a library of a known family.
 pub fn is_library(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(survey::is_of_interest)
+    path.rsplit('/').next().is_some_and(directory_scan::is_of_interest)
 }

@@ -7,21 +7,21 @@
 
 use std::path::Path;
 
+use super::location::{ScanContext, SearchLocation};
 use super::packages::{self, Package};
-use super::place::{Look, Place};
-use super::{Fault, Origin, records};
+use super::{Origin, ReadFault, records};
 use crate::formats::{elf, rpm};
 use crate::version::Version;
 
 /// Where it stands, and where it stood before; one is often a link to the other.
 const DATABASES: [&str; 2] = ["/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite"];
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let database = DATABASES.map(Path::new).into_iter().find(|database| look.host.is_file(database));
     look.watched.extend(DATABASES.map(Into::into));
     let Some(database) = database else { return Vec::new() };
     let mut packages = packages::installed(look, database, |_, data| {
-        let bad = |error: rpm::DatabaseError| Fault::BadRecord { what: error.to_string() };
+        let bad = |error: rpm::DatabaseError| ReadFault::BadRecord { what: error.to_string() };
         let installed = rpm::installed(data, &packages::is_wanted, &records::is_library).map_err(bad)?;
         Ok(installed.into_iter().map(package).collect())
     });

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Place};
-use super::{Fault, Origin, compat, parts, toolkit};
+use super::location::{ScanContext, SearchLocation};
+use super::{Origin, ReadFault, compat, parts, toolkit};
 use crate::formats::spack::{self, Install};
 
 const ROOTS: [&str; 2] = ["/opt/spack", "/spack"];
@@ -12,7 +12,7 @@ const INDEXES: [&str; 2] = ["opt/spack/.spack-db/index.json", ".spack-db/index.j
 /// Packages of several families.
 const TOOLKITS: [&str; 3] = ["cuda", "nvhpc", "tensorrt"];
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let named = look.named("SPACK_ROOT");
     let in_home = look.host.home().map(|home| home.join("spack"));
     let roots = named.into_iter().chain(in_home).chain(ROOTS.iter().map(PathBuf::from));
@@ -27,22 +27,22 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
     places
 }
 
-fn installs(look: &mut Look<'_>, index: &Path) -> Vec<Install> {
+fn installs(look: &mut ScanContext<'_>, index: &Path) -> Vec<Install> {
     let bytes = match look.host.read(index) {
         Ok(bytes) => bytes,
         Err(error) => {
-            look.warn(index, Fault::unreadable(&error));
+            look.warn(index, ReadFault::unreadable(&error));
             return Vec::new();
         }
     };
     let is_wanted = |name: &str| TOOLKITS.contains(&name) || parts::family(name).is_some();
     spack::installs(&bytes, &is_wanted).unwrap_or_else(|error| {
-        look.warn(index, Fault::bad_json(&error));
+        look.warn(index, ReadFault::bad_json(&error));
         Vec::new()
     })
 }
 
-fn places_of(look: &mut Look<'_>, install: &Install) -> Vec<Place> {
+fn places_of(look: &mut ScanContext<'_>, install: &Install) -> Vec<SearchLocation> {
     let Install { name, version, prefix } = install;
     // `cudnn 9.2.0.82-12` is 9.2.0.82 for CUDA 12.
     let library = version.split('-').next().unwrap_or_default();

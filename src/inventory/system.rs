@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::debian;
-use super::place::{Look, Place};
-use super::{Fault, Origin, Warning};
+use super::location::{ScanContext, SearchLocation};
+use super::{Origin, ReadFault, Warning};
 use crate::catalog::catalog;
 use crate::formats::elf::Elf;
 use crate::formats::ldcache::LdCache;
@@ -16,7 +16,7 @@ use crate::version::Version;
 const LOADERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let (host, scope) = (look.host, look.scope);
     look.watch(CACHE);
     let mut directories = search::default_directories(host, scope.machine);
@@ -27,7 +27,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
         }
         Err(why) => look.warnings.extend(why),
     }
-    directories.into_iter().map(|directory| Place::new(directory, Origin::Loose)).collect()
+    directories.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect()
 }
 
 /// Whether one of the sources of Debian's package manager is NVIDIA's.
@@ -49,7 +49,7 @@ pub(super) fn has_dpkg(host: &Host) -> bool {
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
     let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
     LdCache::parse(&bytes, machine).map_err(|error| {
-        Some(Warning { path: CACHE.into(), fault: Fault::BadRecord { what: error.to_string() } })
+        Some(Warning { path: CACHE.into(), fault: ReadFault::BadRecord { what: error.to_string() } })
     })
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::place::{self, Look, Packaged, Place};
-use super::{Fault, Origin, parts};
+use super::location::{self, Packaged, ScanContext, SearchLocation};
+use super::{Origin, ReadFault, parts};
 use crate::catalog::Family;
 use crate::formats::{elf, manifest};
 
@@ -29,7 +29,7 @@ const EVERYBODYS: [&str; 4] = ["/", "/opt", "/usr", "/usr/local"];
 /// A manifest has a few thousand bytes.
 const MANIFEST_LIMIT: u64 = 1 << 20;
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for (root, is_named) in roots(look) {
         let mut below = places_in(look, &root);
@@ -38,16 +38,16 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
             let is_own = |real: PathBuf| real.starts_with(&root);
             below.retain(|place| look.host.canonical(&place.directory).is_ok_and(is_own));
         }
-        places.extend(if is_named { place::named(below) } else { below });
+        places.extend(if is_named { location::named(below) } else { below });
     }
     let of_libraries = named(look, OF_LIBRARIES).into_iter();
-    let of_libraries = of_libraries.map(|directory| Place::new(directory, Origin::Loose));
-    places.extend(place::named(of_libraries.collect()));
+    let of_libraries = of_libraries.map(|directory| SearchLocation::new(directory, Origin::Loose));
+    places.extend(location::named(of_libraries.collect()));
     places
 }
 
 /// The directories in which toolkits stand, links resolved, and whether a variable names each.
-pub(super) fn roots(look: &mut Look<'_>) -> BTreeMap<PathBuf, bool> {
+pub(super) fn roots(look: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     let host = look.host;
     let mut roots: Vec<PathBuf> = Vec::new();
     for parent in PARENTS.iter().map(Path::new) {
@@ -67,12 +67,12 @@ pub(super) fn roots(look: &mut Look<'_>) -> BTreeMap<PathBuf, bool> {
     roots.into_iter().map(|root| (root.clone(), named.contains(&root))).collect()
 }
 
-fn named(look: &Look<'_>, variables: &[&str]) -> Vec<PathBuf> {
+fn named(look: &ScanContext<'_>, variables: &[&str]) -> Vec<PathBuf> {
     variables.iter().filter_map(|variable| look.named(variable)).collect()
 }
 
 /// What stands below one toolkit.
-pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
+pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     if EVERYBODYS.iter().any(|shared| root == Path::new(shared)) {
         return Vec::new();
     }
@@ -86,25 +86,25 @@ pub(super) fn places_in(look: &mut Look<'_>, root: &Path) -> Vec<Place> {
     let mut places = Vec::new();
     for below in libraries {
         let directory = root.join(below);
-        places.push(Place::new(directory.join("stubs"), Origin::Stub));
+        places.push(SearchLocation::new(directory.join("stubs"), Origin::Stub));
         places.push(match &manifest {
             Some(manifest) => {
                 parts::place(look, directory, Origin::Toolkit, &|family| said(manifest, family))
             }
-            None => Place::new(directory, Origin::Toolkit),
+            None => SearchLocation::new(directory, Origin::Toolkit),
         });
     }
     places
 }
 
-fn manifest(look: &mut Look<'_>, root: &Path) -> Option<manifest::Manifest> {
+fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::Manifest> {
     let path = root.join("version.json");
     look.watch(&path);
     let bytes = look.host.read_start(&path, MANIFEST_LIMIT).ok()?;
     match manifest::manifest(&bytes) {
         Ok(manifest) => manifest,
         Err(error) => {
-            look.warn(path, Fault::bad_json(&error));
+            look.warn(path, ReadFault::bad_json(&error));
             None
         }
     }

@@ -1,10 +1,10 @@
-//! The version of a copy, from all that says something about it, and who says otherwise.
+//! The version of an installation, from all that says something about it, and who says otherwise.
 
 use std::path::{Path, PathBuf};
 
-use super::place::Packaged;
-use super::survey::Candidate;
-use super::{Problem, Said, VersionSource};
+use super::directory_scan::Candidate;
+use super::location::Packaged;
+use super::{Problem, VersionEvidence, VersionSource};
 use crate::catalog::Family;
 use crate::formats::names;
 use crate::host::Host;
@@ -15,14 +15,14 @@ pub(super) struct Versions {
     pub from: Option<VersionSource>,
     /// The version of the shim.
     pub shim: Option<Version>,
-    pub evidence: Vec<Said>,
+    pub evidence: Vec<VersionEvidence>,
     pub problems: Vec<Problem>,
     /// The header that was asked, there or not.
     pub header: Option<PathBuf>,
 }
 
 /// The strongest evidence in the contents, then the package's record, then the file's own name, then a header. What
-/// agrees and says more completes what is stronger. A shim says its own version, and that of the copy only where it is alone.
+/// agrees and says more completes what is stronger. A shim says its own version, and that of the installation only where it is alone.
 pub(super) fn of(
     host: &Host,
     directory: &Path,
@@ -34,8 +34,9 @@ pub(super) fn of(
     let family = main.file.family();
     let mut evidence = Vec::new();
     let mut problems = Vec::new();
-    let mut say =
-        |source, version: Version, by: &str| evidence.push(Said { source, version, by: by.to_owned() });
+    let mut say = |source, version: Version, by: &str| {
+        evidence.push(VersionEvidence { source, version, by: by.to_owned() })
+    };
     let is_shim = |candidate: &&Candidate| family.is_shim(&candidate.file.stem, soname);
     let is_shim_alone = candidates.iter().all(|candidate| is_shim(&candidate));
     let decides = |candidate: &Candidate| is_shim_alone || !is_shim(&candidate);
@@ -78,7 +79,11 @@ pub(super) fn of(
     if evidence.is_empty() {
         header = header_beside(directory, family);
         let found = header.as_deref().and_then(|path| version_of_header(host, path, family));
-        evidence.extend(found.map(|(version, by)| Said { source: VersionSource::Header, version, by }));
+        evidence.extend(found.map(|(version, by)| VersionEvidence {
+            source: VersionSource::Header,
+            version,
+            by,
+        }));
     }
     let shim = candidates.iter().find(is_shim).and_then(|shim| {
         let written = shim.file.versions.iter().min_by_key(|(rule, _)| *rule).map(|(_, version)| *version);

@@ -1,15 +1,15 @@
 //! Wheels: every directory of an environment that an installed distribution records a library in, in both layouts
-//! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles copies of its own.
+//! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles installations of its own.
 
 use std::path::{Path, PathBuf};
 
-use super::place::{Look, Packaged, Place, Places};
+use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
 use super::{Origin, records};
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
 use crate::host::{Entry, Kind};
 
-pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
+pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for site in &look.scope.site_packages {
         places.extend(in_site_packages(look, site));
@@ -18,7 +18,7 @@ pub(super) fn places(look: &mut Look<'_>) -> Vec<Place> {
 }
 
 /// What stands in one site-packages directory, recorded or not.
-pub(super) fn in_site_packages(look: &mut Look<'_>, site: &Path) -> Vec<Place> {
+pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
     look.watch(site);
     let entries = look.host.list(site).unwrap_or_default();
     let mut places = recorded(look, site, &entries);
@@ -27,7 +27,7 @@ pub(super) fn in_site_packages(look: &mut Look<'_>, site: &Path) -> Vec<Place> {
 }
 
 /// What the distributions' own records say; one directory may be filled by many of them.
-fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
+fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let distributions: Vec<&str> = entries
         .iter()
         .filter_map(|entry| entry.name.to_str().filter(|name| name.ends_with(".dist-info")))
@@ -37,7 +37,7 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
     let is_library = records::is_library;
     let records =
         records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &is_library)));
-    let mut places = Places::default();
+    let mut places = SearchLocations::default();
     for (directory, record) in distributions.into_iter().zip(records) {
         let Some((name, version)) = distribution(directory) else { continue };
         let brings = |family: &Family| family.is_wheel(&name);
@@ -63,14 +63,14 @@ fn recorded(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
 }
 
 /// The directories where such libraries stand by convention, recorded or not.
-fn laid_out(look: &mut Look<'_>, site: &Path, entries: &[Entry]) -> Vec<Place> {
+fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let nvidia = site.join("nvidia");
     let parts = look.children(&nvidia);
-    let mut places: Vec<Place> =
-        parts.iter().map(|part| Place::new(nvidia.join(part).join("lib"), Origin::Wheel)).collect();
+    let mut places: Vec<SearchLocation> =
+        parts.iter().map(|part| SearchLocation::new(nvidia.join(part).join("lib"), Origin::Wheel)).collect();
     for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
         if let Some(name) = entry.name.to_str().filter(|name| name.ends_with(".libs")) {
-            places.push(Place::new(site.join(name), Origin::Bundled));
+            places.push(SearchLocation::new(site.join(name), Origin::Bundled));
         }
     }
     places

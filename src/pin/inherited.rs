@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::means::is_own_module;
+use super::edits::is_own_module;
 use crate::environment::{Environment, audit_elements};
 use crate::host::Host;
 use crate::loader::search::Overlay;

@@ -10,7 +10,7 @@ use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::formats::elf::Elf;
 use crate::host::Host;
-use crate::inventory::{Copy, Inventory};
+use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
 use crate::predict::{self, Predicted, Prediction, When};
 use crate::program::{Requirement, Target, Want};
@@ -18,14 +18,14 @@ use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::version::Version;
 
 pub mod audit_module;
+mod edits;
 pub mod inherited;
-mod means;
 mod unaided;
 pub mod view;
 mod why;
 
-use means::Means;
-pub use means::{Places, VIEW, watched};
+use edits::EnvironmentEdits;
+pub use edits::{PublishedPaths, VIEW, watched};
 use view::ViewSpec;
 pub use why::{NotEnough, Why};
 
@@ -259,8 +259,9 @@ impl Question<'_, '_> {
         if of_family.any(is_exact) {
             return false;
         }
-        let own = self.inventory.copies.iter().find(|copy| copy.has_file(leak.id));
-        let works = |own: &Copy| meant(plan, leak).all(|copy| copy.works_under_shim_of(own));
+        let own = self.inventory.installations.iter().find(|installation| installation.has_file(leak.id));
+        let works =
+            |own: &Installation| meant(plan, leak).all(|installation| installation.works_under_shim_of(own));
         leak.is_shim() && own.is_some_and(works)
     }
 
@@ -296,7 +297,7 @@ impl Question<'_, '_> {
 
     /// The table of the audit module; none where it cannot be made.
     fn table(&self, plan: &Plan, pinned: &Pinned) -> Result<Option<OsString>, Error> {
-        let places = Places { view: Some(view::place(self.host, &pinned.spec)?), module: None };
+        let places = PublishedPaths { view: Some(view::place(self.host, &pinned.spec)?), module: None };
         Ok(pinned.means(plan, &self.policy.views).pins(&places))
     }
 
@@ -339,7 +340,7 @@ impl Question<'_, '_> {
     /// Predicts with the view in this place.
     fn predict_at(&self, plan: &Plan, pinned: &Pinned, view: Option<PathBuf>) -> Prediction {
         let spec = &pinned.spec;
-        let places = Places { view: view.clone(), module: None };
+        let places = PublishedPaths { view: view.clone(), module: None };
         let diff = pinned.environment(plan, &places, &self.policy.views, &self.host.env);
         let overlay = view.map(|directory| Overlay {
             directory,
@@ -370,21 +371,28 @@ impl Pinned {
 
     /// The change of environment, with the view and the module where they were put; `own` are the directories in
     /// which views of ours stand.
-    pub fn environment(&self, plan: &Plan, places: &Places, own: &[PathBuf], env: &Environment) -> Diff {
+    pub fn environment(
+        &self,
+        plan: &Plan,
+        places: &PublishedPaths,
+        own: &[PathBuf],
+        env: &Environment,
+    ) -> Diff {
         self.means(plan, own).environment(places, env)
     }
 
-    fn means<'a>(&'a self, plan: &'a Plan, own: &'a [PathBuf]) -> Means<'a> {
+    fn means<'a>(&'a self, plan: &'a Plan, own: &'a [PathBuf]) -> EnvironmentEdits<'a> {
         let Pinned { mode, spec, removed, only_for, preload, .. } = self;
-        Means { plan, mode: *mode, spec, removed, only_for: only_for.as_deref(), preload, own }
+        EnvironmentEdits { plan, mode: *mode, spec, removed, only_for: only_for.as_deref(), preload, own }
     }
 
     /// Preloads the picked files for which others would be mapped; says whether there was one more.
     fn preload_more(&mut self, plan: &Plan, leaks: &[Predicted]) -> bool {
         let before = self.preload.len();
         for leak in leaks {
-            let copy = meant(plan, leak).next();
-            let name = copy.and_then(|copy| Some(copy.member(&leak.stem)?.soname.clone()));
+            let installation = meant(plan, leak).next();
+            let name =
+                installation.and_then(|installation| Some(installation.member(&leak.stem)?.soname.clone()));
             self.preload.extend(name.filter(|name| !self.preload.contains(name)));
         }
         self.preload.len() > before
@@ -402,18 +410,18 @@ impl Pinned {
     }
 }
 
-/// The picked copies that should have been taken for a file: of its family and of its SONAME.
-fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Copy> {
+/// The picked installations that should have been taken for a file: of its family and of its SONAME.
+fn meant<'p>(plan: &'p Plan, file: &Predicted) -> impl Iterator<Item = &'p Installation> {
     let (family, soname) = (file.family.clone(), file.soname);
     let is_meant =
-        move |pick: &&Pick| Some(&pick.copy.family) == family.as_ref() && pick.is_of_soname(soname);
-    plan.picks.iter().filter(is_meant).map(|pick| &pick.copy)
+        move |pick: &&Pick| Some(&pick.installation.family) == family.as_ref() && pick.is_of_soname(soname);
+    plan.picks.iter().filter(is_meant).map(|pick| &pick.installation)
 }
 
 /// The files of picked families that come from outside the plan.
 fn leaks<'p>(plan: &'p Plan, prediction: &'p Prediction) -> impl Iterator<Item = &'p Predicted> {
     prediction.files.iter().filter(|file| {
         let mut meant = meant(plan, file).peekable();
-        meant.peek().is_some() && !meant.any(|copy| copy.has_file(file.id))
+        meant.peek().is_some() && !meant.any(|installation| installation.has_file(file.id))
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::means::Places;
+use super::edits::PublishedPaths;
 use super::{Mode, Pinned, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::host::FileId;
@@ -37,7 +37,8 @@ impl Question<'_, '_> {
     fn cleaned(&self, plan: &Plan) -> Pinned {
         let mut pinned = Pinned::new(Mode::Clean, ViewSpec::default());
         pinned.removed = self.harmful(plan);
-        if pinned.environment(plan, &Places::default(), &self.policy.views, &self.host.env).is_empty() {
+        if pinned.environment(plan, &PublishedPaths::default(), &self.policy.views, &self.host.env).is_empty()
+        {
             pinned.mode = Mode::None;
         }
         pinned
@@ -76,9 +77,14 @@ impl Question<'_, '_> {
                 continue;
             }
             let without = [removed.as_slice(), std::slice::from_ref(&element.text)].concat();
-            let copies =
-                self.inventory.copies.iter().filter(|copy| copy.directories().any(|own| own == directory));
-            let mut sonames = copies.flat_map(|copy| &copy.files).map(|member| member.soname.as_str());
+            let installations = self
+                .inventory
+                .installations
+                .iter()
+                .filter(|installation| installation.directories().any(|own| own == directory));
+            let mut sonames = installations
+                .flat_map(|installation| &installation.files)
+                .map(|member| member.soname.as_str());
             if sonames.all(|soname| self.is_found(plan, &without, soname)) {
                 removed = without;
             }
@@ -142,8 +148,10 @@ impl Question<'_, '_> {
         }
         let reachable = |name: &str, id: FileId| {
             let family = catalog().family_of(name)?.0.name.clone();
-            let copy = self.inventory.copies.iter().find(|copy| copy.has_file(id))?;
-            is_other(plan, name, id).then(|| Why::Reachable { family, directory: copy.directory.clone() })
+            let installation =
+                self.inventory.installations.iter().find(|installation| installation.has_file(id))?;
+            is_other(plan, name, id)
+                .then(|| Why::Reachable { family, directory: installation.directory.clone() })
         };
         let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
         // Which of the program's own directories comes first may depend on the order in which it loads its parts.
@@ -166,21 +174,21 @@ fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
     let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
     let number = soname_number(name);
     let answers = |pick: &&Pick| {
-        Some(pick.copy.family.as_str()) == family && (number.is_none() || pick.is_of_soname(number))
+        Some(pick.installation.family.as_str()) == family && (number.is_none() || pick.is_of_soname(number))
     };
     let mut answering = plan.picks.iter().filter(answers).peekable();
-    answering.peek().is_some() && !answering.any(|pick| pick.copy.has_file(id))
+    answering.peek().is_some() && !answering.any(|pick| pick.installation.has_file(id))
 }
 
 /// The names of the plan that the program finds where every name is answered, and not without.
 fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String> {
-    let is_picked = |id: FileId| plan.picks.iter().any(|pick| pick.copy.has_file(id));
+    let is_picked = |id: FileId| plan.picks.iter().any(|pick| pick.installation.has_file(id));
     let found = all.files.iter().filter(|file| is_picked(file.id));
     let lost = found.filter(|file| without.files.iter().all(|known| known.id != file.id));
     let mut names: Vec<String> = lost.map(|file| file.name.clone()).collect();
     // A pick that nothing is seen to ask for can still be found by its name.
-    let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.copy.has_file(file.id));
-    let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.copy.loader_gives);
-    names.extend(unseen.filter_map(|pick| Some(pick.copy.files.first()?.soname.clone())));
+    let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.installation.has_file(file.id));
+    let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.installation.loader_gives);
+    names.extend(unseen.filter_map(|pick| Some(pick.installation.files.first()?.soname.clone())));
     names
 }

@@ -31,15 +31,15 @@ pub struct ViewSpec {
 pub fn spec(plan: &Plan) -> ViewSpec {
     let mut spec = ViewSpec { tombstones: plan.tombstones.iter().cloned().collect(), ..ViewSpec::default() };
     let mut picks: Vec<&Pick> = plan.picks.iter().collect();
-    picks.retain(|pick| pick.copy.family != "driver" || plan.driver_in_view);
+    picks.retain(|pick| pick.installation.family != "driver" || plan.driver_in_view);
     // Of two SONAME majors of one family, the newer has the name without a version.
-    picks.sort_by_key(|pick| std::cmp::Reverse(pick.copy.soname));
+    picks.sort_by_key(|pick| std::cmp::Reverse(pick.installation.soname));
     // No other name displaces a SONAME.
-    for member in picks.iter().flat_map(|pick| &pick.copy.files) {
+    for member in picks.iter().flat_map(|pick| &pick.installation.files) {
         spec.links.entry(member.soname.clone()).or_insert_with(|| member.path.clone());
     }
     for pick in picks {
-        for member in &pick.copy.files {
+        for member in &pick.installation.files {
             for name in pick.view_names(member) {
                 spec.links.entry(name).or_insert_with(|| member.path.clone());
             }

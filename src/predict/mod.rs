@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::names;
 use crate::host::FileId;
-use crate::inventory::{Copy, Inventory};
+use crate::inventory::{Installation, Inventory};
 use crate::loader::object::Object;
 use crate::loader::process::{Failure, Loaded, Process};
 use crate::loader::search::{Rule, Searcher};
@@ -226,27 +226,28 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let Some((stem, suffix)) = names::split(name) else { return Vec::new() };
     let stem = names::without_hash(stem).unwrap_or(stem);
     let Some(family) = catalog().family_of_stem(stem) else { return Vec::new() };
-    let copy = inventory.copies.iter().find(|copy| copy.has_file(object.id));
+    let installation = inventory.installations.iter().find(|installation| installation.has_file(object.id));
     let soname = object.soname.as_deref().and_then(names::split).map_or(suffix, |(_, suffix)| suffix);
     let major = first_number(soname).unwrap_or(0);
     // A name that carries the whole version is the file's own, wherever it was copied to.
     let of_name = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3);
     let of_name = of_name.filter(|_| !family.numbered_otherwise);
     // A view has a shim under names of the version that it is over as well.
-    let of_shim = || copy.filter(|_| family.is_shim(stem, Some(major)))?.shim;
-    let version = of_shim().or(of_name).or_else(|| copy?.version);
+    let of_shim = || installation.filter(|_| family.is_shim(stem, Some(major)))?.shim;
+    let version = of_shim().or(of_name).or_else(|| installation?.version);
     let opened = family.opens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
         match catalog().family_of_stem(opened)? {
             own if own.name == family.name => {
                 let is_required = family.required(major).contains(&opened);
                 Some(Opened {
-                    names: own_names(family, opened, major, version, copy)?,
+                    names: own_names(family, opened, major, version, installation)?,
                     required: is_required.then(|| format!("{opened}.so.{major}")),
                     is_own: family.opens_own,
                 })
             }
             other => {
-                let suffix = other.suffix(copy.and_then(|copy| copy.cuda).unwrap_or(0))?;
+                let suffix =
+                    other.suffix(installation.and_then(|installation| installation.cuda).unwrap_or(0))?;
                 let bare = format!("{opened}.so");
                 let is_tried = family.opens_bare(major).contains(&bare);
                 let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
@@ -264,14 +265,14 @@ fn own_names(
     stem: &str,
     major: u32,
     version: Option<Version>,
-    copy: Option<&Copy>,
+    installation: Option<&Installation>,
 ) -> Option<Vec<String>> {
     let numbered = |version: Version| format!("{stem}.so.{version}");
     if family.minor_in_soname.iter().any(|it| it == stem) {
         return version.map(|version| vec![numbered(version.truncated(2))]);
     }
     if !family.soname_is_version {
-        return copy?.member(stem).map(|member| vec![member.soname.clone()]);
+        return installation?.member(stem).map(|member| vec![member.soname.clone()]);
     }
     let lengths = (2..=3).rev().filter_map(|count| Some(version?.truncated(count)));
     let mut names: Vec<String> = lengths.map(numbered).collect();

@@ -116,8 +116,9 @@ impl Mapped {
         let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
         let family = family_of(&record.path).or_else(|| family_of(&file));
         let picks = plan.iter().flat_map(|plan| &plan.picks);
-        let of_family: Vec<_> = picks.filter(|pick| Some(&pick.copy.family) == family.as_ref()).collect();
-        let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.copy.has_file(id)));
+        let of_family: Vec<_> =
+            picks.filter(|pick| Some(&pick.installation.family) == family.as_ref()).collect();
+        let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
         let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
         // A shim from elsewhere opens what is picked.
         let is_meant =

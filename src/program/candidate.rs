@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Standing;
+use super::ImportCertainty;
 use super::framework;
 use super::imports::{Imports, Place};
 use super::installed::Installed;
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
     pub directories: Vec<PathBuf>,
     /// Its extension modules that stand outside of these.
     pub extensions: Vec<PathBuf>,
-    pub standing: Standing,
+    pub standing: ImportCertainty,
     pub imported_by: Option<String>,
     /// It comes with what is imported, and no framework is known by its name: perhaps it is never imported itself.
     pub is_brought: bool,
@@ -53,7 +53,7 @@ impl Candidates<'_> {
                 }
             }
         }
-        let mut found = self.candidates(modules, Standing::Imported);
+        let mut found = self.candidates(modules, ImportCertainty::Imported);
         for candidate in found.iter_mut().filter(|candidate| candidate.framework.is_none()) {
             candidate.is_brought = !imports.installed.contains_key(&candidate.name);
         }
@@ -76,11 +76,11 @@ impl Candidates<'_> {
             }
             modules.extend(brought.into_iter().map(|module| (module, "--uses".to_owned())));
         }
-        Ok(self.candidates(modules, Standing::Imported))
+        Ok(self.candidates(modules, ImportCertainty::Imported))
     }
 
     /// Every top-level package that is installed, except libraries themselves.
-    pub(super) fn everything(&self, standing: Standing) -> Vec<Candidate> {
+    pub(super) fn everything(&self, standing: ImportCertainty) -> Vec<Candidate> {
         let mut modules = BTreeMap::new();
         for site in self.sites {
             for entry in self.host.list(site).unwrap_or_default() {
@@ -97,7 +97,7 @@ impl Candidates<'_> {
     }
 
     /// Modules that belong to one framework are one candidate.
-    fn candidates(&self, modules: BTreeMap<String, String>, standing: Standing) -> Vec<Candidate> {
+    fn candidates(&self, modules: BTreeMap<String, String>, standing: ImportCertainty) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
@@ -142,7 +142,7 @@ impl Candidates<'_> {
     fn of_framework(
         &self,
         framework: &'static Framework,
-        standing: Standing,
+        standing: ImportCertainty,
         imported_by: Option<String>,
     ) -> Option<Candidate> {
         let (mut sites, mut directories) = (Vec::new(), Vec::new());
@@ -171,7 +171,12 @@ impl Candidates<'_> {
         })
     }
 
-    fn of_module(&self, module: &str, standing: Standing, imported_by: Option<String>) -> Option<Candidate> {
+    fn of_module(
+        &self,
+        module: &str,
+        standing: ImportCertainty,
+        imported_by: Option<String>,
+    ) -> Option<Candidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
         let place = site.join(module);
         Some(Candidate {
@@ -237,7 +242,7 @@ fn own_extension(file: &Path, place: &Place) -> Candidate {
         framework: None,
         directories: Vec::new(),
         extensions: vec![file.to_owned()],
-        standing: Standing::Imported,
+        standing: ImportCertainty::Imported,
         imported_by: Some(place.describe()),
         is_brought: false,
     }

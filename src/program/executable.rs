@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Asker, Before, First, How, Load, Need, Note, Packer, Requirement, Standing, Target, Want};
+use super::{
+    Asker, Before, First, How, ImportCertainty, Load, Need, Note, Packer, Requirement, Target, Want,
+};
 use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
@@ -134,7 +136,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
     for consumer in &walk.consumers {
         target.own_directories.extend(consumer.search_later.iter().cloned());
-        let by = asker(&name, &consumer.object.path, None, Standing::Imported);
+        let by = asker(&name, &consumer.object.path, None, ImportCertainty::Imported);
         for mut requirement in linked(host, consumer, &by, Need::Linked) {
             // The first to ask decides where it is found; those after it get what is loaded.
             if requirement.named().is_some_and(|name| linked_before.contains(name)) {
@@ -178,7 +180,7 @@ fn is_cudarun(host: &Host, consumer: &Consumer) -> bool {
     !host.is_rerooted() && own.is_ok_and(|own| own.id == consumer.object.id)
 }
 
-pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: Standing) -> Asker {
+pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: ImportCertainty) -> Asker {
     Asker { name: name.to_owned(), file: file.to_owned(), line: None, cuda, standing }
 }
 

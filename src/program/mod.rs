@@ -38,7 +38,7 @@ mod wrapper;
 
 pub use condition::{Condition, Demand};
 use executable::Image;
-pub use note::{Loss, Note, Packer};
+pub use note::{EnvironmentLoss, Note, Packer};
 use program::Running;
 pub use program::{Significant, locate, significant};
 pub use requirement::{Asker, Before, First, Load, Need, Pin, Requirement, Want};
@@ -103,7 +103,7 @@ pub struct Target {
     pub inside: Option<Surroundings>,
     /// The wrapper that keeps from it what would be set, and how.
     #[serde(skip)]
-    pub loss: Option<(String, Loss)>,
+    pub loss: Option<(String, EnvironmentLoss)>,
     /// The variables of the stronger modes that a wrapper on the way sets anew or takes away.
     #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
@@ -165,7 +165,7 @@ pub struct Package {
     pub cuda: Option<CudaVersion>,
     /// It is built without CUDA, and asks for nothing.
     pub cpu_only: bool,
-    pub standing: Standing,
+    pub standing: ImportCertainty,
     /// Where it is imported, as far as that is known.
     pub imported_by: Option<String>,
 }
@@ -173,7 +173,7 @@ pub struct Package {
 /// How sure it is that a package will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum ImportCertainty {
     /// The program imports it.
     Imported,
     /// The program imports or runs what was not followed, and this is installed.
@@ -332,7 +332,7 @@ impl Target {
     }
 
     /// What a wrapper starts that keeps the environment from it gets nothing; said only where that matters.
-    fn lose(&mut self, wrapper: String, loss: Loss) {
+    fn lose(&mut self, wrapper: String, loss: EnvironmentLoss) {
         self.loss = Some((wrapper.clone(), loss.clone()));
         if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
         {

@@ -49,7 +49,7 @@ pub enum Note {
     LosesEnvironment {
         wrapper: String,
         #[serde(flatten)]
-        loss: Loss,
+        loss: EnvironmentLoss,
     },
     /// A Python script or module that could not be read.
     SourceNotRead {
@@ -113,7 +113,7 @@ impl Note {
 /// How a wrapper keeps from its program what cudarun sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case")]
-pub enum Loss {
+pub enum EnvironmentLoss {
     /// The program runs with other rights, and the loader's variables are taken out.
     Rights,
     Clears,

@@ -16,7 +16,8 @@ use super::loads;
 use super::python::Python;
 use super::recorded::{self, Records};
 use super::{
-    Asker, Condition, Demand, First, Load, Need, Note, Package, Pip, Requirement, Standing, Target, Want,
+    Asker, Condition, Demand, First, ImportCertainty, Load, Need, Note, Package, Pip, Requirement, Target,
+    Want,
 };
 use crate::catalog::{Variable, catalog};
 use crate::error::Error;
@@ -89,7 +90,7 @@ struct Assessed {
 impl Assessed {
     /// It asks for nothing, which is worth a word only where it is used.
     fn without_cuda(package: Package, title: String, file: PathBuf) -> Option<Assessed> {
-        let is_used = package.standing == Standing::Imported;
+        let is_used = package.standing == ImportCertainty::Imported;
         let note = Some(Note::CpuOnly { package: title, file: file.clone() });
         let package = Package { cpu_only: true, ..package };
         let read_from = Some(file);
@@ -113,7 +114,7 @@ impl PackageReader<'_> {
             return;
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
-        let standing = if is_closed { Standing::Installed } else { Standing::Possible };
+        let standing = if is_closed { ImportCertainty::Installed } else { ImportCertainty::Possible };
         let mut all = self.candidates.everything(standing);
         all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
         self.examine(all, target);
@@ -128,17 +129,18 @@ impl PackageReader<'_> {
             }
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
             target.notes.extend(self.moved(&candidate));
-            if candidate.standing == Standing::Imported {
+            if candidate.standing == ImportCertainty::Imported {
                 target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
             // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
-            let is_known = |package: &Package| package.standing == Standing::Imported && !package.cpu_only;
+            let is_known =
+                |package: &Package| package.standing == ImportCertainty::Imported && !package.cpu_only;
             let is_opened = match candidate.standing {
-                Standing::Imported => true,
-                Standing::Possible => !target.packages.iter().any(is_known),
-                Standing::Installed => false,
+                ImportCertainty::Imported => true,
+                ImportCertainty::Possible => !target.packages.iter().any(is_known),
+                ImportCertainty::Installed => false,
             };
             if is_opened {
                 target.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
@@ -148,7 +150,7 @@ impl PackageReader<'_> {
                 target.watched.insert(consumer.object.path.clone());
                 target.own_directories.extend(consumer.search_later);
             }
-            if candidate.standing == Standing::Imported {
+            if candidate.standing == ImportCertainty::Imported {
                 target.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
                 target.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
                 target.watched.extend(read_from);
@@ -163,7 +165,7 @@ impl PackageReader<'_> {
 
     /// The variables that are set and that what is used heeds.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
-        let is_used = candidate.standing == Standing::Imported;
+        let is_used = candidate.standing == ImportCertainty::Imported;
         let variables = candidate.framework.filter(|_| is_used).map_or(&[][..], |it| &it.variables);
         let set = variables.iter().filter(|variable| self.host.env.non_empty(&variable.name).is_some());
         let note = |variable: &Variable| Note::Moved {
@@ -236,15 +238,15 @@ impl PackageReader<'_> {
         }
         for requirement in &mut requirements {
             // A guess is needed no more than a name that is tried.
-            if candidate.standing != Standing::Imported {
+            if candidate.standing != ImportCertainty::Imported {
                 requirement.need = Need::Named;
             }
             // It is here and not imported: what it searches first is searched for nobody.
-            if candidate.standing == Standing::Installed {
+            if candidate.standing == ImportCertainty::Installed {
                 requirement.search_first.clear();
             }
         }
-        let condition = if candidate.standing == Standing::Imported && !candidate.is_brought {
+        let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought {
             self.code(candidate, reader, consumers, &by)
         } else {
             None
@@ -314,7 +316,7 @@ impl PackageReader<'_> {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
         let by = |place: &Place| {
-            let by = asker(&place.name(), &place.file, None, Standing::Imported);
+            let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker { line: Some(place.line), ..by }
         };
         for (name, place) in &imports.libraries {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Standing;
+use super::ImportCertainty;
 use crate::formats::symbols::Symbol;
 use crate::range::Range;
 use crate::text;
@@ -112,7 +112,7 @@ pub enum Want {
     BuildIds(BTreeMap<String, String>),
 }
 
-/// The copy that a person wants.
+/// The installation that a person wants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
@@ -145,13 +145,13 @@ pub struct Asker {
     pub line: Option<usize>,
     /// The CUDA major that it was built for.
     pub cuda: Option<u32>,
-    pub standing: Standing,
+    pub standing: ImportCertainty,
 }
 
 impl Asker {
     /// A person who says something in `file`, or by an option or a variable of that name.
     pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
-        Asker { name: name.to_owned(), file, line, cuda: None, standing: Standing::Imported }
+        Asker { name: name.to_owned(), file, line, cuda: None, standing: ImportCertainty::Imported }
     }
 }
 

@@ -10,7 +10,7 @@ use super::arguments::{CommandLine, Run};
 use super::options::{self, Line, Start};
 use super::program::{self, DEFAULT_PATH};
 use super::setting::{self, Says};
-use super::{Command, How, Loss, Note, Target, executable, project, python};
+use super::{Command, EnvironmentLoss, How, Note, Target, executable, project, python};
 use crate::catalog::{Finder, Handing, Meaning, Runs, Wrapper, may_be_wrapper, wrappers};
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
@@ -62,7 +62,7 @@ pub(super) struct Inside {
     /// The machine as it will see it, where a wrapper changes the environment or the directory.
     pub host: Option<Host>,
     /// The first wrapper on the way that keeps from it what cudarun sets, and how.
-    pub loss: Option<(String, Loss)>,
+    pub loss: Option<(String, EnvironmentLoss)>,
     /// Whether it can be seen at all.
     pub is_here: bool,
 }
@@ -171,7 +171,12 @@ impl<'a> Way<'a> {
         Some(Way { host, program, arguments, row, is_module: false, has_word: false })
     }
 
-    fn enter(&self, has_more: bool, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
+    fn enter(
+        &self,
+        has_more: bool,
+        loss: &mut Option<(String, EnvironmentLoss)>,
+        target: &mut Target,
+    ) -> Entered {
         let Way { host, row, .. } = *self;
         if row.runs == Runs::Nothing {
             return Entered::End;
@@ -186,11 +191,11 @@ impl<'a> Way<'a> {
         let line = options::parse(row, self.arguments, self.has_word);
         let starts = !matches!(line, Line::Nothing | Line::Empty);
         if row.environment == Handing::Keeps && is_secure && starts {
-            loss.get_or_insert((self.name(), Loss::Rights));
+            loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
             return Entered::NotKnown(Note::StartsAnother);
         }
         if starts && row.environment == Handing::Drops {
-            loss.get_or_insert((self.name(), Loss::Rights));
+            loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
         }
         match line {
             // What it starts comes from standard input.
@@ -205,7 +210,7 @@ impl<'a> Way<'a> {
             Line::Starts(start) => {
                 target.undone.extend(undone_by(&start));
                 if start.is_other_user {
-                    loss.get_or_insert((self.name(), Loss::Rights));
+                    loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
                 }
                 let lost = loss_by(&start).map(|lost| (self.name(), lost));
                 *loss = loss.take().or(lost);
@@ -214,12 +219,17 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn follow(&self, start: &Start, loss: &mut Option<(String, Loss)>, target: &mut Target) -> Entered {
+    fn follow(
+        &self,
+        start: &Start,
+        loss: &mut Option<(String, EnvironmentLoss)>,
+        target: &mut Target,
+    ) -> Entered {
         let mut changed = self.changed(start);
         match setting::at_start(changed.as_ref().unwrap_or(self.host), self.row, start, target) {
             Says::Nothing => {}
             Says::Sets(file) => {
-                loss.get_or_insert((self.name(), Loss::Script { file }));
+                loss.get_or_insert((self.name(), EnvironmentLoss::Script { file }));
             }
             Says::Unclear => return Entered::NotKnown(Note::StartsAnother),
         }
@@ -235,7 +245,7 @@ impl<'a> Way<'a> {
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
             changed = Some(host.inside(env, host.cwd.clone()));
-            let lost = found.sets.map(|file| (self.name(), Loss::Script { file }));
+            let lost = found.sets.map(|file| (self.name(), EnvironmentLoss::Script { file }));
             *loss = loss.take().or(lost);
         }
         let host = changed.as_ref().unwrap_or(self.host);
@@ -370,7 +380,7 @@ impl<'a> Way<'a> {
 }
 
 /// What the command line itself says against what cudarun sets.
-fn loss_by(start: &Start) -> Option<Loss> {
+fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     let is_library = |element: &OsString| {
         let name = Path::new(element).file_name().and_then(OsStr::to_str);
         name.is_some_and(executable::is_library)
@@ -381,11 +391,11 @@ fn loss_by(start: &Start) -> Option<Loss> {
         _ => None,
     };
     if let Some(variable) = start.set.iter().find_map(undone) {
-        Some(Loss::Sets { variable })
+        Some(EnvironmentLoss::Sets { variable })
     } else if start.clears {
-        Some(Loss::Clears)
+        Some(EnvironmentLoss::Clears)
     } else if start.unset.iter().any(|name| name == LIBRARY_PATH) {
-        Some(Loss::Unsets { variable: LIBRARY_PATH })
+        Some(EnvironmentLoss::Unsets { variable: LIBRARY_PATH })
     } else {
         None
     }

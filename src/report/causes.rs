@@ -77,7 +77,7 @@ fn culprit(cause: &Cause) -> String {
 pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
     let one = |evidence: &Evidence| match evidence {
-        Evidence::Said { line } => row("said", escape(line.as_bytes())),
+        Evidence::VersionEvidence { line } => row("said", escape(line.as_bytes())),
         Evidence::Variable { name, value } => row("set", format!("{name}={}", escape(value.as_bytes()))),
         Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
         Evidence::Library { family: name, soname, version, origin, directory } => {
@@ -159,7 +159,7 @@ pub(super) fn remedy(cause: &Cause) -> String {
         }
         Kind::LibraryDoesNotLoad => "install what it names; `cudarun explain` shows who needs it".to_owned(),
         Kind::NoKernelImage => {
-            "take a build for this GPU: `cudarun list -v` shows for which GPUs each copy is".to_owned()
+            "take a build for this GPU: `cudarun list -v` shows for which GPUs each installation is".to_owned()
         }
         Kind::CompilationFailed => {
             "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is here".to_owned()

@@ -43,8 +43,8 @@ fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
         let label = if index == 0 { "found" } else { "" };
-        let version = words::version(candidate.copy.version.as_ref());
-        let directory = words::place(&candidate.copy.directory, Some(target));
+        let version = words::version(candidate.installation.version.as_ref());
+        let directory = words::place(&candidate.installation.directory, Some(target));
         rows.push(vec![label.to_owned(), version, directory, words::reason(&candidate.reason)]);
     }
     if unmet.candidates.is_empty() {
@@ -58,7 +58,7 @@ fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
             "  LD_LIBRARY_PATH cannot help: {} {} the one in {} before the loader looks there ({})\n",
             words::list(&by),
             if by.len() > 1 { "take" } else { "takes" },
-            words::place(&forced.copy.directory, Some(target)),
+            words::place(&forced.installation.directory, Some(target)),
             words::list(&rules),
         ));
     }

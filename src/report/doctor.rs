@@ -73,7 +73,7 @@ fn title(section: Section) -> &'static str {
     }
 }
 
-/// What there is, in a line.
+/// FindingKind there is, in a line.
 fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
     match section {
         Section::Driver => match (&inventory.driver, examination.surroundings) {
@@ -87,15 +87,16 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         },
         Section::Gpus => gpus(examination, inventory),
         Section::Libraries => {
-            let mut families: Vec<&str> = inventory.copies.iter().map(|it| it.family.as_str()).collect();
-            let copies = families.len();
+            let mut families: Vec<&str> =
+                inventory.installations.iter().map(|it| it.family.as_str()).collect();
+            let installations = families.len();
             families.sort_unstable();
             families.dedup();
-            match (copies, families.len()) {
+            match (installations, families.len()) {
                 (0, _) => "none of NVIDIA's".to_owned(),
-                (1, _) => "1 copy".to_owned(),
-                (copies, 1) => format!("{copies} copies of 1 family"),
-                (copies, families) => format!("{copies} copies of {families} families"),
+                (1, _) => "1 installation".to_owned(),
+                (installations, 1) => format!("{installations} installations of 1 family"),
+                (installations, families) => format!("{installations} installations of {families} families"),
             }
         }
         Section::Environment => {
@@ -185,13 +186,13 @@ fn details(
             }
         }
         Section::Libraries if verbosity > 0 => {
-            let row = |copy: &crate::inventory::Copy| {
-                let mark = if copy.loader_gives { "*" } else { " " };
-                let version = words::version(copy.version.as_ref());
-                let family = format!("{mark} {}", words::family(&copy.family));
-                vec![family, version, copy.origin.word().to_owned(), show(&copy.directory)]
+            let row = |installation: &crate::inventory::Installation| {
+                let mark = if installation.loader_gives { "*" } else { " " };
+                let version = words::version(installation.version.as_ref());
+                let family = format!("{mark} {}", words::family(&installation.family));
+                vec![family, version, installation.origin.word().to_owned(), show(&installation.directory)]
             };
-            let rows: Vec<Vec<String>> = inventory.copies.iter().map(row).collect();
+            let rows: Vec<Vec<String>> = inventory.installations.iter().map(row).collect();
             text.push_str(&columns("  ", &rows));
         }
         Section::StartUp if verbosity > 0 => {
@@ -264,7 +265,7 @@ pub(super) fn at(path: &Path, line: Option<usize>) -> String {
     line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
 }
 
-/// What `--save` has written, and what to do before it is sent.
+/// FindingKind `--save` has written, and what to do before it is sent.
 pub fn saved(file: &Path, files: usize, lost: &[std::path::PathBuf]) -> String {
     let lost = match lost {
         [] => String::new(),

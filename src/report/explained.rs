@@ -13,8 +13,8 @@ use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode, NotEnough};
 use crate::predict::Prediction;
-use crate::program::{Asker, How, Package, Requirement, Standing, Target, Want};
-use crate::settings::Settings;
+use crate::program::{Asker, How, ImportCertainty, Package, Requirement, Target, Want};
+use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
@@ -27,7 +27,7 @@ pub struct Explanation<'a> {
     pub before: &'a Prediction,
     pub diff: &'a Diff,
     pub view: Option<&'a Path>,
-    pub settings: &'a Settings,
+    pub settings: &'a Layers,
     /// What is said of settings.
     pub remarks: &'a [String],
 }
@@ -169,10 +169,12 @@ fn package_name(package: &Package) -> String {
 
 fn how_sure(package: &Package) -> String {
     match (package.standing, &package.imported_by) {
-        (Standing::Imported, Some(by)) => format!("imported by {}", show(by)),
-        (Standing::Imported, None) => "imported".to_owned(),
-        (Standing::Possible, _) => "installed, and perhaps imported".to_owned(),
-        (Standing::Installed, _) => "installed, and counted since nothing else was recognised".to_owned(),
+        (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
+        (ImportCertainty::Imported, None) => "imported".to_owned(),
+        (ImportCertainty::Possible, _) => "installed, and perhaps imported".to_owned(),
+        (ImportCertainty::Installed, _) => {
+            "installed, and counted since nothing else was recognised".to_owned()
+        }
     }
 }
 
@@ -244,7 +246,7 @@ fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
     for pick in &plan.picks {
         rows.push(pick_row(pick, target, style));
         let others = plan.rejected.iter().filter(|rejection| {
-            rejection.copy.family == pick.copy.family && is_of_interest(rejection, verbosity)
+            rejection.installation.family == pick.installation.family && is_of_interest(rejection, verbosity)
         });
         rows.extend(others.map(|rejection| rejection_row(rejection, target, style)));
     }
@@ -263,10 +265,10 @@ fn cautions(plan: &Plan, style: Style) -> String {
 
 fn pick_row(pick: &Pick, target: &Target, style: Style) -> Vec<String> {
     vec![
-        words::family(&pick.copy.family).to_owned(),
-        style.good(&words::version(pick.copy.version.as_ref())),
-        pick.copy.origin.word().to_owned(),
-        words::place(&pick.copy.directory, Some(target)),
+        words::family(&pick.installation.family).to_owned(),
+        style.good(&words::version(pick.installation.version.as_ref())),
+        pick.installation.origin.word().to_owned(),
+        words::place(&pick.installation.directory, Some(target)),
         style.dim(words::decided_by(pick.decided_by)),
     ]
 }
@@ -274,9 +276,9 @@ fn pick_row(pick: &Pick, target: &Target, style: Style) -> Vec<String> {
 fn rejection_row(rejection: &Rejection, target: &Target, style: Style) -> Vec<String> {
     vec![
         "  not".to_owned(),
-        words::version(rejection.copy.version.as_ref()),
-        rejection.copy.origin.word().to_owned(),
-        words::place(&rejection.copy.directory, Some(target)),
+        words::version(rejection.installation.version.as_ref()),
+        rejection.installation.origin.word().to_owned(),
+        words::place(&rejection.installation.directory, Some(target)),
         style.dim(&words::reason(&rejection.reason)),
     ]
 }
@@ -290,7 +292,7 @@ fn rejections(rejected: &[Rejection], target: &Target, verbosity: u8, style: Sty
     columns("  ", &rows)
 }
 
-/// Copies that were never meant are of interest only to those who ask twice.
+/// Installations that were never meant are of interest only to those who ask twice.
 fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
     verbosity > 1 || rejection.is_of_concern()
 }

@@ -27,8 +27,8 @@ pub fn hint(hint: &Hint) -> String {
         Hint::Replace { directories } => {
             let places: Vec<String> = directories.iter().map(show).collect();
             match places.as_slice() {
-                [place] => format!("replace the copy in {place}: no library path can put another in its place"),
-                _ => format!("make {} hold one and the same copy: no library path can help", list(&places)),
+                [place] => format!("replace the installation in {place}: no library path can put another in its place"),
+                _ => format!("make {} hold one and the same installation: no library path can help", list(&places)),
             }
         }
         Hint::MakePrivate { paths } => {
@@ -56,7 +56,7 @@ pub fn hint(hint: &Hint) -> String {
 fn change(families: &[String], by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
-        return format!("leave out {}, or name a copy that fits: see `cudarun list`", list(&pins));
+        return format!("leave out {}, or name an installation that fits: see `cudarun list`", list(&pins));
     }
     if by.name.starts_with(LOCK) {
         return "record it anew with `cudarun record`, or start without the lock".to_owned();

@@ -14,7 +14,7 @@ use super::words;
 use crate::doctor::{Element, Evidence, Examination, Finding, Named, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
-use crate::inventory::{Copy, Inventory, Warning};
+use crate::inventory::{Installation, Inventory, Warning};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::observe::Observation;
@@ -27,31 +27,31 @@ const SCHEMA: u32 = 1;
 
 /// `list`
 pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
-    let mut copies = std::mem::take(&mut inventory.copies);
-    copies.retain(|copy| families.is_empty() || families.contains(&copy.family));
+    let mut installations = std::mem::take(&mut inventory.installations);
+    installations.retain(|installation| families.is_empty() || families.contains(&installation.family));
     let mut rest = value(&inventory);
     rest["warnings"] = warnings(&inventory.warnings);
     rest["schema"] = SCHEMA.into();
-    match serde_json::to_string_pretty(&Listing { rest, copies: Copies(copies) }) {
+    match serde_json::to_string_pretty(&Listing { rest, installations: Installations(installations) }) {
         Ok(text) => printable(text),
         Err(error) => finish(json!({ "error": error.to_string() })),
     }
 }
 
-/// An inventory of which only one copy at a time is made into JSON: there may be ten thousand.
+/// An inventory of which only one installation at a time is made into JSON: there may be ten thousand.
 struct Listing {
     rest: Value,
-    copies: Copies,
+    installations: Installations,
 }
 
-struct Copies(Vec<Copy>);
+struct Installations(Vec<Installation>);
 
 impl Serialize for Listing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in self.rest.as_object().into_iter().flatten() {
             match key.as_str() {
-                "copies" => map.serialize_entry(key, &self.copies)?,
+                "installations" => map.serialize_entry(key, &self.installations)?,
                 _ => map.serialize_entry(key, value)?,
             }
         }
@@ -59,7 +59,7 @@ impl Serialize for Listing {
     }
 }
 
-impl Serialize for Copies {
+impl Serialize for Installations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(value))
     }
@@ -130,8 +130,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
             "remedy": doctor_words::remedy(finding),
         })
     };
-    let holds =
-        |copy: &Named| json!({ "family": copy.family, "version": copy.version, "origin": copy.origin });
+    let holds = |installation: &Named| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
     let element = |element: &Element| {
         json!({
             "variable": element.variable,
@@ -231,13 +230,16 @@ fn plan(plan: &Plan) -> Value {
         .picks
         .iter()
         .map(|pick| {
-            let others = plan.rejected.iter().filter(|rejection| rejection.copy.family == pick.copy.family);
+            let others = plan
+                .rejected
+                .iter()
+                .filter(|rejection| rejection.installation.family == pick.installation.family);
             let mut candidates =
-                vec![candidate(&Summary::of(&pick.copy), true, words::decided_by(pick.decided_by))];
+                vec![candidate(&Summary::of(&pick.installation), true, words::decided_by(pick.decided_by))];
             candidates.extend(others.map(rejected));
             json!({
-                "family": pick.copy.family,
-                "picked": pick.copy,
+                "family": pick.installation.family,
+                "picked": pick.installation,
                 "asked_by": pick.asked_by,
                 "decided_by": pick.decided_by,
                 "candidates": candidates,
@@ -293,13 +295,13 @@ fn conflict(conflict: &Conflict) -> Value {
 }
 
 fn rejected(rejection: &Rejection) -> Value {
-    let mut object = candidate(&rejection.copy, false, &words::reason(&rejection.reason));
+    let mut object = candidate(&rejection.installation, false, &words::reason(&rejection.reason));
     object["reason"] = value(&rejection.reason);
     object
 }
 
-fn candidate(copy: &Summary, picked: bool, why: &str) -> Value {
-    let mut object = value(copy);
+fn candidate(installation: &Summary, picked: bool, why: &str) -> Value {
+    let mut object = value(installation);
     object["picked"] = picked.into();
     object["why"] = why.into();
     object

@@ -3,13 +3,13 @@
 use super::Style;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Code, Copy, Inventory, Member, Origin, Problem};
+use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
 
 /// More of what was passed over than this is only counted.
 const FEW: usize = 10;
 
-/// One line a copy: family, version, CUDA, origin, directory, problems. The copies that the loader would give are
+/// One line an installation: family, version, CUDA, origin, directory, problems. The installations that the loader would give are
 /// marked.
 pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
     let mut text = String::new();
@@ -17,17 +17,17 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
     if wanted("driver") {
         text.push_str(&machine(inventory, style));
     }
-    let copies = inventory.copies.iter().filter(|copy| wanted(&copy.family));
-    let (copies, left_out): (Vec<&Copy>, Vec<&Copy>) =
-        copies.partition(|copy| all || verbosity > 0 || !is_out_of_reach(copy));
+    let installations = inventory.installations.iter().filter(|installation| wanted(&installation.family));
+    let (installations, left_out): (Vec<&Installation>, Vec<&Installation>) =
+        installations.partition(|installation| all || verbosity > 0 || !is_out_of_reach(installation));
     let mut rows = Vec::new();
-    for copy in &copies {
-        rows.push(row(copy, style));
+    for installation in &installations {
+        rows.push(row(installation, style));
         if verbosity > 0 {
-            rows.extend(details(copy, style));
+            rows.extend(details(installation, style));
         }
         if all {
-            rows.extend(copy.files.iter().flat_map(|member| file(member, verbosity, style)));
+            rows.extend(installation.files.iter().flat_map(|member| file(member, verbosity, style)));
         }
     }
     if !rows.is_empty() {
@@ -40,11 +40,11 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
         text.push_str("no NVIDIA library is installed here\n");
     } else {
         text.push_str(&format!(
-            "no copy of {} is installed here\n",
+            "no installation of {} is installed here\n",
             words::list(&families.iter().map(show).collect::<Vec<_>>())
         ));
     }
-    if copies.iter().any(|copy| copy.loader_gives) {
+    if installations.iter().any(|installation| installation.loader_gives) {
         let mark = "* what the loader gives to a program that has no search path of its own\n";
         text.push_str(&format!("\n{}", style.dim(mark)));
     }
@@ -59,9 +59,9 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
 }
 
 /// Every toolkit has stubs to link against; they matter where they are on a search path.
-fn is_out_of_reach(copy: &Copy) -> bool {
-    copy.origin == Origin::Stub
-        && copy.problems.iter().all(|problem| matches!(problem, Problem::Missing { .. }))
+fn is_out_of_reach(installation: &Installation) -> bool {
+    installation.origin == Origin::Stub
+        && installation.problems.iter().all(|problem| matches!(problem, Problem::Missing { .. }))
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
@@ -78,41 +78,47 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
 }
 
-fn row(copy: &Copy, style: Style) -> Vec<String> {
+fn row(installation: &Installation, style: Style) -> Vec<String> {
     let mut row = vec![
-        format!("{} {}", if copy.loader_gives { "*" } else { " " }, words::family(&copy.family)),
-        words::version(copy.version.as_ref()),
-        copy.cuda.map_or_else(String::new, |cuda| cuda.to_string()),
-        copy.origin.word().to_owned(),
-        show(&copy.directory),
+        format!(
+            "{} {}",
+            if installation.loader_gives { "*" } else { " " },
+            words::family(&installation.family)
+        ),
+        words::version(installation.version.as_ref()),
+        installation.cuda.map_or_else(String::new, |cuda| cuda.to_string()),
+        installation.origin.word().to_owned(),
+        show(&installation.directory),
     ];
-    let problems: Vec<String> = copy.problems.iter().map(words::problem).collect();
+    let problems: Vec<String> = installation.problems.iter().map(words::problem).collect();
     if !problems.is_empty() {
         row.push(style.warning(&problems.join("; ")));
     }
     row
 }
 
-/// What is known of a copy besides: who brought it, what says its version, for which GPUs all of it has code.
-fn details(copy: &Copy, style: Style) -> Vec<Vec<String>> {
+/// What is known of an installation besides: who brought it, what says its version, for which GPUs all of it has code.
+fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut say = |what: &str, text: &str| rows.push(detail(what, text, style));
-    if let Some(package) = &copy.package {
+    if let Some(package) = &installation.package {
         say("package", &show(package));
     }
-    for said in &copy.evidence {
+    for said in &installation.evidence {
         say("evidence", &words::said(said));
     }
-    for directory in &copy.also {
+    for directory in &installation.also {
         say("also in", &show(directory));
     }
     // A driver of the host has that note too, and there it says nothing of use.
-    let compat = copy.forward_compatibility.as_ref().filter(|_| copy.origin == Origin::Compat);
+    let compat =
+        installation.forward_compatibility.as_ref().filter(|_| installation.origin == Origin::Compat);
     if let Some(compat) = compat {
         say("compat", &words::forward_compatibility(compat));
     }
     for (code, what) in [(Code::Sass, "machine code"), (Code::Ptx, "PTX, compiled at the first start")] {
-        let gpus = copy.serves.iter().filter(|(_, found)| **found == code).map(|(gpu, _)| gpu.to_string());
+        let gpus =
+            installation.serves.iter().filter(|(_, found)| **found == code).map(|(gpu, _)| gpu.to_string());
         let gpus: Vec<String> = gpus.collect();
         if !gpus.is_empty() {
             say("gpus", &format!("{}  {what}", gpus.join(" ")));
@@ -133,7 +139,7 @@ fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
     rows
 }
 
-/// A row below a copy's own, in the columns of the family and the directory.
+/// A row below an installation's own, in the columns of the family and the directory.
 fn detail(what: &str, text: &str, style: Style) -> Vec<String> {
     let empty = String::new;
     vec![style.dim(&format!("    {what}")), empty(), empty(), empty(), style.dim(text)]

@@ -1,6 +1,6 @@
 //! The wording of what a person should know about how a target was read.
 
-use crate::program::{Loss, Note, Packer, Target};
+use crate::program::{EnvironmentLoss, Note, Packer, Target};
 use crate::text::{escape, show};
 
 /// A remark about how the target was read.
@@ -80,7 +80,7 @@ pub fn note(note: &Note, target: &Target) -> String {
 }
 
 /// How a wrapper undoes what would be set, and what to type instead.
-fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
+fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
     // What it starts may not have been found.
     let before = if program == wrapper {
         "put cudarun right before the program that it starts".to_owned()
@@ -88,7 +88,7 @@ fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
         format!("put cudarun right before `{program}`")
     };
     match loss {
-        Loss::Rights => {
+        EnvironmentLoss::Rights => {
             let inside = match wrapper {
                 "su" => "su -c 'cudarun …'".to_owned(),
                 "runuser" => "runuser -u USER cudarun …".to_owned(),
@@ -103,10 +103,14 @@ fn losses(wrapper: &str, loss: &Loss, program: &str) -> String {
                 "`{wrapper}` takes the loader's variables out of the environment: type `{inside}` instead of `cudarun {wrapper} …`"
             )
         }
-        Loss::Clears => format!("`{wrapper}` clears the environment that cudarun makes: {before}"),
-        Loss::Sets { variable } => format!("`{wrapper}` sets {variable} after cudarun does: {before}"),
-        Loss::Unsets { variable } => format!("`{wrapper}` takes {variable} out of the environment: {before}"),
-        Loss::Script { file } => {
+        EnvironmentLoss::Clears => format!("`{wrapper}` clears the environment that cudarun makes: {before}"),
+        EnvironmentLoss::Sets { variable } => {
+            format!("`{wrapper}` sets {variable} after cudarun does: {before}")
+        }
+        EnvironmentLoss::Unsets { variable } => {
+            format!("`{wrapper}` takes {variable} out of the environment: {before}")
+        }
+        EnvironmentLoss::Script { file } => {
             format!("`{wrapper}` reads {}, which names the loader's variables: {before}", show(file))
         }
     }

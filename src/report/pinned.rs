@@ -5,9 +5,9 @@ use super::Style;
 use super::loader::rule;
 use super::style::columns;
 use super::words;
-use crate::inventory::{Copy, Inventory};
+use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
-use crate::predict::supply::{Fault, Given, given};
+use crate::predict::supply::{Fault, Supply, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Target;
 use crate::solve::Outcome;
@@ -68,24 +68,24 @@ pub(super) fn given_fault(fault: Fault) -> &'static str {
     match fault {
         Fault::Stub => "a stub",
         Fault::OlderThanKernel => "older than the kernel's driver",
-        Fault::Twice => "two copies",
+        Fault::Twice => "two installations",
         Fault::Mixed => "mixed",
     }
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
-fn places(given: &Given<'_>, target: &Target) -> String {
-    let place = |(copy, files): &(Option<&Copy>, Vec<&Predicted>)| match copy {
-        Some(copy) => {
+fn places(given: &Supply<'_>, target: &Target) -> String {
+    let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
+        Some(installation) => {
             format!(
                 "{} {}",
-                words::version(copy.version.as_ref()),
-                words::place(&copy.directory, Some(target))
+                words::version(installation.version.as_ref()),
+                words::place(&installation.directory, Some(target))
             )
         }
         None => show(&files[0].path),
     };
-    words::list(&given.copies.iter().map(place).collect::<Vec<_>>())
+    words::list(&given.installations.iter().map(place).collect::<Vec<_>>())
 }
 
 pub(super) fn mode_line(pinned: &Pinned) -> String {
@@ -106,7 +106,7 @@ pub(super) fn mode_line(pinned: &Pinned) -> String {
 const CHILDREN: &str =
     "a child process of another environment may load these libraries together with its own";
 
-/// Said at the start of a program that launches others, where the mode reaches them.
+/// VersionEvidence at the start of a program that launches others, where the mode reaches them.
 pub fn launches(target: &Target) -> String {
     format!(
         "`{}` starts several programs, and {CHILDREN}; put cudarun before each of them",
@@ -246,7 +246,7 @@ fn leak_hint(decision: &Decision, target: &Target) -> String {
     });
     match leaking.and_then(|file| file.path.parent()) {
         Some(directory) => format!(
-            "remove {} from what the program searches, or make the copy there the one that fits",
+            "remove {} from what the program searches, or make the installation there the one that fits",
             words::place(directory, Some(target))
         ),
         None => "see `cudarun explain -v`".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::asked;
 use super::words::{self, family, list};
-use crate::inventory::Copy;
+use crate::inventory::Installation;
 use crate::predict::project::Trouble;
 use crate::predict::supply::Fault;
 use crate::solve::Conflict;
@@ -11,22 +11,28 @@ use crate::text::show;
 pub fn trouble(trouble: &Trouble<'_>) -> String {
     match trouble {
         Trouble::NoSet { conflict } => no_set(conflict),
-        Trouble::Faulty { family: name, fault, copies, by_library_path, instead } => {
+        Trouble::Faulty { family: name, fault, installations, by_library_path, instead } => {
             let name = family(name);
             let who = if *by_library_path { "LD_LIBRARY_PATH" } else { "this shell" };
-            let copies = list(&copies.iter().map(|copy| place(copy)).collect::<Vec<_>>());
+            let installations =
+                list(&installations.iter().map(|installation| place(installation)).collect::<Vec<_>>());
             let what = match fault {
-                Fault::Mixed => format!("{who} would mix two {name}: {copies}"),
-                Fault::Twice => format!("{who} would give programs two {name}: {copies}"),
-                Fault::Stub => format!("{who} would give programs a stub of {name}, which fails: {copies}"),
+                Fault::Mixed => format!("{who} would mix two {name}: {installations}"),
+                Fault::Twice => format!("{who} would give programs two {name}: {installations}"),
+                Fault::Stub => {
+                    format!("{who} would give programs a stub of {name}, which fails: {installations}")
+                }
                 Fault::OlderThanKernel => {
-                    format!("{who} would give programs a {name} that is older than the kernel's: {copies}")
+                    format!(
+                        "{who} would give programs a {name} that is older than the kernel's: {installations}"
+                    )
                 }
             };
             format!("{what}: {}", start_with(instead))
         }
-        Trouble::Unfit { copy, reason, instead } => {
-            let (name, place, why) = (family(&copy.family), place(copy), words::reason(reason));
+        Trouble::Unfit { installation, reason, instead } => {
+            let (name, place, why) =
+                (family(&installation.family), place(installation), words::reason(reason));
             format!("this shell would get {name} {place} ({why}): {}", start_with(instead))
         }
     }
@@ -40,7 +46,7 @@ fn no_set(conflict: &Conflict) -> String {
         by.sort();
         by.dedup();
         let (name, needs) = (family(&unmet.family), words::needs(&unmet.requirements));
-        let versions = unmet.candidates.iter().map(|it| words::version(it.copy.version.as_ref()));
+        let versions = unmet.candidates.iter().map(|it| words::version(it.installation.version.as_ref()));
         let mut versions: Vec<String> = versions.collect();
         versions.sort();
         versions.dedup();
@@ -53,10 +59,10 @@ fn no_set(conflict: &Conflict) -> String {
 }
 
 /// `9.14.0 from /usr/lib/x86_64-linux-gnu`
-fn place(copy: &Copy) -> String {
-    format!("{} from {}", words::version(copy.version.as_ref()), show(&copy.directory))
+fn place(installation: &Installation) -> String {
+    format!("{} from {}", words::version(installation.version.as_ref()), show(&installation.directory))
 }
 
-fn start_with(instead: &Copy) -> String {
+fn start_with(instead: &Installation) -> String {
     format!("start programs with `cudarun`, which takes {}", place(instead))
 }

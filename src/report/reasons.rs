@@ -1,4 +1,4 @@
-//! Why a copy was picked or was not, in words.
+//! Why an installation was picked or was not, in words.
 
 use super::words::{self, list, shown, title};
 use crate::program::Pin;
@@ -63,7 +63,7 @@ pub(super) fn reason(reason: &Reason) -> String {
             format!("says it serves kernel drivers {}, and this is {kernel}", list(&branches))
         }
         Reason::KnownBad { why } => format!("known to be bad: {why}"),
-        Reason::Disproved => "did not stand its proof on this machine".to_owned(),
+        Reason::FailedProof => "did not stand its proof on this machine".to_owned(),
         Reason::NeedsGlibc { needed, has } => format!("needs glibc {needed}, and this machine has {has}"),
         Reason::LoaderTakesAnother { by, .. } => {
             format!("the loader takes another: {} searches elsewhere before LD_LIBRARY_PATH", title(by))

@@ -9,7 +9,7 @@ use super::style::columns;
 use super::words::{self, list, quoted_to_show};
 use crate::settings::container::Malformed;
 use crate::settings::trust::Allowed;
-use crate::settings::{Fault, Place, Remark, Setting, Settings, Wrong};
+use crate::settings::{Fault, Layers, Place, Remark, Setting, Wrong};
 use crate::text::show;
 
 /// How many keys are named that nobody has allowed.
@@ -35,7 +35,9 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::NotToml { what } => format!("{at}: {}", show(what)),
         Wrong::Type { key, wants, has } => format!("{} must be {wants}, and is of type {has}", named(key)),
         Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), short(text)),
-        Wrong::BadPin { word } => format!("{at} `{}` does not say which copy of which family", show(word)),
+        Wrong::BadPin { word } => {
+            format!("{at} `{}` does not say which installation of which family", show(word))
+        }
         Wrong::NoFamily { name, .. } if matches!(fault.place, Place::Option(_)) => {
             format!("`{}` is no family of NVIDIA's libraries", show(name))
         }
@@ -136,7 +138,7 @@ pub fn allowed(allowed: &[Allowed]) -> String {
 }
 
 /// Where each setting came from: `explain -v`.
-pub(super) fn settings(settings: &Settings, style: Style) -> String {
+pub(super) fn settings(settings: &Layers, style: Style) -> String {
     let row = |setting: &crate::settings::Setting| {
         vec![show(&setting.key.name()), setting.value.text(), style.dim(&place(&setting.from))]
     };
@@ -165,7 +167,9 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
     let why = match why {
         NotRecorded::Failed => "the program failed".to_owned(),
         NotRecorded::Nothing => "the program mapped no library of NVIDIA's".to_owned(),
-        NotRecorded::Twice { family } => format!("two copies of {} were mapped", words::family(family)),
+        NotRecorded::Twice { family } => {
+            format!("two installations of {} were mapped", words::family(family))
+        }
         NotRecorded::Elsewhere { file } => {
             format!("{} stands where no start would look for it", show(file))
         }

@@ -27,7 +27,7 @@ pub fn watch(path: &Path) -> String {
     format!("watch_file {}\n", quoted(path.as_os_str()))
 }
 
-/// Said where a change is left out.
+/// VersionEvidence where a change is left out.
 pub fn no_variable_of_a_shell(name: &OsStr) -> String {
     format!("no shell can hold a variable with the name `{}`: it is left out", show(name))
 }

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 # cudnn = \">=9.1,<10\"
 ";
 const REST: &str = r#"
-# One copy and no other: by its version, or by its directory (relative to this one), which must be allowed.
+# One installation and no other: by its version, or by its directory (relative to this one), which must be allowed.
 # [pin]
 # cudnn = "9.10"
 
@@ -68,7 +68,7 @@ fn requires(target: &Target, inventory: &Inventory, plan: &Plan, floor: Option<D
             text.push_str(&format!("# The oldest that runs CUDA {cuda}.\n{comment}driver = \">={floor}\"\n"));
         }
     }
-    for pick in plan.picks.iter().filter(|pick| pick.copy.family != "driver") {
+    for pick in plan.picks.iter().filter(|pick| pick.installation.family != "driver") {
         text.push_str(&of_family(pick, target, plan));
     }
     text
@@ -76,18 +76,18 @@ fn requires(target: &Target, inventory: &Inventory, plan: &Plan, floor: Option<D
 
 /// The CUDA major that all of them are of.
 fn cuda(plan: &Plan) -> Option<u32> {
-    let mut majors = plan.picks.iter().filter_map(|pick| pick.copy.cuda);
+    let mut majors = plan.picks.iter().filter_map(|pick| pick.installation.cuda);
     let first = majors.next()?;
     majors.all(|major| major == first).then_some(first)
 }
 
 fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
-    let name = &pick.copy.family;
+    let name = &pick.installation.family;
     let proper = words::family(name);
-    let Some(version) = pick.copy.version else {
+    let Some(version) = pick.installation.version else {
         return format!("# {proper} is needed; the version of the one that is here is not known.\n");
     };
-    if plan.picks.iter().filter(|other| other.copy.family == *name).count() > 1 {
+    if plan.picks.iter().filter(|other| other.installation.family == *name).count() > 1 {
         return format!("# {proper} {version} is one of several that are needed.\n");
     }
     let floor = floor(target, name, version);

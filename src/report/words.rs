@@ -5,7 +5,7 @@ pub use super::notes::note;
 pub(super) use super::reasons::{decided_by, named, reason};
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::inventory::{
-    Fault, Finder, ForwardCompatibility, Open, Problem, Said, VersionSource, Warning, Who,
+    Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
 };
 use crate::program::{Asker, Requirement, Target, Want};
 use crate::solve::{Absent, Plan, Removal, Unpinned};
@@ -162,7 +162,7 @@ pub(super) fn open(open: &Open) -> String {
 }
 
 /// `9.1.0.70  in libcudnn_graph.so.9`
-pub(super) fn said(said: &Said) -> String {
+pub(super) fn said(said: &VersionEvidence) -> String {
     let by = show(&said.by);
     match said.source {
         VersionSource::Contents => format!("{}  written in {by}", said.version),
@@ -198,21 +198,21 @@ fn finder(by: Finder) -> &'static str {
 }
 
 /// What is wrong with a file that was passed over.
-pub(super) fn fault(fault: &Fault) -> String {
+pub(super) fn fault(fault: &ReadFault) -> String {
     match fault {
-        Fault::DanglingLink => "a link that leads nowhere".to_owned(),
-        Fault::NotElf => "not an ELF file".to_owned(),
-        Fault::WrongClass => "not a 64-bit little-endian ELF file".to_owned(),
-        Fault::WrongMachine { machine } => match machine {
+        ReadFault::DanglingLink => "a link that leads nowhere".to_owned(),
+        ReadFault::NotElf => "not an ELF file".to_owned(),
+        ReadFault::WrongClass => "not a 64-bit little-endian ELF file".to_owned(),
+        ReadFault::WrongMachine { machine } => match machine {
             3 | 62 => "made for x86 machines".to_owned(),
             40 | 183 => "made for ARM machines".to_owned(),
             other => format!("made for another kind of machine ({other})"),
         },
-        Fault::Malformed { what } => format!("malformed ELF file ({})", show(what)),
-        Fault::NoDirectory => "no such directory".to_owned(),
-        Fault::NotRegular => "not a regular file".to_owned(),
-        Fault::Unreadable { error } => format!("cannot be read: {}", show(error)),
-        Fault::BadRecord { what } => show(what),
+        ReadFault::Malformed { what } => format!("malformed ELF file ({})", show(what)),
+        ReadFault::NoDirectory => "no such directory".to_owned(),
+        ReadFault::NotRegular => "not a regular file".to_owned(),
+        ReadFault::Unreadable { error } => format!("cannot be read: {}", show(error)),
+        ReadFault::BadRecord { what } => show(what),
     }
 }
 

@@ -81,7 +81,7 @@ pub type Layer = Vec<Setting>;
 
 /// What counts: of each key what the first layer says that names it.
 #[derive(Clone, Debug, Default)]
-pub struct Settings(BTreeMap<Key, Vec<Setting>>);
+pub struct Layers(BTreeMap<Key, Vec<Setting>>);
 
 /// Why a setting cannot be used, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ pub enum Wrong {
         wants: &'static str,
         text: String,
     },
-    /// What `--pin` says is no family and which copy of it.
+    /// What `--pin` says is no family and which installation of it.
     BadPin {
         word: String,
     },
@@ -236,7 +236,7 @@ impl Setting {
     }
 }
 
-impl Settings {
+impl Layers {
     /// Takes up what a layer says of keys that no layer before has named. What is required by an option, by a variable
     /// and by a file counts together, since to ask for one thing is not to do without another.
     pub fn add(&mut self, layer: Layer) {

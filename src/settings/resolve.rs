@@ -15,14 +15,14 @@ use crate::report;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    Fault, Key, Layer, Place, Setting, Settings, Value, Vocabulary, Wrong, container, lock, trust, variables,
+    Fault, Key, Layer, Layers, Place, Setting, Value, Vocabulary, Wrong, container, lock, trust, variables,
 };
 
 /// Settings as they count for one start.
-pub struct Wanted {
+pub struct Settings {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
-    pub settings: Settings,
+    pub settings: Layers,
     asked: Asked,
     /// What is asked of programs that need some library of NVIDIA's, and of no others.
     asked_of_concerned: Asked,
@@ -77,7 +77,7 @@ pub fn wanted(
     wishes: &Wishes,
     command: Option<&Command>,
     purpose: Purpose,
-) -> Result<Wanted, Error> {
+) -> Result<Settings, Error> {
     let words = vocabulary();
     let found = find(host, common)?;
     let read = |source: &files::Source| read::file(&source.bytes, &source.path, &words);
@@ -110,7 +110,7 @@ pub fn wanted(
             report::say(&format!("cudarun: {remark}\n"));
         }
     }
-    let mut wanted = Wanted {
+    let mut wanted = Settings {
         host: inner,
         settings,
         asked: Asked::default(),
@@ -173,8 +173,8 @@ fn in_order(
     files: &[File],
     names: &BTreeSet<String>,
     keep: &dyn Fn(&Setting) -> bool,
-) -> Settings {
-    let mut settings = Settings::default();
+) -> Layers {
+    let mut settings = Layers::default();
     let mut add = |layer: &Layer| settings.add(layer.iter().filter(|it| keep(it)).cloned().collect());
     said.iter().for_each(&mut add);
     for file in files {
@@ -189,7 +189,7 @@ fn in_order(
 fn distrusted<'f>(
     host: &Host,
     found: &'f Found,
-    settings: &Settings,
+    settings: &Layers,
     watched: &mut BTreeSet<PathBuf>,
 ) -> Option<(&'f files::Source, BTreeSet<String>)> {
     let source = found.project()?;
@@ -203,7 +203,7 @@ fn distrusted<'f>(
     (!trust::is_allowed(host, &source.path, &source.bytes)).then_some((source, keys))
 }
 
-fn variables(settings: &Settings) -> Diff {
+fn variables(settings: &Layers) -> Diff {
     let change = |setting: &Setting| match (&setting.key, &setting.value) {
         (Key::Variable(name), Value::Variable(value)) => {
             Some(Change { name: name.into(), value: value.as_ref().map(Into::into) })
@@ -213,7 +213,7 @@ fn variables(settings: &Settings) -> Diff {
     Diff(settings.iter().filter_map(change).collect())
 }
 
-impl Wanted {
+impl Settings {
     /// Settings as requirements and conditions.
     fn ask(&mut self) -> Result<(), Error> {
         for setting in self.settings.iter() {
@@ -342,7 +342,7 @@ fn of_machine(name: &str, range: &Range) -> Option<Demand> {
     }
 }
 
-/// The directory that is meant; of a file, that of the copy that it is of.
+/// The directory that is meant; of a file, that of the installation that it is of.
 fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, Error> {
     let path = host.absolute(path);
     let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };

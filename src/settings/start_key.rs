@@ -71,7 +71,7 @@ const REACH_LIBRARIES: [&str; 8] =
 const PATHS: &[(&str, &[u8])] = &[
     ("CONDA_PREFIX", b""),
     ("CUDARUN_CONFIG", b""),
-    // A lock stands in the current directory, and a copy may be pinned by where it stands from there.
+    // A lock stands in the current directory, and an installation may be pinned by where it stands from there.
     ("CUDARUN_LOCKED", b""),
     ("CUDARUN_PIN", b""),
     ("CUDA_HOME", b""),

@@ -9,7 +9,7 @@ use super::gpus;
 use super::search::{Filled, Picked};
 use super::world::World;
 use crate::catalog::knowledge;
-use crate::inventory::{Code, Copy};
+use crate::inventory::{Code, Installation};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,13 +37,13 @@ impl Caution {
 }
 
 pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
-    let picks: Vec<&Copy> = filled.iter().map(|filled| filled.copy).collect();
+    let picks: Vec<&Installation> = filled.iter().map(|filled| filled.installation).collect();
     let mut cautions = left_out(world);
-    cautions.extend(picks.iter().flat_map(|copy| {
-        let of = |gpu| Caution::NoCode { of: copy.title(), gpu };
-        gpus::without_code(copy, world).into_iter().map(of)
+    cautions.extend(picks.iter().flat_map(|installation| {
+        let of = |gpu| Caution::NoCode { of: installation.title(), gpu };
+        gpus::without_code(installation, world).into_iter().map(of)
     }));
-    cautions.extend(picks.iter().flat_map(|copy| compiled_first(copy, &picks, world)));
+    cautions.extend(picks.iter().flat_map(|installation| compiled_first(installation, &picks, world)));
     cautions.extend(bad_together(&picks, world));
     cautions
 }
@@ -71,53 +71,56 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
     cautions
 }
 
-fn compiled_first(copy: &Copy, picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
+fn compiled_first(installation: &Installation, picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let driver = picks.iter().find(|pick| pick.family == "driver");
     let brings = driver.and_then(|driver| gpus::of_driver(driver, world.inventory));
     // Of another major or of an unknown minor it may be newer than what the driver compiles.
-    let is_older = |driver: &CudaVersion| match copy.built_for {
+    let is_older = |driver: &CudaVersion| match installation.built_for {
         Some(built) => built > *driver,
-        None => copy.cuda == Some(driver.major),
+        None => installation.cuda == Some(driver.major),
     };
     let of = |gpu: ComputeCapability| match brings.filter(is_older) {
-        Some(driver) => Caution::OnlyPtxAndOlderDriver { of: copy.title(), gpu, driver },
-        None => Caution::OnlyPtx { of: copy.title(), gpu },
+        Some(driver) => Caution::OnlyPtxAndOlderDriver { of: installation.title(), gpu, driver },
+        None => Caution::OnlyPtx { of: installation.title(), gpu },
     };
     // Where there is machine code for no GPU at all, that is how it is meant.
-    let has_machine_code = copy.serves.values().any(|code| *code == Code::Sass);
-    gpus::only_ptx(copy, world).into_iter().filter(|_| has_machine_code).map(of).collect()
+    let has_machine_code = installation.serves.values().any(|code| *code == Code::Sass);
+    gpus::only_ptx(installation, world).into_iter().filter(|_| has_machine_code).map(of).collect()
 }
 
-fn bad_together(picks: &[&Copy], world: &World<'_>) -> Vec<Caution> {
+fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let versions = versions(picks.iter().copied());
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let bad = knowledge().bad_combinations(&versions, &gpus);
     let caution = |row: &crate::catalog::Combination| {
-        let is_part = |copy: &&&Copy| row.families().any(|family| family == copy.family);
-        let of = picks.iter().filter(is_part).map(|copy| copy.title()).collect();
+        let is_part =
+            |installation: &&&Installation| row.families().any(|family| family == installation.family);
+        let of = picks.iter().filter(is_part).map(|installation| installation.title()).collect();
         Caution::Combination { of, effect: row.effect.clone(), remedy: row.remedy.clone() }
     };
     bad.map(caution).collect()
 }
 
-/// How many bad combinations a copy would make with those that are picked.
-pub(super) fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> usize {
-    let Some(version) = copy.version.filter(|_| knowledge().may_be_bad(&copy.family)) else { return 0 };
-    let mut versions = versions(done.iter().map(|picked| picked.copy));
+/// How many bad combinations an installation would make with those that are picked.
+pub(super) fn bad_with(installation: &Installation, done: &[Picked<'_>], world: &World<'_>) -> usize {
+    let Some(version) = installation.version.filter(|_| knowledge().may_be_bad(&installation.family)) else {
+        return 0;
+    };
+    let mut versions = versions(done.iter().map(|picked| picked.installation));
     // What is bad without it is not its doing.
-    versions.remove(copy.family.as_str());
+    versions.remove(installation.family.as_str());
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let before = knowledge().bad_combinations(&versions, &gpus).count();
-    versions.insert(&copy.family, version);
+    versions.insert(&installation.family, version);
     knowledge().bad_combinations(&versions, &gpus).count() - before
 }
 
-/// Of two copies of one family the one that was picked first counts: the newer SONAME.
-fn versions<'c>(copies: impl Iterator<Item = &'c Copy>) -> BTreeMap<&'c str, Version> {
+/// Of two installations of one family the one that was picked first counts: the newer SONAME.
+fn versions<'c>(installations: impl Iterator<Item = &'c Installation>) -> BTreeMap<&'c str, Version> {
     let mut versions = BTreeMap::new();
-    for copy in copies {
-        if let Some(version) = copy.version {
-            versions.entry(copy.family.as_str()).or_insert(version);
+    for installation in installations {
+        if let Some(version) = installation.version {
+            versions.entry(installation.family.as_str()).or_insert(version);
         }
     }
     versions

@@ -1,4 +1,4 @@
-//! The hard rules, each a function that says why a copy is out. What a copy must satisfy alone comes
+//! The hard rules, each a function that says why an installation is out. What an installation must satisfy alone comes
 //! first, then what two picks must satisfy together.
 
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
-use crate::inventory::{Copy, Inventory, Member, Open, Origin, Problem, Searched};
+use crate::inventory::{Installation, Inventory, Member, Open, Origin, Problem, Searched};
 use crate::program::{Before, Demand, Need, Pin, Requirement, Target, Want};
 use crate::version::{DriverVersion, Version};
 
-/// A copy that satisfies every rule it must satisfy alone.
+/// An installation that satisfies every rule it must satisfy alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'a> {
-    pub copy: &'a Copy,
+    pub installation: &'a Installation,
     pub is_forced: bool,
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Forced {
     pub by: String,
 }
 
-type Rule = fn(&Slot<'_>, &Copy, &World<'_>) -> Option<Reason>;
+type Rule = fn(&Slot<'_>, &Installation, &World<'_>) -> Option<Reason>;
 
-/// The rules for a copy alone, in the order in which a person wants to hear of them.
+/// The rules for an installation alone, in the order in which a person wants to hear of them.
 const RULES: &[Rule] = &[
     name,
     pinned,
@@ -47,34 +47,35 @@ const RULES: &[Rule] = &[
     cuda_of_asker,
     cuda_that_is_allowed,
     known_bad,
-    disproved,
+    failed_proofs,
     gpus::code,
     symbols_of_target,
     glibc,
 ];
 
-/// Whether a copy can fill a slot, as far as it alone decides. It must have every file that is forced: where
-/// two search paths lead to different copies, none has both.
+/// Whether an installation can fill a slot, as far as it alone decides. It must have every file that is forced: where
+/// two search paths lead to different installations, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
-    copy: &Copy,
+    installation: &Installation,
     forced: &[Forced],
     world: &World<'_>,
 ) -> Result<(), Reason> {
-    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, copy, world)) {
+    if let Some(reason) = RULES.iter().find_map(|rule| rule(slot, installation, world)) {
         return Err(reason);
     }
-    if let Some(other) = forced.iter().find(|forced| !copy.has_file(forced.file)) {
+    if let Some(other) = forced.iter().find(|forced| !installation.has_file(forced.file)) {
         return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
     let is_mapped = || {
-        let main = copy.member(&slot.family.main).or_else(|| copy.files.first());
+        let main = installation.member(&slot.family.main).or_else(|| installation.files.first());
         main.is_some_and(|member| world.policy.mapped.contains(&member.id))
     };
-    let is_taken = || !forced.is_empty() || is_given(slot, copy, world.inventory) || is_mapped();
-    let open = open(copy, world.target).filter(|_| !is_taken());
+    let is_taken = || !forced.is_empty() || is_given(slot, installation, world.inventory) || is_mapped();
+    let open = open(installation, world.target).filter(|_| !is_taken());
     let open = open.map(|open| Reason::Writable { open: open.clone() });
-    let hijacked = || hijacked(slot, copy, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
+    let hijacked =
+        || hijacked(slot, installation, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
     open.or_else(hijacked).map_or(Ok(()), Err)
 }
 
@@ -100,10 +101,10 @@ pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Opt
 
 /// The directories that come before `LD_LIBRARY_PATH` for what a member asks for, and whose search path names
 /// each: its own DT_RPATH, then that of those who asked for it. A DT_RUNPATH shields it from all of them. A
-/// copy that is forced is opened where it stands; any other through the view, where `$ORIGIN` is the view.
+/// installation that is forced is opened where it stands; any other through the view, where `$ORIGIN` is the view.
 pub(super) fn searched_first<'s>(
     slot: &'s Slot<'_>,
-    copy: &Copy,
+    installation: &Installation,
     member: &'s Member,
     is_forced: bool,
 ) -> Vec<(&'s Path, String)> {
@@ -111,7 +112,7 @@ pub(super) fn searched_first<'s>(
         return Vec::new();
     }
     let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
-    let own = own.map(|searched| (searched.directory.as_path(), copy.title()));
+    let own = own.map(|searched| (searched.directory.as_path(), installation.title()));
     // What is only tried is opened at run time, which ends the chain.
     let askers = slot.requirements.iter().filter(|r| r.named().is_some() && r.need != Need::Named);
     let inherited = askers.flat_map(|requirement| {
@@ -121,32 +122,38 @@ pub(super) fn searched_first<'s>(
     own.chain(inherited).collect()
 }
 
-/// A copy is not what the loader would take when search paths lead its own files to another's.
-fn hijacked(slot: &Slot<'_>, copy: &Copy, is_forced: bool, inventory: &Inventory) -> Option<Reason> {
-    copy.files.iter().find_map(|member| {
-        let is_own = |searched: &Searched| copy.directories().any(|place| place == searched.directory);
-        let searched = searched_first(slot, copy, member, is_forced);
+/// An installation is not what the loader would take when search paths lead its own files to another's.
+fn hijacked(
+    slot: &Slot<'_>,
+    installation: &Installation,
+    is_forced: bool,
+    inventory: &Inventory,
+) -> Option<Reason> {
+    installation.files.iter().find_map(|member| {
+        let is_own =
+            |searched: &Searched| installation.directories().any(|place| place == searched.directory);
+        let searched = searched_first(slot, installation, member, is_forced);
         if searched.is_empty() || member.searched.iter().take_while(|s| s.from_origin).any(is_own) {
             return None;
         }
-        own_names(slot.family, copy, member).iter().find_map(|name| {
+        own_names(slot.family, installation, member).iter().find_map(|name| {
             let first = searched
                 .iter()
                 .find_map(|(directory, by)| Some((inventory.file_in(directory, name)?, *directory, by)));
-            let (_, directory, by) = first.filter(|(file, _, _)| !copy.has_file(*file))?;
+            let (_, directory, by) = first.filter(|(file, _, _)| !installation.has_file(*file))?;
             Some(Reason::LoaderTakesAnother { directory: directory.to_owned(), by: by.clone() })
         })
     })
 }
 
-/// The names by which a member asks for others of its own copy: those that it is linked against; and where
+/// The names by which a member asks for others of its own installation: those that it is linked against; and where
 /// the family opens its own, any that the main one may try.
-fn own_names(family: &Family, copy: &Copy, member: &Member) -> BTreeSet<String> {
-    let others = || copy.files.iter().filter(|other| other.id != member.id);
+fn own_names(family: &Family, installation: &Installation, member: &Member) -> BTreeSet<String> {
+    let others = || installation.files.iter().filter(|other| other.id != member.id);
     let linked = others().filter(|other| member.needed.contains(&other.soname));
     let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
     if family.opens_own && member.stem == family.main {
-        let versions = || [copy.version, copy.shim].into_iter();
+        let versions = || [installation.version, installation.shim].into_iter();
         names.extend(others().flat_map(|other| versions().flat_map(|version| other.view_names(version))));
     }
     names
@@ -158,7 +165,12 @@ pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
 }
 
 /// Whether two picks can be in one process: the rules for pairs, both ways.
-pub(super) fn together(a: &Copy, b: &Copy, share_asker: bool, world: &World<'_>) -> Result<(), Reason> {
+pub(super) fn together(
+    a: &Installation,
+    b: &Installation,
+    share_asker: bool,
+    world: &World<'_>,
+) -> Result<(), Reason> {
     let are_related = || share_asker || is_linked_against(a, b) || is_linked_against(b, a);
     if let Some((has, needed)) = a.cuda.zip(b.cuda).filter(|(has, needed)| has != needed && are_related()) {
         return Err(Reason::OtherCuda { has, needed, by: b.title() });
@@ -173,42 +185,42 @@ pub(super) fn together(a: &Copy, b: &Copy, share_asker: bool, world: &World<'_>)
 }
 
 /// It offers every name that is asked for; of those that are only tried, one will do.
-fn name(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let other = |asked: &str| Reason::OtherName {
         asked: asked.to_owned(),
-        has: copy.member(&slot.family.main).map(|member| member.soname.clone()),
+        has: installation.member(&slot.family.main).map(|member| member.soname.clone()),
     };
-    if !slot.concerns(copy) {
+    if !slot.concerns(installation) {
         return Some(other(&slot.names().first().cloned().unwrap_or_default()));
     }
     let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) =
         slot.requirements.iter().filter(|r| r.is_wish()).partition(|r| r.need == Need::Named);
     if asked.is_empty() {
         let tried: Vec<&str> = tried.into_iter().filter_map(Requirement::named).collect();
-        let fits = tried.is_empty() || tried.iter().any(|name| copy.offers(name));
+        let fits = tried.is_empty() || tried.iter().any(|name| installation.offers(name));
         return if fits { None } else { tried.first().map(|name| other(name)) };
     }
-    asked.into_iter().filter_map(Requirement::named).find(|asked| !copy.offers(asked)).map(other)
+    asked.into_iter().filter_map(Requirement::named).find(|asked| !installation.offers(asked)).map(other)
 }
 
 /// The one that a person has named.
-fn pinned(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Pinned(pin) = &requirement.want else { return None };
         let is_it = match pin {
-            Pin::Version(version) => copy.version.is_some_and(|has| has.agrees_with(version)),
-            Pin::Directory(directory) => copy.directories().any(|place| place == directory),
+            Pin::Version(version) => installation.version.is_some_and(|has| has.agrees_with(version)),
+            Pin::Directory(directory) => installation.directories().any(|place| place == directory),
         };
         (!is_it).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
     })
 }
 
 /// Of a version that a person allows.
-fn allowed(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Within(range) = &requirement.want else { return None };
         let by = requirement.by.name.clone();
-        match copy.version {
+        match installation.version {
             _ if range.is_any() => None,
             None => Some(Reason::VersionUnknown { by }),
             Some(version) if range.allows(&version) => None,
@@ -218,22 +230,22 @@ fn allowed(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
 }
 
 /// The very files that a lock has recorded.
-fn locked(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn locked(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::BuildIds(files) = &requirement.want else { return None };
         let is_other = |member: &&Member| {
             files.get(&member.soname).is_some_and(|id| member.build_id.as_ref() != Some(id))
         };
-        let file = copy.files.iter().find(is_other)?.soname.clone();
+        let file = installation.files.iter().find(is_other)?.soname.clone();
         Some(Reason::OtherBuild { file, by: requirement.by.name.clone() })
     })
 }
 
 /// Compiled floors and exact versions.
-fn version(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn version(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let by = requirement.by.name.clone();
-        let has = || copy.version.ok_or_else(|| Reason::VersionUnknown { by: by.clone() });
+        let has = || installation.version.ok_or_else(|| Reason::VersionUnknown { by: by.clone() });
         match requirement.want {
             Want::AtLeast(needed) => match has() {
                 Err(reason) => Some(reason),
@@ -249,7 +261,8 @@ fn version(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
                 Ok(_) => Some(Reason::NotThatVersion { needed, by: by.clone() }),
             },
             Want::Rest(shim) => {
-                let works = slot.family.shim_works_over(copy.soname, Some(shim), copy.version);
+                let works =
+                    slot.family.shim_works_over(installation.soname, Some(shim), installation.version);
                 (!works).then_some(Reason::NotThatVersion { needed: shim, by })
             }
             _ => None,
@@ -257,31 +270,33 @@ fn version(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     })
 }
 
-fn stub(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    (copy.origin == Origin::Stub).then_some(Reason::Stub)
+fn stub(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+    (installation.origin == Origin::Stub).then_some(Reason::Stub)
 }
 
 /// The driver's user-space libraries are those of the kernel's driver, or newer ones that say of
 /// themselves that they may stand in on this branch.
-fn driver(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let inventory = world.inventory;
     if slot.family.name != "driver" {
         return None;
     }
     let kernel = inventory.driver.as_ref()?.version;
-    let Some(version) = copy.version else {
+    let Some(version) = installation.version else {
         // Tegra's libcuda.so.1.1 does not say which it is; it is taken where no other claims to be the one.
-        let has_version = |other: &Copy| other.family == "driver" && other.version == Some(kernel.version());
-        let is_only = copy.origin != Origin::Compat && !inventory.copies.iter().any(has_version);
+        let has_version =
+            |other: &Installation| other.family == "driver" && other.version == Some(kernel.version());
+        let is_only =
+            installation.origin != Origin::Compat && !inventory.installations.iter().any(has_version);
         return (!is_only).then(|| Reason::VersionUnknown { by: format!("the kernel's driver {kernel}") });
     };
-    if copy.origin != Origin::Compat {
+    if installation.origin != Origin::Compat {
         return (version != kernel.version()).then_some(Reason::NotTheKernelsDriver { kernel });
     }
     if version < kernel.version() {
         return Some(Reason::CompatNotNewer { kernel });
     }
-    match &copy.forward_compatibility {
+    match &installation.forward_compatibility {
         Some(note) if note.kernel_branches.contains(&kernel.branch()) => None,
         Some(note) => Some(Reason::CompatOtherBranch { kernel, branches: note.kernel_branches.clone() }),
         None if version.major() > kernel.branch() => None,
@@ -290,8 +305,8 @@ fn driver(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
 }
 
 /// Complete, of one version, and whole.
-fn intact(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    copy.problems.iter().find_map(|problem| match problem {
+fn intact(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+    installation.problems.iter().find_map(|problem| match problem {
         Problem::Missing { stems } => Some(Reason::Incomplete { missing: stems.clone() }),
         Problem::OtherVersionAmongTheRest { file, version } => {
             Some(Reason::Mixed { file: file.clone(), version: *version })
@@ -301,15 +316,16 @@ fn intact(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
     })
 }
 
-fn renamed(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn renamed(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let is_plain =
         |member: &Member| member.names.iter().any(|name| name.starts_with(&format!("{}.so", member.stem)));
-    (copy.origin == Origin::Bundled && !copy.files.iter().any(is_plain)).then_some(Reason::Renamed)
+    (installation.origin == Origin::Bundled && !installation.files.iter().any(is_plain))
+        .then_some(Reason::Renamed)
 }
 
 /// Built for the CUDA major that its asker was built for.
-fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    let has = copy.cuda?;
+fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+    let has = installation.cuda?;
     let other = slot
         .requirements
         .iter()
@@ -318,12 +334,12 @@ fn cuda_of_asker(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> 
 }
 
 /// Of a CUDA that a person allows: to the minor where that is known.
-fn cuda_that_is_allowed(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+fn cuda_that_is_allowed(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     if slot.family.name == "driver" {
         return None;
     }
-    let has = copy.cuda?;
-    let is_cuda = slot.family.version_is_cuda.then_some(copy.version).flatten();
+    let has = installation.cuda?;
+    let is_cuda = slot.family.version_is_cuda.then_some(installation.version).flatten();
     world.of_picks.iter().find_map(|condition| {
         let Demand::Cuda(range) = &condition.demand else { return None };
         let is_allowed = is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));
@@ -335,53 +351,58 @@ fn cuda_that_is_allowed(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Opti
     })
 }
 
-fn disproved(_: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
-    let is_this = |it: &super::Disproved| it.family == copy.family && it.directory == copy.directory;
-    world.policy.disproved.iter().any(is_this).then_some(Reason::Disproved)
+fn failed_proofs(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
+    let is_this =
+        |it: &super::FailedProof| it.family == installation.family && it.directory == installation.directory;
+    world.policy.failed_proofs.iter().any(is_this).then_some(Reason::FailedProof)
 }
 
-fn known_bad(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    let why = knowledge().bad_release(&copy.family, &copy.version?)?;
+fn known_bad(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+    let why = knowledge().bad_release(&installation.family, &installation.version?)?;
     Some(Reason::KnownBad { why: why.to_owned() })
 }
 
 /// Exports what the target's own files import from it.
-fn symbols_of_target(slot: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
+fn symbols_of_target(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Symbols(symbols) => lacks(copy, symbols.iter(), || requirement.by.name.clone()),
+        Want::Symbols(symbols) => lacks(installation, symbols.iter(), || requirement.by.name.clone()),
         _ => None,
     })
 }
 
-fn glibc(_: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
+fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let has = world.inventory.glibc?;
-    let needed = copy.files.iter().filter_map(|member| member.glibc).max().filter(|needed| *needed > has)?;
+    let needed =
+        installation.files.iter().filter_map(|member| member.glibc).max().filter(|needed| *needed > has)?;
     Some(Reason::NeedsGlibc { needed, has })
 }
 
-/// Tells how another user could have put a copy there, unless it is as safe as the program or a person has named it. A
+/// Tells how another user could have put an installation there, unless it is as safe as the program or a person has named it. A
 /// search path of the program makes a directory its own, but not one that everybody can write to: builds leave paths
 /// below `/tmp` behind.
-pub(super) fn open<'c>(copy: &'c Copy, target: &Target) -> Option<&'c Open> {
-    if copy.open.is_empty() || copy.is_named || copy.directories().any(|it| target.is_in_site(it)) {
+pub(super) fn open<'c>(installation: &'c Installation, target: &Target) -> Option<&'c Open> {
+    if installation.open.is_empty()
+        || installation.is_named
+        || installation.directories().any(|it| target.is_in_site(it))
+    {
         return None;
     }
-    let is_own = copy.directories().any(|directory| target.own_directories.contains(directory));
-    copy.open.iter().find(|open| !is_own || open.who.is_everybody())
+    let is_own = installation.directories().any(|directory| target.own_directories.contains(directory));
+    installation.open.iter().find(|open| !is_own || open.who.is_everybody())
 }
 
-/// Tells whether the loader gives a copy in the environment as it is, under each name that is asked for and that it finds.
-fn is_given(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> bool {
+/// Tells whether the loader gives an installation in the environment as it is, under each name that is asked for and that it finds.
+fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     let names = slot.names();
     let mut given = names.iter().filter_map(|name| inventory.file_given(name)).peekable();
     let mut preloaded = inventory.search.preload.iter().filter_map(|preload| preload.file);
-    preloaded.any(|file| copy.has_file(file))
-        || names.is_empty() && copy.loader_gives
-        || given.peek().is_some() && given.all(|file| copy.has_file(file))
+    preloaded.any(|file| installation.has_file(file))
+        || names.is_empty() && installation.loader_gives
+        || given.peek().is_some() && given.all(|file| installation.has_file(file))
 }
 
 /// A CUDA major runs on its oldest driver or a newer one; forward compatibility counts as the newer.
-fn driver_floor(driver: &Copy, library: &Copy) -> Option<Reason> {
+fn driver_floor(driver: &Installation, library: &Installation) -> Option<Reason> {
     if driver.family != "driver" || library.family == "driver" {
         return None;
     }
@@ -392,21 +413,23 @@ fn driver_floor(driver: &Copy, library: &Copy) -> Option<Reason> {
     (version < floor).then_some(Reason::DriverTooOld { cuda, floor, driver: version })
 }
 
-fn is_linked_against(copy: &Copy, other: &Copy) -> bool {
-    let needed = |member: &Member| copy.files.iter().any(|asking| asking.needed.contains(&member.soname));
+fn is_linked_against(installation: &Installation, other: &Installation) -> bool {
+    let needed =
+        |member: &Member| installation.files.iter().any(|asking| asking.needed.contains(&member.soname));
     other.files.iter().any(needed)
 }
 
 /// What its own files import from each other and do not export.
-fn own_symbols(_: &Slot<'_>, copy: &Copy, _: &World<'_>) -> Option<Reason> {
-    copy.files.iter().find_map(|importer| {
-        let imports = copy.files.iter().filter_map(|file| importer.imports.get(&file.soname)).flatten();
-        lacks(copy, imports, || format!("its own {}", importer.soname))
+fn own_symbols(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+    installation.files.iter().find_map(|importer| {
+        let imports =
+            installation.files.iter().filter_map(|file| importer.imports.get(&file.soname)).flatten();
+        lacks(installation, imports, || format!("its own {}", importer.soname))
     })
 }
 
-/// What one copy's files import and the other does not export.
-fn lacking(importer: &Copy, exporter: &Copy) -> Option<Reason> {
+/// What one installation's files import and the other does not export.
+fn lacking(importer: &Installation, exporter: &Installation) -> Option<Reason> {
     let imports = exporter.files.iter().flat_map(|member| {
         importer.files.iter().filter_map(|file| file.imports.get(&member.soname)).flatten()
     });
@@ -414,12 +437,12 @@ fn lacking(importer: &Copy, exporter: &Copy) -> Option<Reason> {
 }
 
 fn lacks<'s>(
-    copy: &Copy,
+    installation: &Installation,
     symbols: impl Iterator<Item = &'s Symbol>,
     by: impl FnOnce() -> String,
 ) -> Option<Reason> {
     let mut missing = symbols.filter(|symbol| {
-        copy.files.iter().any(|member| member.soname == symbol.file && member.exports.lack(symbol))
+        installation.files.iter().any(|member| member.soname == symbol.file && member.exports.lack(symbol))
     });
     let first = missing.next()?;
     Some(Reason::LacksSymbols { count: 1 + missing.count(), first: first.name.clone(), by: by() })

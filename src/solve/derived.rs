@@ -1,4 +1,4 @@
-//! What a picked copy asks for in its turn: what it is linked against must be there, what it opens may be.
+//! What a picked installation asks for in its turn: what it is linked against must be there, what it opens may be.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,16 +8,16 @@ use super::search::{Blame, Picked};
 use super::slots::{Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog};
-use crate::inventory::{Copy, Member};
+use crate::inventory::{Installation, Member};
 use crate::program::{Before, First};
 
-/// A name that a copy is linked against and that no copy can give it, and the picks that are the reason.
+/// A name that an installation is linked against and that no installation can give it, and the picks that are the reason.
 pub(super) struct Obstacle {
     pub name: String,
     pub due_to: Blame,
 }
 
-/// A name that a copy asks for.
+/// A name that an installation asks for.
 struct Asked {
     name: String,
     strictness: Strictness,
@@ -41,7 +41,7 @@ pub(super) fn with<'a>(
         }
         let Some(wanted) = Slot::asked_by_copy(
             &asked.name,
-            pick.copy,
+            pick.installation,
             &pick.slot.askers,
             asked.strictness,
             asked.search_first,
@@ -51,20 +51,26 @@ pub(super) fn with<'a>(
         let mut wanted = wanted.released_by(world.policy);
         wanted.because.insert(done.len());
         let must = asked.strictness == Strictness::Must;
-        let offers = |copy: &Copy| copy.family == family.name && copy.offers(&asked.name);
-        // A search path that leads elsewhere, and a second copy beside the one that is picked, are a mix.
+        let offers = |installation: &Installation| {
+            installation.family == family.name && installation.offers(&asked.name)
+        };
+        // A search path that leads elsewhere, and a second installation beside the one that is picked, are a mix.
         let forced = if must { constraints::forced(&wanted.requirements, inventory) } else { Vec::new() };
-        let has_forced = |copy: &Copy| forced.iter().all(|forced| copy.has_file(forced.file));
-        if done.iter().any(|picked| offers(picked.copy) && has_forced(picked.copy)) {
+        let has_forced =
+            |installation: &Installation| forced.iter().all(|forced| installation.has_file(forced.file));
+        if done.iter().any(|picked| offers(picked.installation) && has_forced(picked.installation)) {
             continue;
         }
-        if let Some(position) = done.iter().position(|picked| is_in_its_place(family, &wanted, picked.copy)) {
+        if let Some(position) =
+            done.iter().position(|picked| is_in_its_place(family, &wanted, picked.installation))
+        {
             if must {
                 return Err(Obstacle { name: asked.name, due_to: Blame::from([position]) });
             }
             continue;
         }
-        let is_offered = |slot: &Slot<'_>| slot.candidates.iter().any(|candidate| offers(candidate.copy));
+        let is_offered =
+            |slot: &Slot<'_>| slot.candidates.iter().any(|candidate| offers(candidate.installation));
         let means_it = |slot: &Slot<'_>| slot.family.name == family.name;
         let waiting = queue
             .iter_mut()
@@ -91,34 +97,34 @@ pub(super) fn with<'a>(
     Ok(queue)
 }
 
-/// Whether a picked copy stands where the wanted one would have to stand.
-fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Copy) -> bool {
+/// Whether a picked installation stands where the wanted one would have to stand.
+fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) -> bool {
     let is_same =
         || family.group == Group::Place || wanted.soname.is_some() && picked.soname == wanted.soname;
     picked.family == family.name && is_same()
 }
 
-/// The names that a copy is linked against, then those that it opens at run time.
+/// The names that an installation is linked against, then those that it opens at run time.
 fn asked(pick: &Picked<'_>) -> Vec<Asked> {
-    let copy = pick.copy;
+    let installation = pick.installation;
     let mut asked = Vec::new();
-    for member in &copy.files {
+    for member in &installation.files {
         for needed in &member.needed {
-            if catalog().family_of(needed).is_some_and(|(family, _)| family.name != copy.family) {
+            if catalog().family_of(needed).is_some_and(|(family, _)| family.name != installation.family) {
                 let search_first = passed_on(pick, member);
                 asked.push(Asked { name: needed.clone(), strictness: Strictness::Must, search_first });
             }
         }
     }
-    let Some(family) = catalog().family(&copy.family) else { return asked };
-    let soname = copy.soname.unwrap_or(0);
+    let Some(family) = catalog().family(&installation.family) else { return asked };
+    let soname = installation.soname.unwrap_or(0);
     let mut may = |name: String, by: &str| {
-        let search_first = copy.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
+        let search_first = installation.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
         asked.push(Asked { name, strictness: Strictness::May, search_first });
     };
     for (by, stem) in family.opens(soname) {
         let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);
-        let suffix = other.and_then(|other| other.suffix(copy.cuda.unwrap_or(0)));
+        let suffix = other.and_then(|other| other.suffix(installation.cuda.unwrap_or(0)));
         if let Some(suffix) = suffix {
             may(format!("{stem}.so.{suffix}"), by);
         }
@@ -129,6 +135,6 @@ fn asked(pick: &Picked<'_>) -> Vec<Asked> {
 
 /// The directories that come first for what a member asks for.
 fn passed_on(pick: &Picked<'_>, member: &Member) -> Vec<First> {
-    let directories = searched_first(&pick.slot, pick.copy, member, pick.is_forced).into_iter();
+    let directories = searched_first(&pick.slot, pick.installation, member, pick.is_forced).into_iter();
     directories.map(|(directory, _)| First { directory: directory.to_owned(), rule: Before::Rpath }).collect()
 }

@@ -64,17 +64,21 @@ fn conflict(
     Conflict { unmet, broken, contradictions, hint, is_exhausted: false }
 }
 
-/// The copies that are taken whatever we do, with the askers and the rules that lead to each.
+/// The installations that are taken whatever we do, with the askers and the rules that lead to each.
 fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<ForcedCopy> {
     let mut found: Vec<ForcedCopy> = Vec::new();
     for requirement in requirements {
         let Some(file) = forced_by(requirement, inventory).map(|forced| forced.file) else { continue };
-        let Some(copy) = inventory.copies.iter().find(|copy| copy.has_file(file)) else { continue };
-        let leads_there = |first: &&First| copy.directories().any(|place| place == first.directory);
+        let Some(installation) =
+            inventory.installations.iter().find(|installation| installation.has_file(file))
+        else {
+            continue;
+        };
+        let leads_there = |first: &&First| installation.directories().any(|place| place == first.directory);
         let rules = requirement.search_first.iter().filter(leads_there).map(|first| first.rule);
-        let summary = Summary::of(copy);
-        let known = found.iter().position(|forced| forced.copy == summary).unwrap_or_else(|| {
-            found.push(ForcedCopy { copy: summary, rules: Vec::new(), by: Vec::new() });
+        let summary = Summary::of(installation);
+        let known = found.iter().position(|forced| forced.installation == summary).unwrap_or_else(|| {
+            found.push(ForcedCopy { installation: summary, rules: Vec::new(), by: Vec::new() });
             found.len() - 1
         });
         found[known].rules.extend(rules);

@@ -7,7 +7,7 @@ use super::slots::Slot;
 use super::world::World;
 use crate::catalog::catalog;
 use crate::formats::fatbin::Architecture;
-use crate::inventory::{Code, Copy, Inventory};
+use crate::inventory::{Code, Installation, Inventory};
 use crate::program::{Condition, Demand, Target};
 use crate::version::{ComputeCapability, CudaVersion};
 
@@ -34,20 +34,20 @@ pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> b
 
 /// Every file that must come with it, and has code at all, has some for every GPU. Of what is made for some GPUs only
 /// that is no rule: cuSPARSELt, which PyTorch is linked against, begins with Ampere.
-pub(super) fn code(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> Option<Reason> {
-    let gpu = *without_code(copy, world).first().filter(|_| !slot.family.for_some_gpus)?;
-    Some(Reason::NoCode { gpu, has: copy.serves.keys().copied().collect() })
+pub(super) fn code(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
+    let gpu = *without_code(installation, world).first().filter(|_| !slot.family.for_some_gpus)?;
+    Some(Reason::NoCode { gpu, has: installation.serves.keys().copied().collect() })
 }
 
-/// The GPUs for which a copy has no code, although it has some.
-pub(super) fn without_code(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_library = copy.family != "driver" && needs_code(copy);
-    let without = world.gpus.iter().filter(|gpu| is_library && !copy.serves.contains_key(gpu));
+/// The GPUs for which an installation has no code, although it has some.
+pub(super) fn without_code(installation: &Installation, world: &World<'_>) -> Vec<ComputeCapability> {
+    let is_library = installation.family != "driver" && needs_code(installation);
+    let without = world.gpus.iter().filter(|gpu| is_library && !installation.serves.contains_key(gpu));
     without.copied().collect()
 }
 
 /// PTX that is newer than the driver is compiled by none.
-pub(super) fn ptx(driver: &Copy, library: &Copy, world: &World<'_>) -> Option<Reason> {
+pub(super) fn ptx(driver: &Installation, library: &Installation, world: &World<'_>) -> Option<Reason> {
     if driver.family != "driver" || library.family == "driver" {
         return None;
     }
@@ -57,23 +57,29 @@ pub(super) fn ptx(driver: &Copy, library: &Copy, world: &World<'_>) -> Option<Re
     (needed > has && is_firm).then_some(Reason::PtxTooNew { gpu, needed, has })
 }
 
-/// The GPUs for which a copy has nothing but PTX, where that matters.
-pub(super) fn only_ptx(copy: &Copy, world: &World<'_>) -> Vec<ComputeCapability> {
-    let is_ptx = |gpu: &&ComputeCapability| copy.serves.get(gpu) == Some(&Code::Ptx) && needs_code(copy);
+/// The GPUs for which an installation has nothing but PTX, where that matters.
+pub(super) fn only_ptx(installation: &Installation, world: &World<'_>) -> Vec<ComputeCapability> {
+    let is_ptx = |gpu: &&ComputeCapability| {
+        installation.serves.get(gpu) == Some(&Code::Ptx) && needs_code(installation)
+    };
     world.gpus.iter().filter(is_ptx).copied().collect()
 }
 
 /// The CUDA version that a driver's libraries bring: their own note says it, or the kernel driver's branch.
-pub(super) fn of_driver(driver: &Copy, inventory: &Inventory) -> Option<CudaVersion> {
+pub(super) fn of_driver(driver: &Installation, inventory: &Inventory) -> Option<CudaVersion> {
     let noted = driver.forward_compatibility.as_ref().and_then(|note| note.cuda);
     noted.or_else(|| inventory.driver.as_ref()?.cuda)
 }
 
 /// Whether one of the files that must come with it has code, without which it is of no use on a GPU.
-fn needs_code(copy: &Copy) -> bool {
-    let Some(family) = catalog().family(&copy.family).filter(|family| !family.code_is_optional) else {
+fn needs_code(installation: &Installation) -> bool {
+    let Some(family) = catalog().family(&installation.family).filter(|family| !family.code_is_optional)
+    else {
         return false;
     };
-    let required = family.required(copy.soname.unwrap_or(0));
-    copy.files.iter().any(|member| required.contains(&member.stem.as_str()) && !member.code.is_empty())
+    let required = family.required(installation.soname.unwrap_or(0));
+    installation
+        .files
+        .iter()
+        .any(|member| required.contains(&member.stem.as_str()) && !member.code.is_empty())
 }

@@ -41,7 +41,7 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         paths: Vec<PathBuf>,
     },
-    /// A copy that another user can change: a person who trusts it can name it.
+    /// An installation that another user can change: a person who trusts it can name it.
     Trust {
         #[serde(serialize_with = "text::paths")]
         directories: Vec<PathBuf>,

@@ -7,7 +7,7 @@ use super::world::World;
 use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, Unmet, Wanted, gpus};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
-use crate::inventory::{Copy, Inventory, Origin, Problem, Who};
+use crate::inventory::{Installation, Inventory, Origin, Problem, Who};
 use crate::program::{Before, Condition, Demand, Requirement, Target, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -147,9 +147,10 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     for missing in unmet {
         let is_open = |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
         let candidate = missing.candidates.iter().find(is_open)?;
-        let directory = &candidate.copy.directory;
-        let copy = installed(inventory, &missing.family, |copy| copy.directory == *directory)?;
-        open.extend(&copy.open);
+        let directory = &candidate.installation.directory;
+        let installation =
+            installed(inventory, &missing.family, |installation| installation.directory == *directory)?;
+        open.extend(&installation.open);
         directories.insert(directory.clone());
     }
     if open.is_empty() {
@@ -174,21 +175,21 @@ fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, target: &Target) ->
 /// Wheels of CUDA 13 stand in a directory of their own, and do not replace those of CUDA 12.
 fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
     let opened = missing.forced.iter().find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
-    let package = |copy: &Copy| Some(copy.package.as_ref()?.split(' ').next()?.to_owned());
-    let of_family = |is_it: &dyn Fn(&Copy) -> bool| installed(inventory, &missing.family, is_it);
+    let package =
+        |installation: &Installation| Some(installation.package.as_ref()?.split(' ').next()?.to_owned());
+    let of_family = |is_it: &dyn Fn(&Installation) -> bool| installed(inventory, &missing.family, is_it);
     let wanted = Some(catalog().family(&missing.family)?.wheel(cuda_major(missing)?)?);
-    of_family(&|copy| package(copy) == wanted)?;
-    let taken = package(of_family(&|copy| copy.directory == opened.copy.directory)?)?;
-    (opened.copy.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
+    of_family(&|installation| package(installation) == wanted)?;
+    let taken = package(of_family(&|installation| installation.directory == opened.installation.directory)?)?;
+    (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
 }
 
 /// In a Python environment, unless a search path leads out of it.
 fn wheels(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
     let in_site = |missing: &Unmet| {
-        missing
-            .forced
-            .iter()
-            .all(|forced| target.site_packages.iter().any(|site| forced.copy.directory.starts_with(site)))
+        missing.forced.iter().all(|forced| {
+            target.site_packages.iter().any(|site| forced.installation.directory.starts_with(site))
+        })
     };
     let pip = target.pip.clone().filter(|_| !target.site_packages.is_empty() && unmet.iter().all(in_site))?;
     let requirement = |missing: &Unmet| {
@@ -231,7 +232,7 @@ fn libraries(unmet: &[Unmet]) -> Hint {
 /// Nothing that is installed elsewhere helps where a search path leads to what does not fit.
 fn other_files(unmet: &[Unmet]) -> Option<Hint> {
     let forced = unmet.iter().flat_map(|missing| &missing.forced);
-    let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.copy.directory.clone()).collect();
+    let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.installation.directory.clone()).collect();
     let directories: Vec<PathBuf> = directories.into_iter().collect();
     (!directories.is_empty()).then_some(Hint::Replace { directories })
 }
@@ -249,12 +250,13 @@ fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
         let disagrees = |problem: &Problem| {
             matches!(problem, Problem::PackageSaysOtherwise { .. } | Problem::SizeIsNotRecorded { .. })
         };
-        let stands_there = |copy: &Copy| copy.directory == candidate.copy.directory;
+        let stands_there =
+            |installation: &Installation| installation.directory == candidate.installation.directory;
         let of_record = || {
-            let copy = installed(inventory, &missing.family, stands_there);
-            copy.is_some_and(|copy| copy.problems.iter().any(disagrees))
+            let installation = installed(inventory, &missing.family, stands_there);
+            installation.is_some_and(|installation| installation.problems.iter().any(disagrees))
         };
-        candidate.copy.origin == Origin::Wheel && (of_reason || of_record())
+        candidate.installation.origin == Origin::Wheel && (of_reason || of_record())
     };
     missing.candidates.iter().any(is_broken)
         || missing.forced.iter().any(|it| is_opened_as_it_is(it, missing))
@@ -271,14 +273,18 @@ fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
                 | Reason::KnownBad { .. }
         )
     };
-    let rejection = missing.candidates.iter().find(|candidate| candidate.copy == forced.copy);
-    forced.copy.origin == Origin::Wheel
+    let rejection = missing.candidates.iter().find(|candidate| candidate.installation == forced.installation);
+    forced.installation.origin == Origin::Wheel
         && forced.rules.contains(&Before::AbsolutePath)
         && !rejection.is_some_and(|rejection| of_version(rejection.reason.deepest()))
 }
 
-fn installed<'i>(inventory: &'i Inventory, family: &str, is_it: impl Fn(&Copy) -> bool) -> Option<&'i Copy> {
-    inventory.copies.iter().find(|copy| copy.family == family && is_it(copy))
+fn installed<'i>(
+    inventory: &'i Inventory,
+    family: &str,
+    is_it: impl Fn(&Installation) -> bool,
+) -> Option<&'i Installation> {
+    inventory.installations.iter().find(|installation| installation.family == family && is_it(installation))
 }
 
 /// In pip's grammar, what would satisfy all that asks for a version: what upstream tested with, if it
@@ -347,12 +353,12 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }
 
-/// For a GPU that is older than all that a copy has code for an older one, else a newer: the same would not help.
+/// For a GPU that is older than all that an installation has code for an older one, else a newer: the same would not help.
 fn other_than_without_code(missing: &Unmet) -> Option<Range> {
     missing.candidates.iter().find_map(|candidate| {
         let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return None };
         let sign = if gpu < has.first()? { "<" } else { ">" };
-        format!("{sign}{}", candidate.copy.version?).parse().ok()
+        format!("{sign}{}", candidate.installation.version?).parse().ok()
     })
 }
 
@@ -382,7 +388,7 @@ fn cuda_major(missing: &Unmet) -> Option<u32> {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
     });
-    let of_copy = missing.candidates.iter().find_map(|candidate| candidate.copy.cuda);
+    let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
     of_asker.or(of_name).or(of_others).or(of_copy)
 }
 

@@ -50,15 +50,15 @@ pub struct Policy {
     pub origins: Vec<Origin>,
     /// How many sets to pass over: the best ones, in their order.
     pub passed: usize,
-    /// Copies of which a proof has shown that they do not work here.
-    pub disproved: Vec<Disproved>,
+    /// Installations of which a proof has shown that they do not work here.
+    pub failed_proofs: Vec<FailedProof>,
     /// The files that the program maps without cudarun.
     pub mapped: BTreeSet<FileId>,
 }
 
-/// A copy that did not stand its proof.
+/// An installation that did not stand its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disproved {
+pub struct FailedProof {
     pub family: String,
     pub directory: PathBuf,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::hint::Hint;
 use super::reason::Reason;
 use super::{Broken, Caution, Contradiction};
-use crate::inventory::{Copy, Member, Origin};
+use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Requirement};
 use crate::text;
 use crate::version::{DriverVersion, Version};
@@ -30,14 +30,14 @@ pub enum Outcome {
 #[derive(Debug, Serialize)]
 pub struct Plan {
     pub picks: Vec<Pick>,
-    /// Copies that were not picked, with the reason.
+    /// Installations that were not picked, with the reason.
     pub rejected: Vec<Rejection>,
     pub absent: Vec<Absent>,
     /// What may be asked for and is left to the loader as it is.
     pub unpinned: Vec<Unpinned>,
     /// What a person should know of it.
     pub cautions: Vec<Caution>,
-    /// Names that the view stops from falling through to another copy.
+    /// Names that the view stops from falling through to another installation.
     pub tombstones: Vec<String>,
     pub library_path: Vec<Kept>,
     pub preload: Vec<KeptPreload>,
@@ -47,7 +47,7 @@ pub struct Plan {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Pick {
-    pub copy: Copy,
+    pub installation: Installation,
     pub asked_by: Vec<Asker>,
     pub decided_by: Criterion,
     /// Versions of shims, other than its own version, by whose names its files are opened.
@@ -57,24 +57,24 @@ pub struct Pick {
 impl Pick {
     /// Every name that a file of it may be asked for by.
     pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
-        let versions = std::iter::once(self.copy.version).chain(self.shims.iter().copied().map(Some));
+        let versions = std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
         versions.flat_map(|version| member.view_names(version)).collect()
     }
 
     /// Whether it stands for the libraries of its family with this number in their SONAME: another SONAME is another
-    /// library, except in a family that has one copy whatever the number.
+    /// library, except in a family that has one installation whatever the number.
     pub fn is_of_soname(&self, number: Option<u32>) -> bool {
-        self.copy.soname.is_none() || self.copy.soname == number
+        self.installation.soname.is_none() || self.installation.soname == number
     }
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Rejection {
-    pub copy: Summary,
+    pub installation: Summary,
     pub reason: Reason,
 }
 
-/// A copy, as far as a rejection has to name it.
+/// An installation, as far as a rejection has to name it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     pub family: String,
@@ -86,7 +86,7 @@ pub struct Summary {
     pub directory: PathBuf,
 }
 
-/// Something that is asked for and that no copy here offers; the program starts all the same.
+/// Something that is asked for and that no installation here offers; the program starts all the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct Absent {
     pub family: String,
@@ -96,12 +96,12 @@ pub struct Absent {
     pub essential: bool,
 }
 
-/// Something that may be asked for, of which copies are here and none goes with the rest.
+/// Something that may be asked for, of which installations are here and none goes with the rest.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unpinned {
     pub family: String,
     pub names: Vec<String>,
-    /// What speaks against the copy that comes nearest.
+    /// What speaks against the installation that comes nearest.
     pub why: Reason,
     /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
     #[serde(skip)]
@@ -120,7 +120,7 @@ pub struct Kept {
 pub struct KeptPreload {
     #[serde(serialize_with = "text::path")]
     pub text: OsString,
-    /// The family of which it is a foreign copy, when it is removed.
+    /// The family of which it is a foreign installation, when it is removed.
     pub removed: Option<String>,
 }
 
@@ -193,13 +193,13 @@ pub struct Unmet {
     pub family: String,
     pub requirements: Vec<Requirement>,
     pub candidates: Vec<Rejection>,
-    /// The copies that are taken whatever we do, and that do not fit or exclude each other.
+    /// The installations that are taken whatever we do, and that do not fit or exclude each other.
     pub forced: Vec<ForcedCopy>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ForcedCopy {
-    pub copy: Summary,
+    pub installation: Summary,
     pub rules: Vec<Before>,
     /// Those who search there first.
     pub by: Vec<String>,
@@ -230,20 +230,20 @@ impl Outcome {
 }
 
 impl Summary {
-    pub fn of(copy: &Copy) -> Summary {
+    pub fn of(installation: &Installation) -> Summary {
         Summary {
-            family: copy.family.clone(),
-            soname: copy.soname,
-            version: copy.version,
-            cuda: copy.cuda,
-            origin: copy.origin,
-            directory: copy.directory.clone(),
+            family: installation.family.clone(),
+            soname: installation.soname,
+            version: installation.version,
+            cuda: installation.cuda,
+            origin: installation.origin,
+            directory: installation.directory.clone(),
         }
     }
 }
 
 impl Rejection {
-    /// Whether it was ever meant: a copy of another SONAME, a stub or a renamed file was not.
+    /// Whether it was ever meant: an installation of another SONAME, a stub or a renamed file was not.
     pub fn is_of_concern(&self) -> bool {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
     }

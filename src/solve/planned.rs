@@ -1,5 +1,5 @@
 //! From a solution to a plan: what stays of the environment, what must stand in the view, and which names
-//! must be stopped from falling through to another copy.
+//! must be stopped from falling through to another installation.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,17 @@ use super::world::World;
 use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use crate::catalog::catalog;
 use crate::host::FileId;
-use crate::inventory::{Copy, Element, Inventory, Origin, Preload};
+use crate::inventory::{Element, Installation, Inventory, Origin, Preload};
 use crate::program::{Asker, Need, Requirement, Target, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let World { inventory, target, policy, .. } = *world;
-    let driver = solution.filled.iter().map(|filled| filled.copy).find(|copy| copy.family == "driver");
+    let driver = solution
+        .filled
+        .iter()
+        .map(|filled| filled.installation)
+        .find(|installation| installation.family == "driver");
     let keep = |element: &Element| Kept {
         text: element.text.clone(),
         removed: removal(element, driver, inventory, target, policy),
@@ -31,9 +35,10 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             || driver.files.iter().any(|member| member.view_names(driver.version).iter().any(is_mixed))
     });
     let is_foreign = |preload: &Preload| {
-        let is_picked = |file: FileId| solution.filled.iter().any(|filled| filled.copy.has_file(file));
+        let is_picked =
+            |file: FileId| solution.filled.iter().any(|filled| filled.installation.has_file(file));
         let family_is_picked =
-            solution.filled.iter().any(|filled| preload.family.as_ref() == Some(&filled.copy.family));
+            solution.filled.iter().any(|filled| preload.family.as_ref() == Some(&filled.installation.family));
         family_is_picked && preload.file.is_some_and(|file| !is_picked(file))
     };
     let preload = inventory.search.preload.iter().map(|preload| {
@@ -48,10 +53,10 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
         picks.push(Pick {
-            copy: filled.copy.clone(),
+            installation: filled.installation.clone(),
             asked_by: askers(&filled),
             decided_by: filled.decided_by,
-            shims: shims(filled.copy, target),
+            shims: shims(filled.installation, target),
         });
         rejected.extend(filled.rejected);
     }
@@ -61,7 +66,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
 /// Why an inherited element must go, if it must. What holds other libraries as well stays, after the view.
 fn removal(
     element: &Element,
-    driver: Option<&Copy>,
+    driver: Option<&Installation>,
     inventory: &Inventory,
     target: &Target,
     policy: &Policy,
@@ -76,14 +81,20 @@ fn removal(
     if element.others {
         return None;
     }
-    let here = || inventory.copies.iter().filter(|copy| copy.directories().any(|place| place == directory));
-    if here().next().is_some() && here().all(|copy| copy.origin == Origin::Stub) {
+    let here = || {
+        inventory
+            .installations
+            .iter()
+            .filter(|installation| installation.directories().any(|place| place == directory))
+    };
+    if here().next().is_some() && here().all(|installation| installation.origin == Origin::Stub) {
         // Where there is no driver, a program that is linked against it starts on a stub or not at all.
         let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
         let needs_stub = driver.is_none() && target.requirements.iter().any(is_driver);
         return (!needs_stub).then_some(Removal::Stubs);
     }
-    let is_of_use = |copy: &Copy| copy.family != "driver" && copy.origin != Origin::Stub;
+    let is_of_use =
+        |installation: &Installation| installation.family != "driver" && installation.origin != Origin::Stub;
     let driver = driver.filter(|_| !here().any(is_of_use))?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
@@ -92,7 +103,8 @@ fn removal(
     if driver.has_file(file) {
         return None;
     }
-    let version = here().find(|copy| copy.has_file(file)).and_then(|copy| copy.version);
+    let version =
+        here().find(|installation| installation.has_file(file)).and_then(|installation| installation.version);
     Some(Removal::OtherDriver { version, kernel })
 }
 
@@ -109,28 +121,29 @@ fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<Fil
 fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     let opened = solution.filled.iter().flat_map(|filled| {
-        let family = catalog().family(&filled.copy.family);
-        family.map_or(&[][..], |family| family.opens_bare(filled.copy.soname.unwrap_or(0)))
+        let family = catalog().family(&filled.installation.family);
+        family.map_or(&[][..], |family| family.opens_bare(filled.installation.soname.unwrap_or(0)))
     });
     let written = target.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
     let of_driver =
         |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
-    let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
+    let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
     names.extend(written.chain(opened.cloned()).filter(of_driver).filter(offered));
     names
 }
 
-/// Names that a picked family does not have and that another copy would supply: an empty file of that name
+/// Names that a picked family does not have and that another installation would supply: an empty file of that name
 /// ends the search. Never a name that something is linked against, for which it would be fatal; nor the name
 /// by which a whole family is asked for.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -> Vec<String> {
     let mut names = BTreeSet::new();
-    for filled in solution.filled.iter().filter(|filled| filled.copy.family != "driver") {
-        let others = inventory.copies.iter().filter(|other| {
-            let is_same = other.family == filled.copy.family && other.soname == filled.copy.soname;
-            is_same && other.origin != Origin::Bundled && other.directory != filled.copy.directory
+    for filled in solution.filled.iter().filter(|filled| filled.installation.family != "driver") {
+        let others = inventory.installations.iter().filter(|other| {
+            let is_same =
+                other.family == filled.installation.family && other.soname == filled.installation.soname;
+            is_same && other.origin != Origin::Bundled && other.directory != filled.installation.directory
         });
-        let others: Vec<&Copy> = others.collect();
+        let others: Vec<&Installation> = others.collect();
         names.extend(missing_members(filled, &others, target));
         names.extend(tried_names(filled, &others));
     }
@@ -139,40 +152,40 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
             || solution
                 .filled
                 .iter()
-                .any(|filled| filled.copy.files.iter().any(|member| member.needed.contains(name)))
+                .any(|filled| filled.installation.files.iter().any(|member| member.needed.contains(name)))
     };
-    let offered = |name: &String| solution.filled.iter().any(|filled| filled.copy.offers(name));
+    let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
     names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
 }
 
-/// Members that the picked copy would open, were they there.
-fn missing_members(filled: &Filled<'_>, others: &[&Copy], target: &Target) -> BTreeSet<String> {
+/// Members that the picked installation would open, were they there.
+fn missing_members(filled: &Filled<'_>, others: &[&Installation], target: &Target) -> BTreeSet<String> {
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
     let missing = members
         .filter(|member| family.opens_own && member.stem != family.main)
-        .filter(|member| filled.copy.member(&member.stem).is_none());
-    let shims = shims(filled.copy, target);
-    let versions = || std::iter::once(filled.copy.version).chain(shims.iter().copied().map(Some));
+        .filter(|member| filled.installation.member(&member.stem).is_none());
+    let shims = shims(filled.installation, target);
+    let versions = || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));
     missing.flat_map(|member| versions().flat_map(|version| member.view_names(version))).collect()
 }
 
-/// The shims by whose names a copy's files are opened: its own, where it is of another version, and those that packages of
+/// The shims by whose names an installation's files are opened: its own, where it is of another version, and those that packages of
 /// the target bring.
-fn shims(copy: &Copy, target: &Target) -> BTreeSet<Version> {
-    let brought = target.requirements.iter().filter(|requirement| requirement.family == copy.family);
+fn shims(installation: &Installation, target: &Target) -> BTreeSet<Version> {
+    let brought = target.requirements.iter().filter(|requirement| requirement.family == installation.family);
     let brought = brought.filter_map(|requirement| match requirement.want {
-        Want::Rest(version) if copy.soname == Some(version.major()) => Some(version),
+        Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
         _ => None,
     });
-    let is_other = |shim: &Version| copy.version.is_none_or(|version| !version.agrees_with(shim));
-    copy.shim.into_iter().chain(brought).filter(is_other).collect()
+    let is_other = |shim: &Version| installation.version.is_none_or(|version| !version.agrees_with(shim));
+    installation.shim.into_iter().chain(brought).filter(is_other).collect()
 }
 
 /// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
-fn tried_names(filled: &Filled<'_>, others: &[&Copy]) -> BTreeSet<String> {
+fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String> {
     let tried = filled.slot.requirements.iter().filter(|requirement| requirement.need == Need::Named);
-    let names = tried.filter_map(Requirement::named).filter(|name| !filled.copy.offers(name));
+    let names = tried.filter_map(Requirement::named).filter(|name| !filled.installation.offers(name));
     let is_soname =
         |name: &&str| others.iter().any(|other| other.files.iter().any(|member| member.soname == *name));
     let is_bare = |name: &&str| name.ends_with(".so");

@@ -1,4 +1,4 @@
-//! Which of several copies that fit is taken: a table of criteria, compared column by column.
+//! Which of several installations that fit is taken: a table of criteria, compared column by column.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::search::Picked;
 use super::slots::Slot;
 use super::world::World;
 use super::{Criterion, cautions, gpus};
-use crate::inventory::{Copy, Inventory, Origin, Who};
+use crate::inventory::{Installation, Inventory, Origin, Who};
 use crate::program::{Requirement, Target, Want};
 use crate::version::Version;
 
@@ -21,7 +21,7 @@ pub(super) fn rank(
     done: &[Picked<'_>],
     world: &World<'_>,
 ) -> (Columns, PathBuf) {
-    (columns(slot, candidate, done, world), candidate.copy.directory.clone())
+    (columns(slot, candidate, done, world), candidate.installation.directory.clone())
 }
 
 /// The first column in which two candidates differ.
@@ -38,26 +38,26 @@ pub(super) fn deciding(
 }
 
 fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world: &World<'_>) -> Columns {
-    let (copy, inventory, target) = (candidate.copy, world.inventory, world.target);
+    let (installation, inventory, target) = (candidate.installation, world.inventory, world.target);
     let recorded = recorded(slot, world);
-    let version = copy.version.unwrap_or_default();
+    let version = installation.version.unwrap_or_default();
     let newest = number(&version);
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
     let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
     [
-        (Criterion::Private, i64::from(candidate.is_forced || is_private(copy, target))),
-        (Criterion::KernelsOwn, i64::from(is_kernels_own(copy, inventory))),
-        (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, copy, inventory))),
-        (Criterion::Preferred, preferred(slot, copy, world)),
-        (Criterion::PreferredOrigin, preferred_origin(copy, world)),
-        (Criterion::CameWithTarget, i64::from(came_with_target(copy, target))),
-        (Criterion::Sound, -bad_with(copy, done, world)),
-        (Criterion::MachineCode, code(copy, world)),
-        (Criterion::Neighbours, neighbours(copy, done)),
+        (Criterion::Private, i64::from(candidate.is_forced || is_private(installation, target))),
+        (Criterion::KernelsOwn, i64::from(is_kernels_own(installation, inventory))),
+        (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, installation, inventory))),
+        (Criterion::Preferred, preferred(slot, installation, world)),
+        (Criterion::PreferredOrigin, preferred_origin(installation, world)),
+        (Criterion::CameWithTarget, i64::from(came_with_target(installation, target))),
+        (Criterion::Sound, -bad_with(installation, done, world)),
+        (Criterion::MachineCode, code(installation, world)),
+        (Criterion::Neighbours, neighbours(installation, done)),
         (Criterion::Recorded, i64::from(is_recorded)),
         (Criterion::NearestNewer, nearest),
         (Criterion::Newest, newest),
-        (Criterion::SearchOrder, search_order(copy)),
+        (Criterion::SearchOrder, search_order(installation)),
     ]
     .map(|(criterion, score)| (criterion, Reverse(score)))
 }
@@ -70,59 +70,63 @@ fn number(version: &Version) -> i64 {
 }
 
 /// No other user could have put it there, or it is as safe as the program.
-fn is_private(copy: &Copy, target: &Target) -> bool {
-    open(copy, target).is_none_or(|open| open.who == Who::CurrentDirectory)
+fn is_private(installation: &Installation, target: &Target) -> bool {
+    open(installation, target).is_none_or(|open| open.who == Who::CurrentDirectory)
 }
 
 /// The earlier the loader comes to it, the more.
-fn search_order(copy: &Copy) -> i64 {
-    copy.position.and_then(|position| i64::try_from(position).ok()).map_or(i64::MIN + 1, |position| -position)
+fn search_order(installation: &Installation) -> i64 {
+    installation
+        .position
+        .and_then(|position| i64::try_from(position).ok())
+        .map_or(i64::MIN + 1, |position| -position)
 }
 
 /// The driver's libraries of the kernel's own version, and not those that stand in for another.
-fn is_kernels_own(copy: &Copy, inventory: &Inventory) -> bool {
+fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
     let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
-    copy.family == "driver"
-        && copy.origin != Origin::Compat
-        && kernel.is_some_and(|kernel| copy.version == Some(kernel))
+    installation.family == "driver"
+        && installation.origin != Origin::Compat
+        && kernel.is_some_and(|kernel| installation.version == Some(kernel))
 }
 
 /// The driver's libraries that the environment gives anyway need nothing to be taken.
-fn is_given(slot: &Slot<'_>, copy: &Copy, inventory: &Inventory) -> bool {
+fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     slot.family.name == "driver"
-        && inventory.file_by_default("libcuda.so.1").is_some_and(|file| copy.has_file(file))
+        && inventory.file_by_default("libcuda.so.1").is_some_and(|file| installation.has_file(file))
 }
 
-fn came_with_target(copy: &Copy, target: &Target) -> bool {
-    copy.directories().any(|it| target.is_in_site(it) || target.own_directories.contains(it))
+fn came_with_target(installation: &Installation, target: &Target) -> bool {
+    installation.directories().any(|it| target.is_in_site(it) || target.own_directories.contains(it))
 }
 
 /// How many of a person's wishes it meets.
-fn preferred(slot: &Slot<'_>, copy: &Copy, world: &World<'_>) -> i64 {
+fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     let is_met = |requirement: &&Requirement| match &requirement.want {
-        Want::Preferred(range) => copy.version.is_some_and(|version| range.allows(&version)),
+        Want::Preferred(range) => installation.version.is_some_and(|version| range.allows(&version)),
         _ => false,
     };
     world.of_family(slot.family).filter(is_met).map(|_| 1).sum()
 }
 
 /// The dearer an origin is to a person, the more; the driver has its own.
-fn preferred_origin(copy: &Copy, world: &World<'_>) -> i64 {
-    let origins = world.policy.origins.iter().rev().take_while(|_| copy.family != "driver");
-    origins.zip(1..).find(|(origin, _)| **origin == copy.origin).map_or(0, |(_, rank)| rank)
+fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
+    let origins = world.policy.origins.iter().rev().take_while(|_| installation.family != "driver");
+    origins.zip(1..).find(|(origin, _)| **origin == installation.origin).map_or(0, |(_, rank)| rank)
 }
 
 /// Code for every GPU, machine code before PTX.
-fn code(copy: &Copy, world: &World<'_>) -> i64 {
-    match (gpus::without_code(copy, world).is_empty(), gpus::only_ptx(copy, world).is_empty()) {
+fn code(installation: &Installation, world: &World<'_>) -> i64 {
+    match (gpus::without_code(installation, world).is_empty(), gpus::only_ptx(installation, world).is_empty())
+    {
         (true, true) => 0,
         (true, false) => -1,
         (false, _) => -2,
     }
 }
 
-fn bad_with(copy: &Copy, done: &[Picked<'_>], world: &World<'_>) -> i64 {
-    i64::try_from(cautions::bad_with(copy, done, world)).unwrap_or(i64::MAX)
+fn bad_with(installation: &Installation, done: &[Picked<'_>], world: &World<'_>) -> i64 {
+    i64::try_from(cautions::bad_with(installation, done, world)).unwrap_or(i64::MAX)
 }
 
 /// The version that upstream tested with, or built its own shim from.
@@ -135,13 +139,14 @@ fn recorded(slot: &Slot<'_>, world: &World<'_>) -> Option<Version> {
 }
 
 /// How near it stands to the picks so far: in one directory with them, or of one origin and of one CUDA.
-fn neighbours(copy: &Copy, done: &[Picked<'_>]) -> i64 {
-    let near = done.iter().filter(|picked| picked.copy.family != "driver").map(|picked| {
-        if picked.copy.directory.as_os_str() == copy.directory.as_os_str() {
+fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
+    let near = done.iter().filter(|picked| picked.installation.family != "driver").map(|picked| {
+        if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {
             100
         } else {
-            let is_of_same_cuda = copy.built_for.is_some() && picked.copy.built_for == copy.built_for;
-            i64::from(picked.copy.origin == copy.origin) + i64::from(is_of_same_cuda)
+            let is_of_same_cuda =
+                installation.built_for.is_some() && picked.installation.built_for == installation.built_for;
+            i64::from(picked.installation.origin == installation.origin) + i64::from(is_of_same_cuda)
         }
     });
     near.sum()

@@ -1,4 +1,4 @@
-//! Why a copy is not the one.
+//! Why an installation is not the one.
 
 use std::path::PathBuf;
 
@@ -111,7 +111,7 @@ pub enum Reason {
         why: String,
     },
     /// A proof has shown that it does not work here.
-    Disproved,
+    FailedProof,
     NeedsGlibc {
         needed: Version,
         has: Version,

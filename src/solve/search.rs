@@ -1,5 +1,5 @@
-//! The search: slots are filled in order, each with the copy that is preferred among those that fit with
-//! what is picked already; what a copy opens in its turn becomes a slot. A dead end knows which picks it
+//! The search: slots are filled in order, each with the installation that is preferred among those that fit with
+//! what is picked already; what an installation opens in its turn becomes a slot. A dead end knows which picks it
 //! is due to, and the search goes back to the last of those at once.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -11,7 +11,7 @@ use super::preference;
 use super::slots::{Slot, Strictness};
 use super::world::World;
 use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
-use crate::inventory::Copy;
+use crate::inventory::Installation;
 use crate::program::Requirement;
 
 /// More tries than this are not worth waiting for: the best explanation so far is given.
@@ -21,7 +21,7 @@ const STEP_LIMIT: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct Filled<'a> {
     pub slot: Rc<Slot<'a>>,
-    pub copy: &'a Copy,
+    pub installation: &'a Installation,
     pub decided_by: Criterion,
     pub rejected: Vec<Rejection>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Solution<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Picked<'a> {
     pub slot: Rc<Slot<'a>>,
-    pub copy: &'a Copy,
+    pub installation: &'a Installation,
     pub is_forced: bool,
 }
 
@@ -110,12 +110,16 @@ impl<'a, 'w> Search<'a, 'w> {
         let passed = self.passed;
         let viable = self.viable(&slot, done, &mut rejected, &mut blame);
         for (index, candidate) in viable.iter().enumerate() {
-            let pick = Picked { slot: slot.clone(), copy: candidate.copy, is_forced: candidate.is_forced };
+            let pick = Picked {
+                slot: slot.clone(),
+                installation: candidate.installation,
+                is_forced: candidate.is_forced,
+            };
             let next = match derived::with(&pick, done, &queue, self.world) {
                 Ok(next) => next,
                 Err(Obstacle { name, due_to }) => {
                     blame.extend(due_to);
-                    rejected.push(Rejection::new(candidate.copy, Reason::NeedsAbsent { name }));
+                    rejected.push(Rejection::new(candidate.installation, Reason::NeedsAbsent { name }));
                     continue;
                 }
             };
@@ -125,13 +129,13 @@ impl<'a, 'w> Search<'a, 'w> {
                     solution.filled.push(self.filled(slot, &viable[index..], rejected, done));
                     return Ok(solution);
                 }
-                // Another copy here would end in the same way.
+                // Another installation here would end in the same way.
                 Err(due_to) if !due_to.contains(&level) => return Err(due_to),
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
                     let was_passed = self.passed > passed;
                     let reason = if was_passed { Reason::PassedOver } else { Reason::DeadEnd };
-                    rejected.push(Rejection::new(candidate.copy, reason));
+                    rejected.push(Rejection::new(candidate.installation, reason));
                 }
             }
         }
@@ -164,14 +168,16 @@ impl<'a, 'w> Search<'a, 'w> {
             done.iter().map(|picked| constraints::share_asker(slot, &picked.slot)).collect();
         for candidate in &slot.candidates {
             let clash = done.iter().enumerate().find_map(|(position, picked)| {
-                let why = together(candidate.copy, picked.copy, share_asker[position], self.world).err()?;
-                Some((position, Reason::Clash { with: picked.copy.title(), why: Box::new(why) }))
+                let why =
+                    together(candidate.installation, picked.installation, share_asker[position], self.world)
+                        .err()?;
+                Some((position, Reason::Clash { with: picked.installation.title(), why: Box::new(why) }))
             });
             match clash {
                 None => viable.push(*candidate),
                 Some((position, reason)) => {
                     blame.insert(position);
-                    rejected.push(Rejection::new(candidate.copy, reason));
+                    rejected.push(Rejection::new(candidate.installation, reason));
                 }
             }
         }
@@ -195,12 +201,10 @@ impl<'a, 'w> Search<'a, 'w> {
             None if picked.is_forced => Criterion::LoaderTakesIt,
             None => Criterion::OnlyOne,
         };
-        rejected.extend(
-            others.iter().map(|other| {
-                Rejection::new(other.copy, Reason::LessPreferred { criterion: deciding(*other) })
-            }),
-        );
-        Filled { copy: picked.copy, decided_by, rejected, slot }
+        rejected.extend(others.iter().map(|other| {
+            Rejection::new(other.installation, Reason::LessPreferred { criterion: deciding(*other) })
+        }));
+        Filled { installation: picked.installation, decided_by, rejected, slot }
     }
 
     /// Nothing fits this slot on top of what is done.
@@ -244,8 +248,8 @@ impl<'a, 'w> Search<'a, 'w> {
 }
 
 impl Rejection {
-    fn new(copy: &Copy, reason: Reason) -> Rejection {
-        Rejection { copy: Summary::of(copy), reason }
+    fn new(installation: &Installation, reason: Reason) -> Rejection {
+        Rejection { installation: Summary::of(installation), reason }
     }
 }
 
@@ -277,19 +281,19 @@ mod tests {
         "nvjpeg",
     ];
 
-    /// Twelve families of twenty copies each, of which the last is for another CUDA than all others.
+    /// Twelve families of twenty installations each, of which the last is for another CUDA than all others.
     fn world() -> (Inventory, Target) {
-        let copies = FAMILIES.iter().flat_map(|family| {
+        let installations = FAMILIES.iter().flat_map(|family| {
             let cuda = if *family == "nvjpeg" { 13 } else { 12 };
             let directory = move |number| format!("/opt/{number:02}/{family}");
             (0..20).map(move |number| {
-                solver_inputs::copy(family, 12, &[12, number, 1], cuda, &directory(number))
+                solver_inputs::installation(family, 12, &[12, number, 1], cuda, &directory(number))
             })
         });
         let by = solver_inputs::asker("app", None);
         let requirements = FAMILIES.iter().map(|family| solver_inputs::names(family, 12, &by)).collect();
         (
-            solver_inputs::machine(copies.collect(), None, None),
+            solver_inputs::machine(installations.collect(), None, None),
             solver_inputs::target(requirements, Vec::new()),
         )
     }
@@ -303,7 +307,7 @@ mod tests {
         let unmet = search.run(slots).unwrap_err().unmet;
         assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
         assert_eq!(unmet[0].family, "nvjpeg");
-        assert_eq!(unmet[0].candidates.len(), 20, "every copy has its reason");
+        assert_eq!(unmet[0].candidates.len(), 20, "every installation has its reason");
     }
 
     #[test]

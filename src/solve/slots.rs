@@ -1,4 +1,4 @@
-//! Requirements sorted into slots: one family in one SONAME major, to be filled by one copy.
+//! Requirements sorted into slots: one family in one SONAME major, to be filled by one installation.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::search::Blame;
 use super::world::World;
 use super::{Absent, Policy, Rejection, Summary, Unmet};
 use crate::catalog::{Family, Group, catalog, soname_number};
-use crate::inventory::{Copy, Inventory};
-use crate::program::{Asker, First, Need, Pin, Requirement, Standing, Want};
+use crate::inventory::{Installation, Inventory};
+use crate::program::{Asker, First, ImportCertainty, Need, Pin, Requirement, Want};
 
-/// What is to be filled by one copy.
+/// What is to be filled by one installation.
 #[derive(Clone, Debug)]
 pub(super) struct Slot<'a> {
     pub family: &'static Family,
@@ -217,21 +217,21 @@ impl<'a> Slot<'a> {
         self
     }
 
-    /// What a picked copy asks for in its turn.
+    /// What a picked installation asks for in its turn.
     pub(super) fn asked_by_copy(
         name: &str,
-        copy: &Copy,
+        installation: &Installation,
         askers: &[String],
         strictness: Strictness,
         search_first: Vec<First>,
     ) -> Option<Slot<'a>> {
         let (family, _) = catalog().family_of(name)?;
         let by = Asker {
-            name: copy.title(),
-            file: copy.directory.clone(),
+            name: installation.title(),
+            file: installation.directory.clone(),
             line: None,
-            cuda: copy.cuda,
-            standing: Standing::Possible,
+            cuda: installation.cuda,
+            standing: ImportCertainty::Possible,
         };
         let requirement = Requirement {
             family: family.name.clone(),
@@ -245,7 +245,7 @@ impl<'a> Slot<'a> {
             Group::Place => None,
         };
         let mut askers = askers.to_vec();
-        askers.push(copy.title());
+        askers.push(installation.title());
         Some(Slot::empty(family, soname, vec![requirement], strictness, askers))
     }
 
@@ -280,22 +280,25 @@ impl<'a> Slot<'a> {
         self
     }
 
-    /// Whether a copy is one that this slot could mean at all.
-    pub(super) fn concerns(&self, copy: &Copy) -> bool {
-        copy.family == self.family.name
-            && (self.soname.is_none() || copy.soname.is_none() || copy.soname == self.soname)
+    /// Whether an installation is one that this slot could mean at all.
+    pub(super) fn concerns(&self, installation: &Installation) -> bool {
+        installation.family == self.family.name
+            && (self.soname.is_none() || installation.soname.is_none() || installation.soname == self.soname)
     }
 
-    /// Judges every copy of the family by the rules that need no other pick.
+    /// Judges every installation of the family by the rules that need no other pick.
     pub(super) fn fill(&mut self, world: &World<'a>) {
         let inventory = world.inventory;
         let forced = constraints::forced(&self.requirements, inventory);
         self.candidates.clear();
         self.rejected.clear();
-        for copy in world.copies.get(self.family.name.as_str()).into_iter().flatten().copied() {
-            match constraints::judge(self, copy, &forced, world) {
-                Ok(()) => self.candidates.push(Candidate { copy, is_forced: !forced.is_empty() }),
-                Err(reason) => self.rejected.push(Rejection { copy: Summary::of(copy), reason }),
+        for installation in world.installations.get(self.family.name.as_str()).into_iter().flatten().copied()
+        {
+            match constraints::judge(self, installation, &forced, world) {
+                Ok(()) => self.candidates.push(Candidate { installation, is_forced: !forced.is_empty() }),
+                Err(reason) => {
+                    self.rejected.push(Rejection { installation: Summary::of(installation), reason })
+                }
             }
         }
     }
@@ -331,7 +334,7 @@ impl<'a> Slot<'a> {
 
 /// Whether it is asked for by what is known to be used.
 fn is_known(requirement: &Requirement) -> bool {
-    requirement.by.standing == Standing::Imported
+    requirement.by.standing == ImportCertainty::Imported
 }
 
 fn has_known_wish(requirements: &[Requirement]) -> bool {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{Policy, gpus};
 use crate::catalog::Family;
-use crate::inventory::{Copy, Inventory};
+use crate::inventory::{Installation, Inventory};
 use crate::program::{Condition, Demand, Requirement, Target};
 use crate::version::ComputeCapability;
 
@@ -17,17 +17,17 @@ pub(super) struct World<'a> {
     pub requirements: Vec<&'a Requirement>,
     /// The conditions that the picks themselves must satisfy.
     pub of_picks: Vec<&'a Condition>,
-    /// The copies of each family.
-    pub copies: Rc<BTreeMap<&'a str, Vec<&'a Copy>>>,
+    /// The installations of each family.
+    pub installations: Rc<BTreeMap<&'a str, Vec<&'a Installation>>>,
     /// The compute capabilities for which every library must have code.
     pub gpus: Vec<ComputeCapability>,
 }
 
 impl<'a> World<'a> {
     pub(super) fn new(inventory: &'a Inventory, target: &'a Target, policy: &'a Policy) -> World<'a> {
-        let mut copies: BTreeMap<&str, Vec<&Copy>> = BTreeMap::new();
-        for copy in &inventory.copies {
-            copies.entry(copy.family.as_str()).or_default().push(copy);
+        let mut installations: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
+        for installation in &inventory.installations {
+            installations.entry(installation.family.as_str()).or_default().push(installation);
         }
         let is_of_picks = |condition: &&Condition| matches!(condition.demand, Demand::Cuda(_));
         World {
@@ -36,7 +36,7 @@ impl<'a> World<'a> {
             policy,
             requirements: target.requirements.iter().collect(),
             of_picks: target.conditions.iter().filter(is_of_picks).collect(),
-            copies: Rc::new(copies),
+            installations: Rc::new(installations),
             gpus: gpus::that_count(inventory, target),
         }
     }
@@ -53,6 +53,12 @@ impl<'a> World<'a> {
         requirements: Vec<&'a Requirement>,
         of_picks: Vec<&'a Condition>,
     ) -> World<'a> {
-        World { requirements, of_picks, copies: self.copies.clone(), gpus: self.gpus.clone(), ..*self }
+        World {
+            requirements,
+            of_picks,
+            installations: self.installations.clone(),
+            gpus: self.gpus.clone(),
+            ..*self
+        }
     }
 }

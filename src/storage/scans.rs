@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 use crate::host::Host;
-use crate::inventory::Known;
+use crate::inventory::ScanCache;
 
 /// The file of what is known about others.
 const FACTS: &str = "facts";
@@ -16,14 +16,14 @@ const FACTS_LIMIT: usize = 32 << 20;
 type Identity = (u64, u64, (i64, i64));
 
 /// What was learnt of the files on this machine, by this very binary.
-pub fn load(host: &Host, directories: &[PathBuf]) -> Known {
+pub fn load(host: &Host, directories: &[PathBuf]) -> ScanCache {
     let read = |directory: &PathBuf| files::read(host, directory, FACTS);
     let known = directories.iter().find_map(read).and_then(|bytes| {
         let (sum, facts) = bytes.split_first_chunk()?;
         if u64::from_le_bytes(*sum) != checksum(facts) {
             return None;
         }
-        let (by, known): (Identity, Known) = postcard::from_bytes(facts).ok()?;
+        let (by, known): (Identity, ScanCache) = postcard::from_bytes(facts).ok()?;
         (Some(by) == own_identity(host)).then_some(known)
     });
     known.unwrap_or_default()
@@ -36,7 +36,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-pub fn save(host: &Host, directory: &Path, known: &mut Known) {
+pub fn save(host: &Host, directory: &Path, known: &mut ScanCache) {
     known.tidy();
     let facts = own_identity(host).and_then(|by| postcard::to_stdvec(&(by, &*known)).ok());
     if let Some(facts) = facts.filter(|facts| facts.len() < FACTS_LIMIT) {

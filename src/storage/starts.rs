@@ -18,7 +18,7 @@ use crate::host::Host;
 const FORMAT: u32 = 4;
 const DIRECTORY: &str = "starts";
 
-/// Read where it stands: to copy a few thousand bytes, one at a time, is much of what a warm start would do.
+/// Read where it stands: to installation a few thousand bytes, one at a time, is much of what a warm start would do.
 #[derive(Serialize, Deserialize)]
 struct Entry<'b> {
     format: u32,

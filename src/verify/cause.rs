@@ -80,7 +80,7 @@ pub enum Kind {
 #[serde(tag = "evidence", rename_all = "kebab-case")]
 pub enum Evidence {
     /// What a library printed.
-    Said {
+    VersionEvidence {
         line: String,
     },
     Variable {

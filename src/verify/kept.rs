@@ -19,7 +19,7 @@ const LONGEST_PROOF: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub enum Turn {
     /// Another has found out meanwhile, or long ago.
-    Known(Known),
+    Known(KeptVerdict),
     /// It is this one's; others wait for as long as it is held. Without one nobody waits: there is no place for it, or the
     /// one before came to nothing that could be kept, and every process is to say why by itself.
     Ours(Option<storage::Lock>),
@@ -27,7 +27,7 @@ pub enum Turn {
 
 /// A verdict that was kept.
 #[derive(Debug, PartialEq)]
-pub enum Known {
+pub enum KeptVerdict {
     Verdict(Box<Verdict>),
     /// It passed, and there was no room to keep what was found.
     Passed,
@@ -35,17 +35,17 @@ pub enum Known {
 
 /// The verdict that was kept under one of these names, if it still holds. The first is the one that it is about; of those
 /// that show more, a failure may be of what is not asked for.
-pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Known> {
+pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<KeptVerdict> {
     let under = |name: &String| directories.iter().find_map(|directory| read(host, directory, name));
     let (own, others) = names.split_first()?;
-    under(own).or_else(|| others.iter().filter_map(under).find(Known::is_pass))
+    under(own).or_else(|| others.iter().filter_map(under).find(KeptVerdict::is_pass))
 }
 
-fn read(host: &Host, directory: &Path, name: &str) -> Option<Known> {
+fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
     let directory = proofs(directory);
     let bytes = storage::read(host, &directory, name)?;
     if bytes.is_empty() {
-        return Some(Known::Passed);
+        return Some(KeptVerdict::Passed);
     }
     let verdict: Verdict = serde_json::from_slice(&bytes).ok()?;
     match &verdict {
@@ -63,7 +63,7 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Known> {
         }
         Verdict::Skipped { .. } | Verdict::Busy { .. } => return None,
     }
-    Some(Known::Verdict(Box::new(verdict)))
+    Some(KeptVerdict::Verdict(Box::new(verdict)))
 }
 
 /// Whether the files that were mapped besides look as they did: what libraries are linked against is not theirs.
@@ -72,11 +72,11 @@ fn rests_on_the_same(host: &Host, proof: &Proof) -> bool {
     proof.finding.beside.iter().all(is_same)
 }
 
-impl Known {
+impl KeptVerdict {
     fn is_pass(&self) -> bool {
         match self {
-            Known::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
-            Known::Passed => true,
+            KeptVerdict::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
+            KeptVerdict::Passed => true,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::catalog::{catalog, soname_number};
 use crate::formats::names;
 use crate::host::FileId;
-use crate::inventory::{Copy, Fault, Origin, Problem, Warning};
+use crate::inventory::{Installation, Origin, Problem, ReadFault, Warning};
 use crate::solve::Plan;
 use crate::version::Version;
 
@@ -45,7 +45,7 @@ pub struct LibraryFile {
 
 impl Subject {
     pub fn of_plan(plan: &Plan) -> Subject {
-        let libraries = plan.picks.iter().filter_map(|pick| Library::of(&pick.copy)).collect();
+        let libraries = plan.picks.iter().filter_map(|pick| Library::of(&pick.installation)).collect();
         Subject { libraries, is_planned: true }
     }
 
@@ -76,17 +76,18 @@ impl Subject {
 }
 
 impl Library {
-    /// None of a copy without the file that programs ask for.
-    pub fn of(copy: &Copy) -> Option<Library> {
-        let main = catalog().family(&copy.family).and_then(|family| copy.member(&family.main))?;
-        let bare = Library::without_files(&copy.family, &main.soname, copy.directory.clone());
-        let mut library = Library { version: copy.version, origin: copy.origin, ..bare };
-        for member in &copy.files {
+    /// None of an installation without the file that programs ask for.
+    pub fn of(installation: &Installation) -> Option<Library> {
+        let main =
+            catalog().family(&installation.family).and_then(|family| installation.member(&family.main))?;
+        let bare = Library::without_files(&installation.family, &main.soname, installation.directory.clone());
+        let mut library = Library { version: installation.version, origin: installation.origin, ..bare };
+        for member in &installation.files {
             let file =
                 LibraryFile { soname: member.soname.clone(), path: member.path.clone(), id: member.id };
             library.files.push(file);
         }
-        for problem in &copy.problems {
+        for problem in &installation.problems {
             match problem {
                 Problem::Missing { stems } => library.missing.extend(stems.iter().cloned()),
                 Problem::OtherVersionAmongTheRest { file, version } => {
@@ -120,7 +121,7 @@ impl Library {
     #[must_use]
     pub fn with_damaged(mut self, warnings: &[Warning]) -> Library {
         let own = soname_number(&self.soname);
-        let cut = warnings.iter().filter(|warning| matches!(warning.fault, Fault::Malformed { .. }));
+        let cut = warnings.iter().filter(|warning| matches!(warning.fault, ReadFault::Malformed { .. }));
         for path in cut.map(|warning| &warning.path) {
             let Some((family, stem)) = catalog().family_of_file(path) else { continue };
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

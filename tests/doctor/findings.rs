@@ -1,4 +1,4 @@
-//! What `doctor` finds on machines made of text, each with its control: the same machine, healthy.
+//! FindingKind `doctor` finds on machines made of text, each with its control: the same machine, healthy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -150,7 +150,7 @@ GPU programs can work from here
 
 driver and kernel          kernel driver 580.159.04, up to CUDA 13.0 in full
 GPUs and device nodes      NVIDIA H200 (9.0)
-libraries                  1 copy
+libraries                  1 installation
 environment                LD_LIBRARY_PATH is not set, LD_PRELOAD is not set
 start-up files and loader  nothing there sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
@@ -218,16 +218,25 @@ fn a_libcuda_that_no_program_gets_or_that_is_in_front_of_it_is_an_error() {
     assert!(value["verdict"].as_str().unwrap().contains("535.54.03"), "{value:#}");
 }
 
-/// What the machines of the other tests have wrong with them; a healthy one has none of it.
+/// FindingKind the machines of the other tests have wrong with them; a healthy one has none of it.
 #[test]
 fn each_bad_installation_is_reported_with_its_problem() {
     let found = |name: &str| codes(&doctor(&Machine::load(name), &[]));
-    let toolkits =
-        ["copy-incomplete", "copy-not-as-installed", "two-of-one-soname", "?copy-mixed", "?path-stubs"];
+    let toolkits = [
+        "installation-incomplete",
+        "installation-not-as-installed",
+        "two-of-one-soname",
+        "?installation-mixed",
+        "?path-stubs",
+    ];
     assert!(found("toolkits").is_superset(&only(&toolkits)), "{:?}", found("toolkits"));
-    let hostile = ["?cache-of-loader-bad", "?copy-damaged", "?copy-world-writable", "passed-over"];
+    let hostile =
+        ["?cache-of-loader-bad", "?installation-damaged", "?installation-world-writable", "passed-over"];
     assert!(found("hostile").is_superset(&only(&hostile)), "{:?}", found("hostile"));
-    assert!(!found("uv-venv").contains("copy-incomplete"), "a package that brings its own shim is complete");
+    assert!(
+        !found("uv-venv").contains("installation-incomplete"),
+        "a package that brings its own shim is complete"
+    );
     assert_eq!(found("h200-container"), only(&["path-duplicate"]), "the control");
     assert_eq!(found("tegra"), only(&[]), "the control");
 }
@@ -411,7 +420,7 @@ fn file(path: &str, text: &str) -> String {
     format!("\n[[file]]\npath = \"{path}\"\ntext = '''\n{text}'''\n")
 }
 
-/// What is compared: all but what cannot be kept.
+/// FindingKind is compared: all but what cannot be kept.
 fn comparable(mut value: Value) -> Value {
     match &mut value {
         Value::Object(object) => {
@@ -450,15 +459,15 @@ fn a_saved_machine_gives_the_same_answers() {
     names.sort();
     assert!(names.len() >= 18, "{names:?}");
     for machine in names {
-        let copy = scratch.path().join(machine.file_name().unwrap());
-        saved(&machine, &copy);
+        let installation = scratch.path().join(machine.file_name().unwrap());
+        saved(&machine, &installation);
         for verb in [&["doctor", "--json"][..], &["list", "--json"]] {
-            assert_eq!(json(verb, &machine), json(verb, &copy), "{} {verb:?}", machine.display());
+            assert_eq!(json(verb, &machine), json(verb, &installation), "{} {verb:?}", machine.display());
         }
     }
 }
 
-/// What a compiler and a linker make has more in it than any description.
+/// FindingKind a compiler and a linker make has more in it than any description.
 #[test]
 fn real_libraries_are_described_as_they_are_read() {
     let shop = Workshop::new();
@@ -472,15 +481,15 @@ fn real_libraries_are_described_as_they_are_read() {
     );
     std::os::unix::fs::symlink("libnccl.so.2.21.5", shop.path("usr/lib64/libnccl.so.2")).unwrap();
     std::os::unix::fs::symlink("usr/lib64", shop.path("lib64")).unwrap();
-    let copy = shop.path("copy.toml");
+    let installation = shop.path("installation.toml");
     let root = shop.directory.path().to_str().unwrap();
-    let save = ["--root", root, "doctor", "--save", copy.to_str().unwrap()];
+    let save = ["--root", root, "doctor", "--save", installation.to_str().unwrap()];
     Run::new(save).any_stdout().any_stderr().status(1).check();
     let run = Run::new(["--root", root, "list", "--json"]).env("HOME", "/home/user");
-    let (before, after) = (comparable(run.json()), json(&["list", "--json"], &copy));
-    assert_eq!(before["copies"], after["copies"]);
-    assert_eq!(before["copies"][0]["version"], "2.21.5");
-    let file = &before["copies"][0]["files"][0];
+    let (before, after) = (comparable(run.json()), json(&["list", "--json"], &installation));
+    assert_eq!(before["installations"], after["installations"]);
+    assert_eq!(before["installations"][0]["version"], "2.21.5");
+    let file = &before["installations"][0]["files"][0];
     assert!(file["build_id"].is_string() && file["runpath"] == "$ORIGIN", "{file:#}");
 }
 
@@ -511,25 +520,25 @@ fn nothing_that_is_saved_names_anybody() {
     );
     let text = text.replacen("\n[env]", "\ncwd = \"/home/alice-secret/work\"\n\n[env]", 1);
     fs::write(&machine, text).unwrap();
-    let copy = scratch.path().join("copy.toml");
-    let written = saved(&machine, &copy);
+    let installation = scratch.path().join("installation.toml");
+    let written = saved(&machine, &installation);
     for word in ["alice", "bob-other", "hunter2"] {
         assert!(!written.contains(word), "{word}\n{written}");
     }
     let before = json(&["doctor", "--json"], &machine);
     assert!(codes(&before).contains("!not-allowed") && codes(&before).len() > 1, "{before:#}");
-    assert_eq!(codes(&before), codes(&json(&["doctor", "--json"], &copy)));
-    let copies = |value: Value| value["copies"].as_array().unwrap().len();
+    assert_eq!(codes(&before), codes(&json(&["doctor", "--json"], &installation)));
+    let installations = |value: Value| value["installations"].as_array().unwrap().len();
     let list = &["list", "--json"][..];
-    assert_eq!(copies(json(list, &machine)), copies(json(list, &copy)));
-    // What is there is never written over.
-    let again = ["--machine", machine.to_str().unwrap(), "doctor", "--save", copy.to_str().unwrap()];
+    assert_eq!(installations(json(list, &machine)), installations(json(list, &installation)));
+    // FindingKind is there is never written over.
+    let again = ["--machine", machine.to_str().unwrap(), "doctor", "--save", installation.to_str().unwrap()];
     Run::new(again)
         .any_stdout()
         .status(2)
         .stderr_contains(&["is there already, and is not written over"])
         .check();
-    assert_eq!(fs::read_to_string(&copy).unwrap(), written);
+    assert_eq!(fs::read_to_string(&installation).unwrap(), written);
 }
 
 #[test]
@@ -751,7 +760,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     let left = left.first().unwrap().clone();
     assert_eq!(there(), only(&[&left]));
 
-    // What only looks like it stays: a link, another form, open to others, of another container or start.
+    // FindingKind only looks like it stays: a link, another form, open to others, of another container or start.
     let (begin, _) = left.rsplit_once('-').unwrap();
     let (before, id) = begin.rsplit_once('-').unwrap();
     let victim = scratch.path().join("victim");

@@ -1,4 +1,4 @@
-//! What must not be in a file of `doctor --save`: each test plants a word and looks for it.
+//! FindingKind must not be in a file of `doctor --save`: each test plants a word and looks for it.
 
 use std::fs;
 
@@ -34,13 +34,14 @@ fn file(path: &str, text: &str) -> String {
 /// The page, the same as JSON, and the file.
 fn all(begin: &str, env: &str, files: &str) -> [String; 3] {
     let scratch = tempfile::tempdir().unwrap();
-    let (machine, copy) = (scratch.path().join("machine.toml"), scratch.path().join("copy.toml"));
+    let (machine, installation) =
+        (scratch.path().join("machine.toml"), scratch.path().join("installation.toml"));
     fs::write(&machine, begin.replace("MORE", env) + files).unwrap();
     let machine = ["--machine", machine.to_str().unwrap()];
     let said = |more: &[&str]| Run::new([&machine, more].concat()).any_stderr().any_stdout().output().0;
     let (page, json) = (said(&["doctor", "-v"]), said(&["doctor", "--json"]));
-    said(&["doctor", "--save", copy.to_str().unwrap()]);
-    [page, json, fs::read_to_string(&copy).unwrap()]
+    said(&["doctor", "--save", installation.to_str().unwrap()]);
+    [page, json, fs::read_to_string(&installation).unwrap()]
 }
 
 fn saved(env: &str, files: &str) -> String {

@@ -46,7 +46,7 @@ const FILES: &[(&str, &str)] = &[
         "The user's settings (`$XDG_CONFIG_HOME/cudarun/config.toml` where that is set).",
     ),
     ("~/.config/cudarun/allowed", "What `cudarun allow` has allowed."),
-    ("/etc/cudarun/config.toml", "Settings for everybody."),
+    ("/etc/cudarun/config.toml", "Layers for everybody."),
 ];
 
 /// Beside those that say what an option would.

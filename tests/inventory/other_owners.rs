@@ -53,8 +53,8 @@ impl Stage {
             fs::create_dir(stage.path(home)).unwrap();
             stage.give(home, uid, uid);
         }
-        stage.copy("old", "good");
-        stage.copy("new", "planted");
+        stage.installation("old", "good");
+        stage.installation("new", "planted");
         let flags = ["-DMINOR=10", "-DPATCH=2", "-Wl,--enable-new-dtags,-rpath,$ORIGIN"];
         let source = [OPENER, TOP, TRACE].concat();
         stage.workshop.library("planted/libcudnn.so.9.10.2", "libcudnn.so.9", &source, &flags);
@@ -69,7 +69,7 @@ impl Stage {
         self.path(below).display().to_string()
     }
 
-    fn copy(&self, from: &str, to: &str) {
+    fn installation(&self, from: &str, to: &str) {
         let parent = self.path(to).parent().unwrap().to_owned();
         fs::create_dir_all(parent).unwrap();
         let done = Command::new("cp").arg("-a").arg(WORLD.path(from)).arg(self.path(to)).status().unwrap();
@@ -160,7 +160,7 @@ impl Stage {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}{err}"))
     }
 
-    /// Why a copy was not picked.
+    /// Why an installation was not picked.
     fn why(&self, directory: &str) -> Value {
         let explained = self.explained(&[&self.text("plain")]);
         let families = explained["families"].as_array().unwrap_or_else(|| panic!("{explained:#}"));
@@ -237,8 +237,8 @@ fn a_newer_installation_that_another_user_can_change_does_not_win() {
 #[test]
 fn a_named_installation_may_belong_to_another_user() {
     let Some(stage) = Stage::of(ME) else { return };
-    stage.copy("new", "conda/lib");
-    stage.copy("new", "toolkit/lib64");
+    stage.installation("new", "conda/lib");
+    stage.installation("new", "toolkit/lib64");
     stage.workshop.write("conda/conda-meta/history", "");
     let module = stage.text("planted");
     stage.workshop.write("modules/cudnn/9.10", &format!("#%Module\nprepend-path LD_LIBRARY_PATH {module}\n"));
@@ -269,7 +269,7 @@ fn a_named_installation_may_belong_to_another_user() {
 fn the_loaders_own_choice_is_picked_if_nothing_safe_fits() {
     for uid in [0, ME] {
         let Some(stage) = Stage::of(uid) else { return };
-        stage.copy("torn", "torn");
+        stage.installation("torn", "torn");
         stage.give("planted", OTHER, OTHER);
         let stage = stage.searching(&["planted"]);
         assert_eq!(stage.given(), stage.path("planted"), "an administrator's, perhaps");
@@ -312,7 +312,7 @@ fn a_program_of_another_user_brings_its_own() {
         fs::create_dir_all(stage.path("app")).unwrap();
         copy_program(WORLD.path(program), stage.path(&place));
     }
-    stage.copy("old", "app/old");
+    stage.installation("old", "app/old");
     stage.give("app", OTHER, OTHER);
     for program in ["with-runpath", "with-rpath"] {
         let output = stage.output(&[&stage.text(&format!("app/{program}"))]);
@@ -331,7 +331,7 @@ fn a_virtual_environment_of_another_user_brings_its_own() {
     let (said, _) = texts(&python);
     let (version, executable) = said.trim().split_once('\n').unwrap();
     let site = format!("venv/lib/python{version}/site-packages");
-    stage.copy("new", &format!("{site}/nvidia/cudnn/lib"));
+    stage.installation("new", &format!("{site}/nvidia/cudnn/lib"));
     let home = Path::new(executable).parent().unwrap().display();
     stage.workshop.write("venv/pyvenv.cfg", &format!("home = {home}\nversion = {version}.0\n"));
     stage.workshop.write(&format!("{site}/ours/__init__.py"), "");
@@ -354,7 +354,7 @@ fn a_virtual_environment_of_another_user_brings_its_own() {
 fn equal_installations_are_picked_in_path_order() {
     let Some(stage) = Stage::of(ME) else { return };
     for place in ["aa", "mm", "zz"] {
-        stage.copy("new", place);
+        stage.installation("new", place);
     }
     let stage = stage.searching(&["mm", "zz", "aa"]);
     assert_eq!(stage.given(), stage.path("mm"));

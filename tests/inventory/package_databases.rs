@@ -8,10 +8,12 @@ use crate::support::machine::Machine;
 use crate::support::parts;
 use cudarun::machine::rpm::{Package, database};
 
-/// Origin, directory, package, version and where the version is from, of the copy of a family.
-fn copy(listed: &Value, family: &str, origin: &str) -> [String; 4] {
-    let copies = listed["copies"].as_array().unwrap();
-    let found = copies.iter().find(|copy| copy["family"] == family && copy["origin"] == origin);
+/// Origin, directory, package, version and where the version is from, of the installation of a family.
+fn installation(listed: &Value, family: &str, origin: &str) -> [String; 4] {
+    let installations = listed["installations"].as_array().unwrap();
+    let found = installations
+        .iter()
+        .find(|installation| installation["family"] == family && installation["origin"] == origin);
     let found = found.unwrap_or_else(|| panic!("{family} {origin}\n{listed:#}"));
     ["directory", "package", "version", "version_from"]
         .map(|key| found[key].as_str().unwrap_or("-").to_owned())
@@ -22,37 +24,42 @@ fn debian_says_which_package_brought_a_library() {
     let machine = Machine::load("debian");
     let listed = Run::on(&machine, &["list", "--json"]).json();
     let system = "/usr/lib/x86_64-linux-gnu";
-    let copy = |family, origin| copy(&listed, family, origin);
+    let installation = |family, origin| installation(&listed, family, origin);
     let cudart = ["/usr/local/cuda-12.4/targets/x86_64-linux/lib", "cuda-cudart-12-4 12.4.127-1", "12.4.127"];
-    assert_eq!(copy("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
+    assert_eq!(installation("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
     // Only its list says where it is; the links of the alternatives lead there too.
     let cudnn = [&format!("{system}/libcudnn/12"), "libcudnn9-cuda-12 9.1.0.70-1", "9.1.0.70", "contents"];
-    assert_eq!(copy("cudnn", "debian"), cudnn);
+    assert_eq!(installation("cudnn", "debian"), cudnn);
     let nccl = [system, "libnccl2 2.21.5-1+cuda12.4", "2.21.5", "package-record"];
-    assert_eq!(copy("nccl", "debian"), nccl);
+    assert_eq!(installation("nccl", "debian"), nccl);
     let cufft = [system, "libcufft10 11.1.1+~10.9.0.58~11.8.0-5~deb12u1", "10.9.0.58", "package-record"];
-    assert_eq!(copy("cufft", "debian"), cufft);
+    assert_eq!(installation("cufft", "debian"), cufft);
     let driver = [
         &format!("{system}/nvidia/current"),
         "libcuda1 535.261.03-1~deb12u1",
         "535.261.03",
         "package-record",
     ];
-    assert_eq!(copy("driver", "driver"), driver);
+    assert_eq!(installation("driver", "driver"), driver);
     assert_eq!(
-        copy("driver", "stub")[..2],
+        installation("driver", "stub")[..2],
         [format!("{system}/stubs"), "nvidia-cuda-dev 11.8.89~11.8.0-5~deb12u1".into()]
     );
     let cupti = [
         "/opt/nvidia/nsight-systems/2024.2.3/target-linux-x64",
         "nsight-systems-2024.2.3 2024.2.3.38-242334140272v0",
     ];
-    assert_eq!(copy("cupti", "bundled")[..2], cupti);
-    assert_eq!(copy("curand", "loose"), [system, "-", "-", "-"], "no package's, by hand");
-    let mut problems = listed["copies"].as_array().unwrap().iter().map(|copy| &copy["problems"]);
+    assert_eq!(installation("cupti", "bundled")[..2], cupti);
+    assert_eq!(installation("curand", "loose"), [system, "-", "-", "-"], "no package's, by hand");
+    let mut problems =
+        listed["installations"].as_array().unwrap().iter().map(|installation| &installation["problems"]);
     assert!(problems.all(|problems| problems.as_array().unwrap().is_empty()), "{listed:#}");
     assert_eq!(listed["warnings"].as_array().unwrap().len(), 0, "{listed:#}");
-    let cudnns = listed["copies"].as_array().unwrap().iter().filter(|copy| copy["family"] == "cudnn");
+    let cudnns = listed["installations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|installation| installation["family"] == "cudnn");
     assert_eq!(cudnns.count(), 1);
 }
 
@@ -71,25 +78,32 @@ fn a_program_is_given_what_packages_have_for_all() {
 fn sources_that_are_switched_off_report_nothing() {
     let machine = Machine::load("debian");
     let listed = Run::on(&machine, &["list", "--json", "--without", "debian"]).json();
-    assert!(listed["copies"].as_array().unwrap().iter().all(|copy| copy["package"].is_null()), "{listed:#}");
+    assert!(
+        listed["installations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|installation| installation["package"].is_null()),
+        "{listed:#}"
+    );
 }
 
 #[test]
 fn rpm_says_which_package_brought_a_library() {
     let machine = Machine::load("rhel");
     let listed = Run::on(&machine, &["list", "--json"]).json();
-    let copy = |family, origin| copy(&listed, family, origin);
+    let installation = |family, origin| installation(&listed, family, origin);
     let cudart = ["/usr/local/cuda-12.4/targets/x86_64-linux/lib", "cuda-cudart-12-4 12.4.127-1", "12.4.127"];
-    assert_eq!(copy("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
+    assert_eq!(installation("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
     let cudnn = ["/usr/lib64", "libcudnn9-cuda-12 9.1.0.70-1", "9.1.0.70", "package-record"];
-    assert_eq!(copy("cudnn", "rpm"), cudnn);
+    assert_eq!(installation("cudnn", "rpm"), cudnn);
     let nccl = ["/opt/nccl/lib", "libnccl 2.21.5-1+cuda12.4", "2.21.5", "package-record"];
-    assert_eq!(copy("nccl", "rpm"), nccl);
+    assert_eq!(installation("nccl", "rpm"), nccl);
     let driver = ["/usr/lib64", "nvidia-driver-cuda-libs 550.54.15-1.el9", "550.54.15", "package-record"];
-    assert_eq!(copy("driver", "driver"), driver);
+    assert_eq!(installation("driver", "driver"), driver);
     // Its version is that of the toolkit, as far as anybody knows.
-    assert_eq!(copy("curand", "rpm"), ["/usr/lib64", "cuda-libs 12.4.1-1.el9", "-", "-"]);
-    assert_eq!(copy("cufft", "loose")[1], "-", "what replaced a file is not its package's");
+    assert_eq!(installation("curand", "rpm"), ["/usr/lib64", "cuda-libs 12.4.1-1.el9", "-", "-"]);
+    assert_eq!(installation("cufft", "loose")[1], "-", "what replaced a file is not its package's");
 }
 
 #[test]

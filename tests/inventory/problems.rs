@@ -1,4 +1,4 @@
-//! What is wrong with copies and files: every problem that there is has a machine that shows it, files that lie
+//! What is wrong with installations and files: every problem that there is has a machine that shows it, files that lie
 //! give a warning and nothing else, and what was learnt before is believed only as long as nothing has changed.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cudarun::host::Host;
-use cudarun::inventory::{self, Inventory, Known, Scope};
+use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use serde_json::Value;
 
 use crate::support::machine::Machine;
@@ -48,8 +48,8 @@ fn every_problem_and_every_fault_has_a_machine_that_shows_it() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let found = listed(&Machine::load(path.file_stem().unwrap().to_str().unwrap()));
-            for copy in found["copies"].as_array().unwrap() {
-                problems.extend(values(&copy["problems"], "problem"));
+            for installation in found["installations"].as_array().unwrap() {
+                problems.extend(values(&installation["problems"], "problem"));
             }
             faults.extend(values(&found["warnings"], "fault"));
         }
@@ -91,7 +91,7 @@ fn unreadable_directories_are_named() {
     for path in ["/opt/open/libcurand.so.10", "/opt/closed"] {
         assert!(why.contains(&(path.to_owned(), denied.clone())), "{path}\n{why:?}");
     }
-    assert_eq!(found["copies"][0]["family"], "nccl", "what can be read is listed");
+    assert_eq!(found["installations"][0]["family"], "nccl", "what can be read is listed");
 }
 
 #[test]
@@ -125,9 +125,11 @@ fn links_and_hard_links_to_one_file_are_one_installation() {
     let arguments: Vec<&str> =
         ["list", "--json"].into_iter().chain(also.iter().flat_map(|d| ["--also", d])).collect();
     let found = Run::on(&machine, &arguments).json();
-    let copies = found["copies"].as_array().unwrap();
-    let at = |directory: &str| copies.iter().find(|copy| copy["directory"] == directory).unwrap();
-    assert_eq!(copies.len(), 3, "{copies:#?}");
+    let installations = found["installations"].as_array().unwrap();
+    let at = |directory: &str| {
+        installations.iter().find(|installation| installation["directory"] == directory).unwrap()
+    };
+    assert_eq!(installations.len(), 3, "{installations:#?}");
     // One link to what works only as a whole: opened through it, it finds none of the others.
     assert_eq!(at("/opt/links")["problems"][0]["problem"], "missing");
     let shared = at("/opt/hard");
@@ -140,7 +142,8 @@ fn links_and_hard_links_to_one_file_are_one_installation() {
 fn the_symbols_of_a_file_are_named_on_demand() {
     let machine =
         machine(&[library(SYSTEM, "libnccl", "2", "2.21.5", "exports = ['ncclInit', 'ncclAllReduce']")]);
-    let file = |arguments: &[&str]| Run::on(&machine, arguments).json()["copies"][0]["files"][0].clone();
+    let file =
+        |arguments: &[&str]| Run::on(&machine, arguments).json()["installations"][0]["files"][0].clone();
     let expected = serde_json::json!(["ncclAllReduce@libnccl.so.2", "ncclInit@libnccl.so.2"]);
     assert_eq!(file(&["list", "--json", "--symbols"])["symbols"], expected);
     assert_eq!(file(&["list", "--json"])["symbols"], Value::Null);
@@ -157,7 +160,7 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
     let families = |arguments: &[&str]| {
         let (output, _) = Run::on(&machine, &[&["list", "--json"], arguments].concat()).output();
         let found: Value = serde_json::from_str(&output).unwrap();
-        values(&found["copies"], "family").collect::<Vec<_>>().join(" ")
+        values(&found["installations"], "family").collect::<Vec<_>>().join(" ")
     };
     assert_eq!(families(&[]), "cudart");
     assert_eq!(families(&["--without", "toolkit"]), "");
@@ -193,14 +196,19 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
 #[test]
 fn an_image_of_another_kind_of_machine_is_read_like_one_of_its_own() {
     let found = listed(&Machine::load("tegra"));
-    assert!(values(&found["copies"], "family").any(|family| family == "cudnn"));
+    assert!(values(&found["installations"], "family").any(|family| family == "cudnn"));
     let found = listed(&Machine::load("aarch64"));
-    let cudnn = found["copies"].as_array().unwrap().iter().find(|copy| copy["family"] == "cudnn").unwrap();
+    let cudnn = found["installations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|installation| installation["family"] == "cudnn")
+        .unwrap();
     assert_eq!(cudnn["problems"][0]["stems"][0], "libcudnn_graph", "that one is for x86");
 }
 
 /// A look at a machine, much later than its files were made.
-fn look(machine: &Machine, known: &mut Known) -> (Inventory, u64) {
+fn look(machine: &Machine, known: &mut ScanCache) -> (Inventory, u64) {
     let env = [("LD_LIBRARY_PATH", "/opt/cuda")].into_iter().collect();
     let mut host = Host::at(machine.root(), env, "/".into()).unwrap();
     host.started += Duration::from_mins(1);
@@ -216,11 +224,11 @@ fn a_second_scan_reads_only_changed_files() {
         text("/usr/local/cuda-12.4/version.txt", "CUDA Version 12.4"),
     ]);
     let said = |inventory: &Inventory| serde_json::to_value(inventory).unwrap();
-    let mut known = Known::default();
+    let mut known = ScanCache::default();
     let (first, cold) = look(&machine, &mut known);
     assert!(known.has_changed());
     let bytes = postcard::to_stdvec(&known).unwrap();
-    let mut known: Known = postcard::from_bytes(&bytes).unwrap();
+    let mut known: ScanCache = postcard::from_bytes(&bytes).unwrap();
     let (second, warm) = look(&machine, &mut known);
     assert_eq!(said(&first), said(&second));
     assert!(!known.has_changed() && warm < cold, "{warm} of {cold}");
@@ -238,11 +246,11 @@ fn a_second_scan_reads_only_changed_files() {
     };
     replace("/opt/cuda/libcudnn_graph.so.9", &graph);
     let (third, _) = look(&machine, &mut known);
-    let version = |inventory: &Inventory| inventory.copies[0].version.unwrap().to_string();
+    let version = |inventory: &Inventory| inventory.installations[0].version.unwrap().to_string();
     assert_eq!((version(&first).as_str(), version(&third).as_str()), ("9.1.0.70", "9.8.0.87"));
     fs::remove_file(machine.real("/opt/cuda/libcudnn_ops.so.9")).unwrap();
     let (fourth, _) = look(&machine, &mut known);
-    assert_eq!(fourth.copies[0].files.len(), third.copies[0].files.len() - 1);
+    assert_eq!(fourth.installations[0].files.len(), third.installations[0].files.len() - 1);
     // What is written over in its place, and keeps its size.
     let path = machine.real("/opt/cuda/libcudnn_graph.so.9");
     let bytes = fs::read(&path).unwrap();
@@ -261,8 +269,11 @@ fn the_scan_cache_is_private_and_survives_damage() {
     let list = || {
         let run = Run::new(["list".as_ref(), "--json".as_ref(), "--also".as_ref(), directory.as_os_str()]);
         let found = run.env("XDG_CACHE_HOME", cache.path()).json();
-        let is_it = |copy: &&Value| copy["directory"].as_str() == directory.to_str();
-        assert!(found["copies"].as_array().unwrap().iter().any(|copy| is_it(&copy)), "{found:#}");
+        let is_it = |installation: &&Value| installation["directory"].as_str() == directory.to_str();
+        assert!(
+            found["installations"].as_array().unwrap().iter().any(|installation| is_it(&installation)),
+            "{found:#}"
+        );
     };
     list();
     // What is younger than a tick of the clock of any file system is not kept.
@@ -311,7 +322,7 @@ fn records_that_multiply_themselves_cost_next_to_nothing() {
     ]);
     let arguments = ["list", "--json", "--python", "/opt/venv/bin/python3", "--also", "/opt/conda"];
     let found = Run::on(&machine, &arguments).json();
-    assert_eq!(found["copies"][0]["package"], "libcudnn9-cuda-12 9.1.0.70-1");
+    assert_eq!(found["installations"][0]["package"], "libcudnn9-cuda-12 9.1.0.70-1");
     let why: Vec<String> = values(&found["warnings"], "why").collect();
     assert_eq!(why.len(), 1, "{why:?}");
     assert!(why[0].starts_with("holds something else than it should, line 1 column"), "{why:?}");
@@ -324,7 +335,7 @@ fn missing_files_that_were_looked_for_are_watched() {
         library("/usr/local/cuda-12.4/lib64", "libcudart", "12", "12.4.127", ""),
         elf("/opt/cuda/libnvjpeg.so.12", "soname = 'libnvjpeg.so.12'"),
     ]);
-    let mut known = Known::default();
+    let mut known = ScanCache::default();
     let (inventory, _) = look(&machine, &mut known);
     let watched: Vec<&str> = inventory.watched.iter().filter_map(|path| path.to_str()).collect();
     for path in ["/usr/local/cuda-12.4/version.json", "/opt/include/nvjpeg.h", "/usr/local/cuda-12.4"] {
@@ -342,9 +353,13 @@ fn a_file_that_another_family_brings_for_itself_is_of_that_one() {
         library("/opt/plain", "libcufftw", "12", "12.0.0", "needed = ['libcufft.so.12']"),
     ]);
     let found = Run::on(&machine, &["list", "--json", "--also", "/opt/mp", "--also", "/opt/plain"]).json();
-    let families: Vec<String> = values(&found["copies"], "family").collect();
+    let families: Vec<String> = values(&found["installations"], "family").collect();
     assert_eq!(families, ["cufft", "cufftmp"]);
     assert!(
-        found["copies"].as_array().unwrap().iter().all(|copy| copy["files"].as_array().unwrap().len() == 2)
+        found["installations"].as_array().unwrap().iter().all(|installation| installation["files"]
+            .as_array()
+            .unwrap()
+            .len()
+            == 2)
     );
 }

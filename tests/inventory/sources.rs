@@ -1,18 +1,18 @@
-//! Where libraries are looked for: each source finds its copy, says how it came there and which package brought it, and
+//! Where libraries are looked for: each source finds its installation, says how it came there and which package brought it, and
 //! finds nothing when it is switched off.
 
 use std::path::Path;
 use std::time::Duration;
 
 use cudarun::host::Host;
-use cudarun::inventory::{self, Known, Scope};
+use cudarun::inventory::{self, ScanCache, Scope};
 use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{driver, elf, library, link, machine, program, text};
 
-/// A copy of cuFFT that says nothing of its version but by its name, which has three numbers.
+/// An installation of cuFFT that says nothing of its version but by its name, which has three numbers.
 fn cufft(directory: &str) -> String {
     library(directory, "libcufft", "11", "11.2.1", "exports = ['cufftCreate']")
 }
@@ -31,15 +31,15 @@ fn list(machine: &Machine, env: &[(&str, &str)], arguments: &[&str]) -> Value {
     run.json()
 }
 
-/// Origin, version and package of the copy in a directory.
-fn copy(listed: &Value, directory: &str) -> Option<(String, String, String)> {
-    let copies = listed["copies"].as_array().unwrap();
-    let copy = copies.iter().find(|copy| copy["directory"] == directory)?;
-    let text = |key: &str| copy[key].as_str().unwrap_or_default().to_owned();
+/// Origin, version and package of the installation in a directory.
+fn installation(listed: &Value, directory: &str) -> Option<(String, String, String)> {
+    let installations = listed["installations"].as_array().unwrap();
+    let installation = installations.iter().find(|installation| installation["directory"] == directory)?;
+    let text = |key: &str| installation[key].as_str().unwrap_or_default().to_owned();
     Some((text("origin"), text("version"), text("package")))
 }
 
-/// What a source says of the copies that it finds; the control is the same list without it.
+/// What a source says of the installations that it finds; the control is the same list without it.
 #[track_caller]
 fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str, &str, &str, &str)]) {
     // Where nothing is left, the answer is no.
@@ -49,13 +49,13 @@ fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str
     let with = list(&machine, env, &[]);
     let without = list(&machine, env, &["--without", source]);
     for (directory, origin, version, package) in expected {
-        let found = copy(&with, directory).unwrap_or_else(|| panic!("{directory}: {with:#}"));
+        let found = installation(&with, directory).unwrap_or_else(|| panic!("{directory}: {with:#}"));
         assert_eq!(
             (found.0.as_str(), found.1.as_str(), found.2.as_str()),
             (*origin, *version, *package),
             "{directory}"
         );
-        assert_eq!(copy(&without, directory), None, "the control: {directory}");
+        assert_eq!(installation(&without, directory), None, "the control: {directory}");
     }
 }
 
@@ -158,13 +158,17 @@ fn environments_of_the_project() {
     let (with, without) = (look(&[]), look(&["--without", "python,conda"]));
     for root in roots {
         let directory = format!("{}/nvidia/cufft/lib", site(root));
-        assert_eq!(copy(&with, &directory).map(|copy| copy.0).as_deref(), Some("wheel"), "{root}");
-        assert_eq!(copy(&without, &directory), None, "the control: {root}");
+        assert_eq!(
+            installation(&with, &directory).map(|installation| installation.0).as_deref(),
+            Some("wheel"),
+            "{root}"
+        );
+        assert_eq!(installation(&without, &directory), None, "the control: {root}");
     }
     for root in others {
-        assert_eq!(copy(&with, &format!("{}/nvidia/cufft/lib", site(root))), None, "{root}");
+        assert_eq!(installation(&with, &format!("{}/nvidia/cufft/lib", site(root))), None, "{root}");
     }
-    let found = copy(&with, &format!("{pixi}/lib")).unwrap();
+    let found = installation(&with, &format!("{pixi}/lib")).unwrap();
     assert_eq!((found.0.as_str(), found.1.as_str()), ("conda", "11.2.1"));
 }
 
@@ -238,7 +242,7 @@ const LUA: &str = "local root = \"/apps/cuda\"\nprepend_path(\"LD_LIBRARY_PATH\"
 
 #[test]
 fn modules_that_are_loaded() {
-    let copies = [
+    let installations = [
         cufft("/apps/cuda/libraries"),
         unnamed("/apps/cuda/lib64"),
         driver("/apps/cuda/compat", "550.54.15"),
@@ -249,7 +253,7 @@ fn modules_that_are_loaded() {
         ("/apps/cuda/compat", "compat", "550.54.15", ""),
     ];
     for (file, module) in [("/apps/modules/cuda/12.4", TCL), ("/apps/modules/cuda/12.4.lua", LUA)] {
-        let files = [text(file, module), copies.concat()];
+        let files = [text(file, module), installations.concat()];
         let by_file = [("_LMFILES_", file)];
         let by_name = [("LOADEDMODULES", "gcc/12:cuda/12.4"), ("MODULEPATH", "/apps/other:/apps/modules")];
         finds("modules", &files, &by_file, &expected);
@@ -271,7 +275,7 @@ fn modules_that_could_be_loaded() {
     let env = [("MODULEPATH", "/apps/modules:relative:")];
     finds_elsewhere("modules", &files, &env, &[("/apps/cuda/libraries", "module", "11.2.1", "")]);
     let listed = list(&machine(&files), &env, &[]);
-    assert_eq!(copy(&listed, "/apps/other/libraries"), None, "a module of another kind");
+    assert_eq!(installation(&listed, "/apps/other/libraries"), None, "a module of another kind");
 }
 
 #[test]
@@ -283,9 +287,10 @@ fn installations_of_spack_are_found() {
     };
     let installs = [install("libcufft", "11.2.1.3"), install("cuda", "12.4.1"), install("zlib", "1.3")];
     let index = format!(r#"{{"database": {{"installs": {{{}}}}}}}"#, installs.join(", "));
-    let copies = [unnamed("/data/libcufft/lib"), unnamed("/data/cuda/lib64"), unnamed("/data/zlib/lib")];
+    let installations =
+        [unnamed("/data/libcufft/lib"), unnamed("/data/cuda/lib64"), unnamed("/data/zlib/lib")];
     for (root, env) in [("/srv/spack", &[("SPACK_ROOT", "/srv/spack")][..]), ("/home/user/spack", &[])] {
-        let files = [text(&format!("{root}/opt/spack/.spack-db/index.json"), &index), copies.concat()];
+        let files = [text(&format!("{root}/opt/spack/.spack-db/index.json"), &index), installations.concat()];
         let expected = [
             ("/data/libcufft/lib", "store", "11.2.1.3", "libcufft@11.2.1.3"),
             ("/data/cuda/lib64", "store", "", "cuda@12.4.1"),
@@ -309,7 +314,7 @@ fn stores_of_nix_and_guix() {
         (merged.as_str(), "store", "", "cuda-toolkit 12.4.1"),
     ];
     finds_elsewhere("nix", &files, &[], &expected);
-    assert_eq!(copy(&list(&machine(&files), &[], &[]), &other), None);
+    assert_eq!(installation(&list(&machine(&files), &[], &[]), &other), None);
 }
 
 #[test]
@@ -354,7 +359,10 @@ fn toolkits_and_their_manifests() {
         let env = [("CUDA_ROOT", "/srv/toolkit")];
         finds("toolkit", &files, &env, &[(&library, "toolkit", "11.2.1.3", "cuda-toolkit 12.4.1")]);
         let listed = list(&machine(&files), &env, &["nccl"]);
-        assert_eq!(copy(&listed, &library).unwrap(), ("toolkit".to_owned(), String::new(), String::new()));
+        assert_eq!(
+            installation(&listed, &library).unwrap(),
+            ("toolkit".to_owned(), String::new(), String::new())
+        );
     }
     let parts = [unnamed("/srv/cudnn/lib"), cufft("/srv/nccl")];
     let env = [("CUDNN_ROOT", "/srv/cudnn"), ("NCCL_HOME", "/srv/nccl")];
@@ -388,7 +396,7 @@ fn the_systems_own_directory_is_no_toolkit() {
     ];
     let env = [("CUDA_HOME", "/usr"), ("_LMFILES_", "/apps/cuda/12")];
     let listed = list(&machine(&files), &env, &[]);
-    assert_eq!(copy(&listed, system).unwrap().0, "loose");
+    assert_eq!(installation(&listed, system).unwrap().0, "loose");
 }
 
 #[test]
@@ -425,12 +433,12 @@ fn unchanged_files_are_not_read_again() {
     }
     let machine = machine(&files);
     let host = host(&machine, &[("CONDA_PREFIX", "/srv/env")]);
-    let mut known = Known::default();
+    let mut known = ScanCache::default();
     let scope = Scope { machine: 62, ..Scope::default() };
     let mut asked = || {
         let before = host.operations();
-        let copies = inventory::scan(&host, &scope, &mut known).copies;
-        (host.operations() - before, format!("{copies:?}"))
+        let installations = inventory::scan(&host, &scope, &mut known).installations;
+        (host.operations() - before, format!("{installations:?}"))
     };
     let (cold, warm) = (asked(), asked());
     assert_eq!(cold.1, warm.1);
@@ -443,7 +451,7 @@ fn unchanged_files_are_not_read_again() {
 fn the_watch_list_is_complete_and_short() {
     let watched = |machine: &Machine, env: &[(&str, &str)]| {
         let scope = Scope { machine: 62, ..Scope::default() };
-        inventory::scan(&host(machine, env), &scope, &mut Known::default()).watched
+        inventory::scan(&host(machine, env), &scope, &mut ScanCache::default()).watched
     };
     let bare = machine(&[]);
     let on_bare = watched(&bare, &[]);

@@ -25,7 +25,7 @@ fn all_new() -> Got {
     Got { version: 91002, directories: vec![WORLD.path("new")], files: 9 }
 }
 
-/// A program that opens the old copy by its path, and what it maps without cudarun.
+/// A program that opens the old installation by its path, and what it maps without cudarun.
 fn opens_by_path() -> PathBuf {
     let world = &*WORLD;
     let old = world.path("old/libcudnn.so.9");
@@ -109,7 +109,7 @@ fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
 fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() {
     let error =
         |option: &str, says: &str| on(&[option], "plain").status(125).stderr_contains(&[says]).check();
-    error("--pin=cudnn", "--pin `cudnn` does not say which copy of which family");
+    error("--pin=cudnn", "--pin `cudnn` does not say which installation of which family");
     error("--pin=cudnn=", "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib");
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error("--pin=cudnn=/nowhere", "--pin `/nowhere`: there is no such directory");
@@ -157,10 +157,10 @@ fn settings_of_an_outer_start_are_removed_if_not_needed() {
 #[test]
 fn a_pinned_start_is_kept_and_made_anew_when_what_it_needs_is_gone() {
     let home = tempfile::tempdir().unwrap();
-    // A copy of its own: where something was written while a start is worked out, it is not kept.
+    // An installation of its own: where something was written while a start is worked out, it is not kept.
     let own = home.path().canonicalize().unwrap().join("own");
-    let copy = Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap();
-    assert!(copy.success());
+    let installation = Command::new("cp").arg("-a").arg(WORLD.path("")).arg(&own).status().unwrap();
+    assert!(installation.success());
     // Nor where it was written a moment before.
     std::thread::sleep(std::time::Duration::from_millis(100));
     let all_new = || Got { directories: vec![own.join("new")], ..all_new() };
@@ -324,7 +324,7 @@ int main(void) {{ return system("{}"); }}"#,
         (("clean", "unseen"), &"audit".into())
     );
     assert_eq!(explained["environment"].get("CUDARUN_PINS_FOR"), None, "a child is meant");
-    // A file stands for the copy that it is of.
+    // A file stands for the installation that it is of.
     let file = format!("--pin=cudnn={}", WORLD.path("new/libcudnn.so.9.10.2").display());
     assert_eq!(got(Run::new([PathBuf::from(file), program])), all_new());
 }
@@ -399,7 +399,7 @@ fn a_library_for_this_processor_that_appears_later_is_seen() {
         bare(&program, &[], &BTreeMap::from([("LD_LIBRARY_PATH", own.join("new").display().to_string())]));
     let bare = Got::read(&String::from_utf8_lossy(&bare.stdout));
     assert!(bare.directories.contains(&late), "the control: this processor takes it: {bare:?}");
-    assert_eq!(start().directories.len(), 1, "one copy, whichever");
+    assert_eq!(start().directories.len(), 1, "one installation, whichever");
 }
 
 /// What a wrapper takes away or sets anew cannot pin; a mode that does without is taken, or none.
@@ -432,9 +432,9 @@ fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
 fn a_program_is_seen_from_the_directory_that_a_wrapper_starts_it_in() {
     let own = tempfile::tempdir().unwrap();
     let own = own.path().canonicalize().unwrap();
-    for (directory, copy) in [("one", "old"), ("two", "new")] {
+    for (directory, installation) in [("one", "old"), ("two", "new")] {
         std::fs::create_dir(own.join(directory)).unwrap();
-        std::os::unix::fs::symlink(WORLD.path(copy), own.join(directory).join("libs")).unwrap();
+        std::os::unix::fs::symlink(WORLD.path(installation), own.join(directory).join("libs")).unwrap();
     }
     let run = |words: &[&str]| {
         let words = words.iter().map(PathBuf::from).chain([WORLD.path("plain")]);

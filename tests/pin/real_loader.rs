@@ -90,13 +90,13 @@ pub struct World {
 
 pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     let workshop = Workshop::new();
-    for (copy, minor, patch) in [("old", 1, 0), ("new", 10, 2), ("torn", 10, 2)] {
+    for (installation, minor, patch) in [("old", 1, 0), ("new", 10, 2), ("torn", 10, 2)] {
         let (m, p) = (format!("-DMINOR={minor}"), format!("-DPATCH={patch}"));
         let stamp = format!("-DSTAMP=\"cudnn_version_9_{minor}_{patch}_7_stub\"");
         let runpath = "-Wl,--enable-new-dtags,-rpath,$ORIGIN";
-        let at = |stem: &str| match copy {
-            "new" => format!("{copy}/{stem}.so.9.{minor}.{patch}"),
-            _ => format!("{copy}/{stem}.so.9"),
+        let at = |stem: &str| match installation {
+            "new" => format!("{installation}/{stem}.so.9.{minor}.{patch}"),
+            _ => format!("{installation}/{stem}.so.9"),
         };
         workshop.library(&at("libcudnn"), "libcudnn.so.9", &[OPENER, TOP].concat(), &[&m, &p, runpath]);
         workshop.library(
@@ -105,14 +105,14 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
             &[OPENER, GRAPH].concat(),
             &[&m, &p, &stamp, runpath],
         );
-        let more = if copy == "new" { vec!["libcudnn_ext"] } else { Vec::new() };
+        let more = if installation == "new" { vec!["libcudnn_ext"] } else { Vec::new() };
         for stem in SUBLIBRARIES.iter().chain(&more) {
-            if !(copy == "torn" && *stem == "libcudnn_cnn") {
+            if !(installation == "torn" && *stem == "libcudnn_cnn") {
                 workshop.library(&at(stem), &format!("{stem}.so.9"), "int nothing;", &[]);
             }
         }
-        if copy == "new" {
-            for entry in std::fs::read_dir(workshop.path(copy)).unwrap() {
+        if installation == "new" {
+            for entry in std::fs::read_dir(workshop.path(installation)).unwrap() {
                 let path = entry.unwrap().path();
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
                 let stem = name.split(".so").next().unwrap();

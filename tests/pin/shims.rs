@@ -176,7 +176,7 @@ fn the_long_names_of_a_packed_shim_lead_to_the_picked_parts() {
 fn an_installation_is_of_the_version_of_its_parts() {
     let listed = |files: String| {
         let found = Run::on(&machine(&[files]), &["list", "--json", "--also", WHEEL]).json();
-        found["copies"][0].clone()
+        found["installations"][0].clone()
     };
     let shim = format!("{SHIELDED}, printed = [9, 14, 0]");
     let newer = listed(cudnn(WHEEL, "9.10.2.21", &shim));
@@ -248,7 +248,7 @@ fn a_shim_alone_before_a_complete_installation_is_no_finding() {
     assert!(codes(whole).contains(&"versions-mixed".to_owned()), "the control");
 }
 
-/// The parts of one copy of the world and the shim of another under the short names alone, as wheels have them.
+/// The parts of one installation of the world and the shim of another under the short names alone, as wheels have them.
 fn crossed(workshop: &Workshop, shim: &str, parts: &str) -> PathBuf {
     let directory = workshop.path(&format!("{shim}-over-{parts}"));
     std::fs::create_dir(&directory).unwrap();

@@ -47,7 +47,7 @@ def main():
         known = json.loads(subprocess.run([python, "-I", "-c", FIND], check=True, capture_output=True).stdout)
         found = {library: path for library, (_, path) in known.items() if path}
         files = [path for path in map(str, libraries(python.parents[1])) if not any_of(NOT_LIBRARIES, path)]
-        copies = listed(cudarun, "list", "--python", python)["copies"]
+        copies = listed(cudarun, "list", "--python", python)["installations"]
         ours = {os.path.realpath(file["path"]) for copy in copies for file in copy["files"]}
 
         lacking = [f"{library}: expected {path} to be listed, got nothing" for library, path in found.items()

@@ -81,7 +81,7 @@ def libraries(cudarun):
     """Name, path and code of each library that cudarun lists."""
     seen = set()
     for name in ENVIRONMENTS:
-        for copy in listed(cudarun, "list", "--python", python_of(name))["copies"]:
+        for copy in listed(cudarun, "list", "--python", python_of(name))["installations"]:
             # Only the environment's own: what else this machine has is not the same everywhere.
             for file in copy["files"] if str(CACHE) in copy["directory"] else []:
                 if file["path"] not in seen:
@@ -90,7 +90,7 @@ def libraries(cudarun):
     # `list` shows NVIDIA's libraries: a framework's is looked at under the name of one.
     torch = part(*TORCH)
     with alone(torch, "libcudart.so.13") as root:
-        copies = listed(cudarun, "--root", root, "list")["copies"]
+        copies = listed(cudarun, "--root", root, "list")["installations"]
         yield torch.name, str(torch), copies[0]["files"][0]["code"]
 
 

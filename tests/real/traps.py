@@ -209,7 +209,7 @@ def cublaslt(work):
     newer = part("nvidia-cublas==13.10.0.20", "nvidia/cu13/lib/libcublas.so.13")
     files = [whole / "libcublas.so.13", whole / "libcublasLt.so.13"]
     symbol = "cublasLtZZZMatmulAlgoGetHeuristicForStream"
-    for kind, lay in {"links": os.symlink, "copies": copy}.items():
+    for kind, lay in {"links": os.symlink, "installations": copy}.items():
         name = f"a cuBLAS 13.10 beside the cuBLASLt of 13.1, as {kind}"
         trap = Trap(name, work, files, "-DPROPERTY=cublasGetProperty")
         torn = trap.work / "torn"

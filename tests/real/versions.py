@@ -101,7 +101,7 @@ def extract(archive, bare):
 
 def ask(cudarun, root, family):
     """The copy of this family, or none."""
-    copies = [copy for copy in listed(cudarun, "--root", root, "list")["copies"] if copy["family"] == family]
+    copies = [copy for copy in listed(cudarun, "--root", root, "list")["installations"] if copy["family"] == family]
     return copies[0] if copies else None
 
 

@@ -20,7 +20,7 @@ fn picked(explained: &Value, family: &str) -> (String, String) {
     (text("version"), text("directory"))
 }
 
-/// Why the copy in a directory was not picked.
+/// Why the installation in a directory was not picked.
 fn why_not(explained: &Value, family: &str, directory: &str) -> String {
     let families = explained["families"].as_array().unwrap();
     let entry = families.iter().find(|entry| entry["family"] == family).unwrap();
@@ -37,7 +37,10 @@ const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 fn a_machine_without_libraries_says_so() {
     let machine = Machine::load("nothing");
     Run::on(&machine, &["list"]).status(1).stdout("no NVIDIA library is installed here\n").check();
-    Run::on(&machine, &["list", "cudnn"]).status(1).stdout("no copy of cudnn is installed here\n").check();
+    Run::on(&machine, &["list", "cudnn"])
+        .status(1)
+        .stdout("no installation of cudnn is installed here\n")
+        .check();
     let explained = explain(&machine, &["python3", "/home/user/train.py"]);
     assert_eq!(explained["decision"], "nothing");
     assert_eq!(explained["schema"], 1);
@@ -74,9 +77,9 @@ gpu            NVIDIA H200  compute capability 9.0
         .check();
     let listed = Run::on(&machine, &["list", "--json", "cudnn"]).json();
     assert_eq!(listed["schema"], 1);
-    assert_eq!(listed["copies"].as_array().unwrap().len(), 2);
-    assert_eq!(listed["copies"][0]["version_from"], "contents");
-    assert_eq!(listed["copies"][0]["package"], "nvidia-cudnn-cu13 9.19.0.56");
+    assert_eq!(listed["installations"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["installations"][0]["version_from"], "contents");
+    assert_eq!(listed["installations"][0]["package"], "nvidia-cudnn-cu13 9.19.0.56");
     assert_eq!(listed["gpus"][0]["capability"], "9.0");
 }
 
@@ -269,8 +272,11 @@ fn files_that_lie_are_passed_over_with_a_warning() {
     );
     assert_eq!(warned("ld.so.cache"), "not a cache of ld.so (entries)");
     let problems = |family: &str| {
-        let copies = listed["copies"].as_array().unwrap();
-        copies.iter().find(|copy| copy["family"] == family).map(|copy| copy["problems"].clone())
+        let installations = listed["installations"].as_array().unwrap();
+        installations
+            .iter()
+            .find(|installation| installation["family"] == family)
+            .map(|installation| installation["problems"].clone())
     };
     assert_eq!(problems("nccl").unwrap()[0]["problem"], "world-writable");
     assert_eq!(problems("cudnn").unwrap().as_array().unwrap().len(), 0);
@@ -282,7 +288,7 @@ fn files_that_lie_are_passed_over_with_a_warning() {
 fn a_truncated_library_is_known_for_one() {
     let machine = Machine::load("hostile");
     let listed = Run::on(&machine, &["list", "--json", "cusparse"]).json();
-    assert_eq!(listed["copies"][0]["problems"][0]["problem"], "truncated", "{listed:#}");
+    assert_eq!(listed["installations"][0]["problems"][0]["problem"], "truncated", "{listed:#}");
 }
 
 #[test]

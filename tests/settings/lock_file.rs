@@ -10,7 +10,7 @@ use crate::settings::project_file::Project;
 use crate::storage::kept_starts::Two;
 use crate::support::{Run, Workshop};
 
-/// Two copies of a library that can be told apart, and a program that is linked against it.
+/// Two installations of a library that can be told apart, and a program that is linked against it.
 struct Locked {
     workshop: Workshop,
     project: Project,
@@ -174,7 +174,7 @@ fn two_installations_of_one_family_are_not_locked() {
         .run(&words)
         .env("LD_LIBRARY_PATH", path)
         .stderr(format!(
-            "cudarun: {} is not written: two copies of NCCL were mapped\n",
+            "cudarun: {} is not written: two installations of NCCL were mapped\n",
             locked.lock().display()
         ))
         .check();

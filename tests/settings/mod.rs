@@ -1,4 +1,4 @@
-//! Settings: options, variables, files, the lock.
+//! Layers: options, variables, files, the lock.
 
 mod lock_file;
 pub mod project_file;

@@ -1,4 +1,4 @@
-//! Settings of options, variables and files: which counts, where each came from, what is refused and what is only said.
+//! Layers of options, variables and files: which counts, where each came from, what is refused and what is only said.
 //! Each has its control.
 
 use std::fs;

@@ -60,7 +60,7 @@ fn a_shell_that_would_mix_two_installations_names_both() {
         ])
         .check();
     check(&project, &["old", "torn"], "").check();
-    // A shim opens the parts of one whole copy.
+    // A shim opens the parts of one whole installation.
     check(&project, &["torn", "new"], "").check();
     let torn = project.run(&["-q", "hook", "--check="]);
     torn.env("LD_LIBRARY_PATH", WORLD.library_path(&["torn", "old"])).check();

@@ -26,7 +26,7 @@ fn picked<'v>(explained: &'v Value, name: &str) -> &'v str {
     family(explained, name)["picked"]["directory"].as_str().unwrap()
 }
 
-/// Why the copy in a directory was not picked, with the reason under a clash.
+/// Why the installation in a directory was not picked, with the reason under a clash.
 fn why_not<'v>(explained: &'v Value, name: &str, directory: &str) -> &'v str {
     let of_plan = || family(explained, name)["candidates"].as_array().unwrap();
     let of_conflict =

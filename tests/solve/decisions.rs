@@ -50,7 +50,7 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
     let command = program::Command { program: name.into(), arguments: Vec::new() };
     let (target, _) = program::read(&host, &command, &[]).unwrap();
     let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
-    let found = inventory::scan(&host, &scope, &mut inventory::Known::default());
+    let found = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
     match solve::solve(&found, &target, &solve::Policy::default()) {
         solve::Outcome::Plan(plan) => plan,
         other => panic!("{other:#?}"),
@@ -74,7 +74,7 @@ fn search_paths_to_different_installations_are_refused() {
     let command = ["python3", "-c", "import first, second"];
     let conflict = refused(&machine, "", &command);
     let taken = conflict["unmet"][0]["loader_takes"].as_array().unwrap();
-    let directories: Vec<&Value> = taken.iter().map(|forced| &forced["copy"]["directory"]).collect();
+    let directories: Vec<&Value> = taken.iter().map(|forced| &forced["installation"]["directory"]).collect();
     assert_eq!(directories, ["/opt/old", "/opt/new"], "{conflict:#}");
     Run::on(&machine, &[&["export"][..], &command].concat())
         .status(1)
@@ -451,7 +451,7 @@ fn a_search_path_counts_for_what_a_pick_asks_for_in_its_turn() {
         program("app", &["libcusolver.so.11", "libc.so.6"], ""),
     ]);
     let explained = explain(&machine, "/opt/solver:/opt/old", &["app"]);
-    assert_eq!(picked(&explained, "cublas"), "/opt/new", "the picked copy's own path leads there");
+    assert_eq!(picked(&explained, "cublas"), "/opt/new", "the picked installation's own path leads there");
 }
 
 #[test]

@@ -155,11 +155,11 @@ fn every_file_that_must_come_with_it_has_code() {
 #[test]
 fn ptx_is_of_use_where_the_driver_can_compile_it() {
     let ops = "soname = 'libcudnn_ops.so.9', runpath = '$ORIGIN'";
-    let copy = cudnn("/opt/cudnn", "9.1.0.70", "runpath = '$ORIGIN'")
+    let installation = cudnn("/opt/cudnn", "9.1.0.70", "runpath = '$ORIGIN'")
         .replace(ops, &format!("{ops}, code = ['sm_90', 'compute_90']"));
     let of = |driver: &str, device: &str| {
         let app = program("app", &["libcudnn.so.9", "libc.so.6"], "");
-        machine(&[host(driver, &[device]), copy.clone(), app])
+        machine(&[host(driver, &[device]), installation.clone(), app])
     };
     let path = "/opt/cudnn";
     let older = explain(&of("535.161.08", BLACKWELL), 1, path);
@@ -288,7 +288,9 @@ fn the_next_best_set_is_shown_on_demand() {
 fn a_rule_for_some_gpus_refuses_no_other_gpu() {
     let lt = |directory: &str, code: &str| library(directory, "libcusparseLt", "0", "0.6.2", code);
     let app = program("app", &["libcusparseLt.so.0", "libc.so.6"], "");
-    let machine = |copies: &[String]| machine(&[host("580.159.04", &[PASCAL]), copies.concat(), app.clone()]);
+    let machine = |installations: &[String]| {
+        machine(&[host("580.159.04", &[PASCAL]), installations.concat(), app.clone()])
+    };
     let alone = explain(&machine(&[lt("/opt/a", "code = ['sm_80', 'sm_90']")]), 0, "/opt/a");
     assert_eq!(alone["cautions"][0]["caution"], "no-code", "{alone:#}");
     let both = [lt("/opt/a", "code = ['sm_80', 'sm_90']"), lt("/opt/b", "code = ['sm_61', 'sm_90']")];

@@ -68,7 +68,10 @@ fn pip_is_no_help_against_a_search_path_that_leads_out_of_the_environment() {
         cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
     ]);
     let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "replace the copy in /opt/conda/lib: no library path can put another in its place");
+    assert_eq!(
+        hint,
+        "replace the installation in /opt/conda/lib: no library path can put another in its place"
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! The solver against a naive one, which tries every set of copies and checks each rule at the end, on some thousands
+//! The solver against a naive one, which tries every set of installations and checks each rule at the end, on some thousands
 //! of small machines; and what it says where there is no set.
 
 use std::cmp::Reverse;
 
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::formats::symbols::Symbol;
-use cudarun::inventory::{Code, Copy, Inventory, Origin, Who};
+use cudarun::inventory::{Code, Installation, Inventory, Origin, Who};
 use cudarun::program::{Demand, Requirement, Target, Want};
-use cudarun::solve::{Contradiction, Disproved, Outcome, Policy, solve};
+use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
 use cudarun::version::{CudaVersion, Version};
 
 use crate::support::solver_inputs::{self, Dice};
@@ -39,36 +39,45 @@ fn key(name: &str) -> Option<Key> {
     Some((family.name.clone(), number.filter(|_| !["curand", "driver"].contains(&family.name.as_str()))))
 }
 
-/// The best set: the first that keeps every rule, when each family's copies are tried in the order of the table.
-fn naive<'i>(inventory: &'i Inventory, target: &Target) -> Option<Vec<&'i Copy>> {
+/// The best set: the first that keeps every rule, when each family's installations are tried in the order of the table.
+fn naive<'i>(inventory: &'i Inventory, target: &Target) -> Option<Vec<&'i Installation>> {
     fn fill<'i>(
         queue: &[Key],
-        done: &[&'i Copy],
+        done: &[&'i Installation],
         inventory: &'i Inventory,
         target: &Target,
-    ) -> Option<Vec<&'i Copy>> {
+    ) -> Option<Vec<&'i Installation>> {
         let Some((next, rest)) = queue.split_first() else {
             return faults(done, inventory, target).is_empty().then(|| done.to_vec());
         };
-        if done.iter().any(|copy| (&copy.family, copy.soname) == (&next.0, next.1)) {
+        if done.iter().any(|installation| (&installation.family, installation.soname) == (&next.0, next.1)) {
             return fill(rest, done, inventory, target);
         }
-        let is_it = |copy: &&Copy| copy.family == next.0 && copy.soname == next.1;
-        let mut copies: Vec<&Copy> = inventory.copies.iter().filter(is_it).collect();
-        copies.sort_by_cached_key(|copy| (rank(copy, done, inventory, target), copy.directory.clone()));
-        copies.into_iter().find_map(|copy| {
-            let needed = copy.files[0].needed.iter().filter_map(|name| key(name));
+        let is_it =
+            |installation: &&Installation| installation.family == next.0 && installation.soname == next.1;
+        let mut installations: Vec<&Installation> = inventory.installations.iter().filter(is_it).collect();
+        installations.sort_by_cached_key(|installation| {
+            (rank(installation, done, inventory, target), installation.directory.clone())
+        });
+        installations.into_iter().find_map(|installation| {
+            let needed = installation.files[0].needed.iter().filter_map(|name| key(name));
             let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
-            fill(&queue, &[done, &[copy]].concat(), inventory, target)
+            fill(&queue, &[done, &[installation]].concat(), inventory, target)
         })
     }
     fill(&asked(inventory, target), &[], inventory, target)
 }
 
 /// The table of preferences, read from the design.
-fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<Reverse<i64>> {
-    let of_family = || target.requirements.iter().filter(|requirement| requirement.family == copy.family);
-    let version = copy.version.unwrap_or_default();
+fn rank(
+    installation: &Installation,
+    done: &[&Installation],
+    inventory: &Inventory,
+    target: &Target,
+) -> Vec<Reverse<i64>> {
+    let of_family =
+        || target.requirements.iter().filter(|requirement| requirement.family == installation.family);
+    let version = installation.version.unwrap_or_default();
     let number = |version: &Version| {
         version.numbers().iter().fold(0, |sum: i64, part| sum * 4096 + i64::from(*part))
             << (12 * (4 - version.numbers().len()))
@@ -80,14 +89,15 @@ fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> 
         _ => None,
     });
     let gpu = inventory.gpus.first().and_then(|gpu| gpu.capability);
-    let only_ptx = copy.family != "npp" && gpu.is_some_and(|gpu| copy.serves.get(&gpu) == Some(&Code::Ptx));
+    let only_ptx = installation.family != "npp"
+        && gpu.is_some_and(|gpu| installation.serves.get(&gpu) == Some(&Code::Ptx));
     let near: i64 = done
         .iter()
         .filter(|other| other.family != "driver")
         .map(|other| {
-            let is_same_cuda = copy.built_for.is_some() && other.built_for == copy.built_for;
-            let near = i64::from(other.origin == copy.origin) + i64::from(is_same_cuda);
-            if other.directory == copy.directory { 100 } else { near }
+            let is_same_cuda = installation.built_for.is_some() && other.built_for == installation.built_for;
+            let near = i64::from(other.origin == installation.origin) + i64::from(is_same_cuda);
+            if other.directory == installation.directory { 100 } else { near }
         })
         .sum();
     let nearest = match recorded {
@@ -95,100 +105,115 @@ fn rank(copy: &Copy, done: &[&Copy], inventory: &Inventory, target: &Target) -> 
         Some(_) => -number(&version),
         None => 0,
     };
-    let is_planted = !copy.is_named && copy.open.iter().any(|open| open.who != Who::CurrentDirectory);
+    let is_planted =
+        !installation.is_named && installation.open.iter().any(|open| open.who != Who::CurrentDirectory);
     let columns = [
         i64::from(!is_planted),
-        i64::from(copy.origin == Origin::Driver),
+        i64::from(installation.origin == Origin::Driver),
         i64::try_from(preferred).unwrap(),
         i64::from(!only_ptx),
         near,
         i64::from(recorded.is_some_and(|recorded| version.agrees_with(&recorded))),
         nearest,
         number(&version),
-        copy.position.map_or(i64::MIN, |position| -i64::try_from(position).unwrap()),
+        installation.position.map_or(i64::MIN, |position| -i64::try_from(position).unwrap()),
     ];
     columns.map(Reverse).to_vec()
 }
 
 /// Every rule that a set breaks, in words.
-fn faults(picks: &[&Copy], inventory: &Inventory, target: &Target) -> Vec<String> {
+fn faults(picks: &[&Installation], inventory: &Inventory, target: &Target) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut fault = |is_broken: bool, what: &str, copy: &Copy| {
+    let mut fault = |is_broken: bool, what: &str, installation: &Installation| {
         if is_broken {
-            faults.push(format!("{what}: {} in {}", copy.title(), copy.directory.display()));
+            faults.push(format!("{what}: {} in {}", installation.title(), installation.directory.display()));
         }
     };
-    let offers = |name: &String| picks.iter().any(|copy| copy.files[0].soname == *name);
+    let offers = |name: &String| picks.iter().any(|installation| installation.files[0].soname == *name);
     let gpu = inventory.gpus.first().and_then(|gpu| gpu.capability);
     let driver = inventory.driver.as_ref();
-    for copy in picks {
-        let file = &copy.files[0];
-        let version = copy.version.unwrap();
-        let is_library = copy.family != "driver";
-        fault(!copy.problems.is_empty(), "broken", copy);
-        let is_open = !copy.open.is_empty() && !copy.is_named && !copy.loader_gives;
-        fault(is_open, "of another user, and neither named nor given by the loader", copy);
-        fault(file.glibc > inventory.glibc, "glibc", copy);
-        fault(knowledge().bad_release(&copy.family, &version).is_some(), "known to be bad", copy);
-        fault(!file.needed.iter().all(offers), "linked against what is not there", copy);
-        fault(lacks(file.imports.values().flatten(), picks), "symbols", copy);
+    for installation in picks {
+        let file = &installation.files[0];
+        let version = installation.version.unwrap();
+        let is_library = installation.family != "driver";
+        fault(!installation.problems.is_empty(), "broken", installation);
+        let is_open = !installation.open.is_empty() && !installation.is_named && !installation.loader_gives;
+        fault(is_open, "of another user, and neither named nor given by the loader", installation);
+        fault(file.glibc > inventory.glibc, "glibc", installation);
+        fault(
+            knowledge().bad_release(&installation.family, &version).is_some(),
+            "known to be bad",
+            installation,
+        );
+        fault(!file.needed.iter().all(offers), "linked against what is not there", installation);
+        fault(lacks(file.imports.values().flatten(), picks), "symbols", installation);
         // NPP's main library has none that would mean anything.
-        let has_code = !file.code.is_empty() && copy.family != "npp";
-        let code = gpu.and_then(|gpu| copy.serves.get(&gpu));
-        fault(is_library && gpu.is_some() && has_code && code.is_none(), "no code", copy);
-        let too_new = copy.built_for > driver.and_then(|driver| driver.cuda);
+        let has_code = !file.code.is_empty() && installation.family != "npp";
+        let code = gpu.and_then(|gpu| installation.serves.get(&gpu));
+        fault(is_library && gpu.is_some() && has_code && code.is_none(), "no code", installation);
+        let too_new = installation.built_for > driver.and_then(|driver| driver.cuda);
         let by_driver = gpu.is_some() && driver.is_some();
-        fault(is_library && by_driver && has_code && code == Some(&Code::Ptx) && too_new, "PTX", copy);
+        fault(
+            is_library && by_driver && has_code && code == Some(&Code::Ptx) && too_new,
+            "PTX",
+            installation,
+        );
         // A driver of branch 535 brings CUDA 12.2, and no driver runs a newer major.
         let runs = driver.and_then(|driver| driver.cuda).map_or(99, |cuda: CudaVersion| cuda.major);
-        fault(is_library && gpu.is_some() && copy.cuda.unwrap_or(0) > runs, "driver", copy);
+        fault(is_library && gpu.is_some() && installation.cuda.unwrap_or(0) > runs, "driver", installation);
         for condition in &target.conditions {
             let Demand::Cuda(range) = &condition.demand else { continue };
-            let is_cuda = ["nvjitlink"].contains(&copy.family.as_str());
+            let is_cuda = ["nvjitlink"].contains(&installation.family.as_str());
             let allowed = if is_cuda {
                 range.allows(&version)
             } else {
-                (0..20).any(|minor| range.allows(&Version::new(&[copy.cuda.unwrap_or(0), minor])))
+                (0..20).any(|minor| range.allows(&Version::new(&[installation.cuda.unwrap_or(0), minor])))
             };
-            fault(is_library && !allowed, "CUDA is not allowed", copy);
+            fault(is_library && !allowed, "CUDA is not allowed", installation);
         }
-        for wanted in target.requirements.iter().filter(|wanted| wanted.family == copy.family) {
+        for wanted in target.requirements.iter().filter(|wanted| wanted.family == installation.family) {
             match &wanted.want {
                 Want::AtLeast(floor) => {
                     let serves = version.major() == floor.major() && version.minor() >= floor.minor();
-                    fault(!serves, "older than compiled for", copy);
+                    fault(!serves, "older than compiled for", installation);
                 }
-                Want::Within(range) => fault(!range.allows(&version), "out of range", copy),
-                Want::Symbols(symbols) => fault(lacks(symbols.iter(), picks), "symbols of the program", copy),
+                Want::Within(range) => fault(!range.allows(&version), "out of range", installation),
+                Want::Symbols(symbols) => {
+                    fault(lacks(symbols.iter(), picks), "symbols of the program", installation)
+                }
                 Want::Name(_) => {
-                    let other = wanted.by.cuda.is_some_and(|cuda| Some(cuda) != copy.cuda);
-                    fault(other, "of another CUDA than who asks", copy);
+                    let other = wanted.by.cuda.is_some_and(|cuda| Some(cuda) != installation.cuda);
+                    fault(other, "of another CUDA than who asks", installation);
                 }
                 _ => {}
             }
         }
         for other in picks.iter().filter(|other| is_library && other.family != "driver") {
-            let share = |one: &Copy, two: &Copy| {
-                let asks = |copy: &Copy| {
+            let share = |one: &Installation, two: &Installation| {
+                let asks = |installation: &Installation| {
                     let of = target
                         .requirements
                         .iter()
-                        .filter(|it| it.family == copy.family && it.named().is_some());
+                        .filter(|it| it.family == installation.family && it.named().is_some());
                     of.map(|it| it.by.name.clone()).collect::<Vec<_>>()
                 };
                 asks(one).iter().any(|asker| asks(two).contains(asker))
             };
             let linked = other.files[0].needed.contains(&file.soname);
-            fault((share(copy, other) || linked) && other.cuda != copy.cuda, "two CUDAs", copy);
+            fault(
+                (share(installation, other) || linked) && other.cuda != installation.cuda,
+                "two CUDAs",
+                installation,
+            );
         }
     }
     faults
 }
 
-fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Copy]) -> bool {
+fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Installation]) -> bool {
     symbols.any(|symbol| {
-        let from = picks.iter().find(|copy| copy.files[0].soname == symbol.file);
-        from.is_some_and(|copy| copy.files[0].exports.lack(symbol))
+        let from = picks.iter().find(|installation| installation.files[0].soname == symbol.file);
+        from.is_some_and(|installation| installation.files[0].exports.lack(symbol))
     })
 }
 
@@ -206,16 +231,16 @@ fn the_solver_agrees_with_a_naive_search() {
             }
             Outcome::Conflict(conflict) => {
                 let says = || serde_json::to_string_pretty(&conflict.contradictions).unwrap();
-                let best = best.map(|copies| places(&copies));
+                let best = best.map(|installations| places(&installations));
                 assert!(best.is_none(), "seed {seed}: there is a set, {best:?}\n{}", says());
                 conflicts += 1;
                 continue;
             }
         };
-        let copies: Vec<&Copy> = found.picks.iter().map(|pick| &pick.copy).collect();
-        assert_eq!(faults(&copies, &inventory, &target), [""; 0], "seed {seed}");
+        let installations: Vec<&Installation> = found.picks.iter().map(|pick| &pick.installation).collect();
+        assert_eq!(faults(&installations, &inventory, &target), [""; 0], "seed {seed}");
         let best = best.unwrap_or_else(|| panic!("seed {seed}: the naive search finds none"));
-        assert_eq!(places(&copies), places(&best), "seed {seed}");
+        assert_eq!(places(&installations), places(&best), "seed {seed}");
         plans += 1;
     }
     assert!(
@@ -224,8 +249,11 @@ fn the_solver_agrees_with_a_naive_search() {
     );
 }
 
-fn places(copies: &[&Copy]) -> Vec<String> {
-    copies.iter().map(|copy| format!("{} in {}", copy.title(), copy.directory.display())).collect()
+fn places(installations: &[&Installation]) -> Vec<String> {
+    installations
+        .iter()
+        .map(|installation| format!("{} in {}", installation.title(), installation.directory.display()))
+        .collect()
 }
 
 /// The target with nothing but what these say.
@@ -277,10 +305,11 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
             let policy = Policy { passed, ..Policy::default() };
             match solve(&inventory, &target, &policy) {
                 Outcome::Plan(plan) => {
-                    let copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
-                    assert_eq!(faults(&copies, &inventory, &target), [""; 0], "seed {seed}, {passed}");
+                    let installations: Vec<&Installation> =
+                        plan.picks.iter().map(|pick| &pick.installation).collect();
+                    assert_eq!(faults(&installations, &inventory, &target), [""; 0], "seed {seed}, {passed}");
                     let set: Vec<_> =
-                        copies.iter().map(|it| (it.family.clone(), it.directory.clone())).collect();
+                        installations.iter().map(|it| (it.family.clone(), it.directory.clone())).collect();
                     assert!(!seen.contains(&set), "seed {seed}: the same set twice");
                     seen.push(set);
                 }
@@ -298,21 +327,25 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
     assert!(compared > 50, "{compared}");
 }
 
-/// A copy that did not stand its proof is as good as one that is not there.
+/// An installation that did not stand its proof is as good as one that is not there.
 #[test]
 fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
     for seed in 1..=WORLDS / 4 {
         let (mut inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let Outcome::Plan(first) = solve(&inventory, &target, &Policy::default()) else { continue };
-        let Some(bad) = first.picks.last().map(|pick| pick.copy.clone()) else { continue };
-        let disproved = vec![Disproved { family: bad.family.clone(), directory: bad.directory.clone() }];
-        let found = solve(&inventory, &target, &Policy { disproved, ..Policy::default() });
-        inventory.copies.retain(|copy| (&copy.family, &copy.directory) != (&bad.family, &bad.directory));
-        let best = naive(&inventory, &target).map(|copies| places(&copies));
+        let Some(bad) = first.picks.last().map(|pick| pick.installation.clone()) else { continue };
+        let failed_proofs =
+            vec![FailedProof { family: bad.family.clone(), directory: bad.directory.clone() }];
+        let found = solve(&inventory, &target, &Policy { failed_proofs, ..Policy::default() });
+        inventory.installations.retain(|installation| {
+            (&installation.family, &installation.directory) != (&bad.family, &bad.directory)
+        });
+        let best = naive(&inventory, &target).map(|installations| places(&installations));
         if let Outcome::Plan(plan) = found {
-            let copies: Vec<&Copy> = plan.picks.iter().map(|pick| &pick.copy).collect();
-            assert_eq!(Some(places(&copies)), best, "seed {seed}");
+            let installations: Vec<&Installation> =
+                plan.picks.iter().map(|pick| &pick.installation).collect();
+            assert_eq!(Some(places(&installations)), best, "seed {seed}");
             plans += 1;
         } else {
             assert!(best.is_none(), "seed {seed}: {best:?}");
@@ -324,20 +357,23 @@ fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
 
 /// How many sets keep every rule.
 fn sets(inventory: &Inventory, target: &Target) -> usize {
-    fn count(queue: &[Key], done: &[&Copy], inventory: &Inventory, target: &Target) -> usize {
+    fn count(queue: &[Key], done: &[&Installation], inventory: &Inventory, target: &Target) -> usize {
         let Some((next, rest)) = queue.split_first() else {
             return usize::from(faults(done, inventory, target).is_empty());
         };
-        if done.iter().any(|copy| (&copy.family, copy.soname) == (&next.0, next.1)) {
+        if done.iter().any(|installation| (&installation.family, installation.soname) == (&next.0, next.1)) {
             return count(rest, done, inventory, target);
         }
-        let copies = inventory.copies.iter().filter(|copy| copy.family == next.0 && copy.soname == next.1);
-        let of = |copy: &Copy| {
-            let needed = copy.files[0].needed.iter().filter_map(|name| key(name));
+        let installations = inventory
+            .installations
+            .iter()
+            .filter(|installation| installation.family == next.0 && installation.soname == next.1);
+        let of = |installation: &Installation| {
+            let needed = installation.files[0].needed.iter().filter_map(|name| key(name));
             let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
-            count(&queue, &[done, &[copy]].concat(), inventory, target)
+            count(&queue, &[done, &[installation]].concat(), inventory, target)
         };
-        copies.map(of).sum()
+        installations.map(of).sum()
     }
     count(&asked(inventory, target), &[], inventory, target)
 }
@@ -349,11 +385,11 @@ fn equal_questions_get_identical_answers() {
         let answer = || serde_json::to_string(&solve(&inventory, &target, &Policy::default())).unwrap();
         let first = answer();
         assert!((0..5).all(|_| answer() == first), "seed {seed}");
-        // The order in which copies were found decides nothing but the order of what is not picked.
+        // The order in which installations were found decides nothing but the order of what is not picked.
         let mut other = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9)).0;
-        other.copies.reverse();
+        other.installations.reverse();
         let picks = |inventory: &Inventory| match solve(inventory, &target, &Policy::default()) {
-            Outcome::Plan(plan) => plan.picks.into_iter().map(|pick| pick.copy.directory).collect(),
+            Outcome::Plan(plan) => plan.picks.into_iter().map(|pick| pick.installation.directory).collect(),
             _ => Vec::new(),
         };
         assert_eq!(picks(&inventory), picks(&other), "seed {seed}");
@@ -367,7 +403,11 @@ fn a_machine_with_a_thousand_installations_is_solved() {
         panic!("there is a set")
     };
     assert_eq!(plan.picks.len(), 31, "the driver and thirty families");
-    assert!(plan.picks.iter().all(|pick| pick.copy.family == "driver" || pick.copy.cuda == Some(12)));
+    assert!(
+        plan.picks
+            .iter()
+            .all(|pick| pick.installation.family == "driver" || pick.installation.cuda == Some(12))
+    );
     let (inventory, target) = solver_inputs::large(1000, true);
     let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else {
         panic!("there is none")

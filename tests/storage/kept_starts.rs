@@ -334,7 +334,7 @@ fn a_view_that_was_inherited_is_watched_as_well() {
     assert!(view.join("libnccl.so.2").is_symlink(), "it is whole again");
 }
 
-/// A copy that was passed over may be the better one once it is mended, and its directory does not show that.
+/// An installation that was passed over may be the better one once it is mended, and its directory does not show that.
 #[test]
 fn a_rejected_installation_is_watched_as_well() {
     let two = Two::new();
@@ -347,7 +347,7 @@ fn a_rejected_installation_is_watched_as_well() {
     assert_eq!(two.views().len(), 1);
     mode(0o755);
     two.run().check();
-    assert_eq!(two.views().len(), 2, "a view of the first copy");
+    assert_eq!(two.views().len(), 2, "a view of the first installation");
 }
 
 /// What was passed over may come: the directory of a link that leads nowhere does not show it.
@@ -365,7 +365,7 @@ fn causes_of_warnings_are_watched_as_well() {
     assert_eq!(two.views().len(), 1);
     fs::rename(&aside, &file).unwrap();
     two.run().check();
-    assert_eq!(two.views().len(), 2, "a view of the copy that the link leads to");
+    assert_eq!(two.views().len(), 2, "a view of the installation that the link leads to");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn paths_in_variables_are_watched_as_written() {
     let inventory = cudarun::inventory::scan(
         &host,
         &cudarun::inventory::Scope::default(),
-        &mut cudarun::inventory::Known::default(),
+        &mut cudarun::inventory::ScanCache::default(),
     );
     assert!(inventory.watched.contains(Path::new("/no/such/toolkit")));
 }
@@ -389,7 +389,7 @@ fn the_kernels_facts_about_each_gpu_are_watched() {
         cudarun::inventory::scan(
             &host,
             &cudarun::inventory::Scope::default(),
-            &mut cudarun::inventory::Known::default(),
+            &mut cudarun::inventory::ScanCache::default(),
         )
         .watched
     };
@@ -432,7 +432,7 @@ fn a_library_that_is_gone_is_not_planned_for_again() {
     }
     fs::remove_file(two.workshop.path("a/libnccl.so.2")).unwrap();
     two.run().check();
-    assert_eq!(two.views().len(), 2, "the other copy, in a view of its own");
+    assert_eq!(two.views().len(), 2, "the other installation, in a view of its own");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Places that another user could replace: nothing is published or believed there, and the next place is used.
+//! PublishedPaths that another user could replace: nothing is published or believed there, and the next place is used.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -230,9 +230,9 @@ fn a_program_that_needs_no_view_starts_without_a_cache_directory() {
     // `/tmp` is hidden in the namespace.
     let workshop = Workshop { directory: tempfile::tempdir_in("/var/tmp").unwrap() };
     mode(&workshop.path(""), 0o755);
-    for (copy, number) in [("a", 1), ("b", 2)] {
+    for (installation, number) in [("a", 1), ("b", 2)] {
         let source = format!("int nccl(void) {{ return {number}; }}");
-        workshop.library(&format!("{copy}/libnccl.so.2"), "libnccl.so.2", &source, &[]);
+        workshop.library(&format!("{installation}/libnccl.so.2"), "libnccl.so.2", &source, &[]);
     }
     // Another program may need this one, so the directory is not removed from the path.
     workshop.library("a/libother.so.1", "libother.so.1", "int other;", &[]);
@@ -253,7 +253,7 @@ exec ./cudarun {words} ./program"
         let Some(output) = start("") else { return };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.as_str()), (Some(41), ""));
-        // The other copy needs a view.
+        // The other installation needs a view.
         let refused = start("--pin=nccl=b").unwrap();
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(125), "{said}");

@@ -1,4 +1,4 @@
-//! Two copies of a library, programs that come by the wrong one in every way there is, and the module that gives
+//! Two installations of a library, programs that come by the wrong one in every way there is, and the module that gives
 //! them the right one.
 
 use std::collections::BTreeMap;
@@ -101,11 +101,11 @@ pub struct World {
 
 pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     let workshop = Workshop::new();
-    for copy in ["right", "wrong"] {
+    for installation in ["right", "wrong"] {
         for names in [NAMES, SUBLIBRARIES] {
-            workshop.library(&format!("{copy}/{}", names[0]), names[2], LIBRARY, &[]);
+            workshop.library(&format!("{installation}/{}", names[0]), names[2], LIBRARY, &[]);
             for name in &names[1..] {
-                symlink(names[0], workshop.path(&format!("{copy}/{name}"))).unwrap();
+                symlink(names[0], workshop.path(&format!("{installation}/{name}"))).unwrap();
             }
         }
     }
@@ -209,7 +209,9 @@ impl Start {
     /// The control gives what is said, and with the module it is the right one.
     #[track_caller]
     pub fn is_cured(&self, files: &[&str]) {
-        let all = |copy: &str| files.iter().map(|file| format!("{copy}/{file}")).collect::<Vec<_>>();
+        let all = |installation: &str| {
+            files.iter().map(|file| format!("{installation}/{file}")).collect::<Vec<_>>()
+        };
         assert_eq!(self.mapped(), all("wrong"), "the control must go wrong");
         assert_eq!(self.clone().pinned().mapped(), all("right"));
     }

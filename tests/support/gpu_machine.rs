@@ -70,9 +70,9 @@ pub struct Session<'m> {
 }
 
 impl GpuMachine {
-    /// With a driver, and whole copies of cuDNN 9.19 in directories of these names. None where namespaces cannot be had,
+    /// With a driver, and whole installations of cuDNN 9.19 in directories of these names. None where namespaces cannot be had,
     /// which is said, and is a failure where everything must run.
-    pub fn new(copies: &[&str]) -> Option<GpuMachine> {
+    pub fn new(installations: &[&str]) -> Option<GpuMachine> {
         let mount = ["mount", "-t", "tmpfs", "none", "/proc/driver"];
         let probe = Command::new("unshare").args(UNSHARE).args(mount).output();
         if !probe.is_ok_and(|output| output.status.success()) {
@@ -83,9 +83,9 @@ impl GpuMachine {
         let workshop = Workshop::new();
         stand_in::driver(&workshop, "driver");
         workshop.library("driver/libcudart.so.13", "libcudart.so.13", "int nothing;", &[]);
-        for copy in copies {
-            stand_in::cudnn(&workshop, copy, 9);
-            stand_in::sublibraries(&workshop, copy);
+        for installation in installations {
+            stand_in::cudnn(&workshop, installation, 9);
+            stand_in::sublibraries(&workshop, installation);
         }
         workshop.compile("program", PROGRAM, &[]);
         std::fs::create_dir_all(workshop.path("home")).unwrap();
@@ -143,7 +143,7 @@ impl Session<'_> {
         self.set("STAND_IN", mode)
     }
 
-    /// Only the copy in a directory of this name does it.
+    /// Only the installation in a directory of this name does it.
     pub fn only(self, directory: &str) -> Self {
         self.set("STAND_IN_ONLY", format!("/{directory}/"))
     }

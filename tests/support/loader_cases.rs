@@ -147,11 +147,11 @@ impl World {
             ("sp ace", &["a", "b"]),
         ] {
             for name in names {
-                self.copy(&format!("libs/lib{name}.so.1"), &format!("{directory}/lib{name}.so.1"));
+                self.installation(&format!("libs/lib{name}.so.1"), &format!("{directory}/lib{name}.so.1"));
             }
         }
         for directory in ["deep", "all"] {
-            self.copy("libs/libz.so.1", &format!("{directory}/libz_.so.1"));
+            self.installation("libs/libz.so.1", &format!("{directory}/libz_.so.1"));
         }
         fs::rename(self.path("libs/libz.so.1"), self.path("libs/libz_.so.1")).unwrap();
         fs::rename(self.path("libs/librt.so.1"), self.path("stub")).unwrap();
@@ -204,9 +204,9 @@ impl World {
     fn make_directories(&self) {
         let elf = fs::read(self.path("libs/liba.so.1")).unwrap();
         let patched = |at: usize, with: &[u8]| {
-            let mut copy = elf.clone();
-            copy[at..at + with.len()].copy_from_slice(with);
-            copy
+            let mut installation = elf.clone();
+            installation[at..at + with.len()].copy_from_slice(with);
+            installation
         };
         let other = if MACHINE == 62 { 183_u16 } else { 62 };
         // What stands under the name liba.so.1 in a directory of this name.
@@ -266,7 +266,7 @@ impl World {
         link("ring", "hw-loop/glibc-hwcaps/x86-64-v2");
         link("ring2", "hw-loop/glibc-hwcaps/ring");
         link("ring", "hw-loop/glibc-hwcaps/ring2");
-        self.copy("libs/liba.so.1", "hw-loop/liba.so.1");
+        self.installation("libs/liba.so.1", "hw-loop/liba.so.1");
         link("../a1/liba.so.1", "view/liba.so.1");
         link("../libs/libr.so.1", "view/libr.so.1");
         link("a1", "linked");
@@ -276,7 +276,7 @@ impl World {
         fs::copy(self.path("libs/liba.so.1"), self.path("cwd/file")).unwrap();
     }
 
-    fn copy(&self, from: &str, to: &str) {
+    fn installation(&self, from: &str, to: &str) {
         fs::create_dir_all(self.path(to).parent().unwrap()).unwrap();
         fs::copy(self.path(from), self.path(to)).unwrap();
     }

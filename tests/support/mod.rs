@@ -210,7 +210,7 @@ impl Workshop {
     }
 }
 
-/// Copies a program by another process: one that this process has open for writing cannot be started while a thread of
+/// Installations a program by another process: one that this process has open for writing cannot be started while a thread of
 /// it forks.
 #[track_caller]
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {

@@ -8,9 +8,9 @@ use cudarun::formats::fatbin::{Architecture, Kind, Suffix};
 use cudarun::formats::symbols::{Exports, Symbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
-    Code, Copy, Gpu, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
+    Code, Gpu, Installation, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
 };
-use cudarun::program::{Asker, Condition, Demand, Need, Requirement, Standing, Target, Want};
+use cudarun::program::{Asker, Condition, Demand, ImportCertainty, Need, Requirement, Target, Want};
 use cudarun::version::{ComputeCapability, Version};
 
 /// Numbers that are the same in every run: xorshift64.
@@ -33,8 +33,8 @@ impl Dice {
     }
 }
 
-/// A copy of one file, before anything is wrong with it.
-pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &str) -> Copy {
+/// An installation of one file, before anything is wrong with it.
+pub fn installation(family: &str, number: u32, version: &[u32], cuda: u32, directory: &str) -> Installation {
     let known = catalog().family(family).unwrap();
     let soname = format!("{}.so.{number}", known.main);
     let directory = PathBuf::from(directory);
@@ -67,7 +67,7 @@ pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &s
         runpath: Some("$ORIGIN".to_owned()),
         searched: Vec::new(),
     };
-    Copy {
+    Installation {
         family: family.to_owned(),
         soname: (known.group == Group::Soname).then_some(number),
         version: Some(Version::new(version)),
@@ -91,14 +91,14 @@ pub fn copy(family: &str, number: u32, version: &[u32], cuda: u32, directory: &s
     }
 }
 
-/// A machine with these copies, its driver and, where it has one, its GPU.
-pub fn machine(mut copies: Vec<Copy>, driver: Option<&str>, gpu: Option<&str>) -> Inventory {
+/// A machine with these installations, its driver and, where it has one, its GPU.
+pub fn machine(mut installations: Vec<Installation>, driver: Option<&str>, gpu: Option<&str>) -> Inventory {
     if let Some(driver) = driver {
-        let mut own = copy("driver", 1, &[], 13, "/usr/lib");
+        let mut own = installation("driver", 1, &[], 13, "/usr/lib");
         own.version = driver.parse().ok();
         own.cuda = None;
         own.origin = Origin::Driver;
-        copies.push(own);
+        installations.push(own);
     }
     let kernel = driver.map(|version| KernelDriver {
         version: version.parse().unwrap(),
@@ -121,7 +121,7 @@ pub fn machine(mut copies: Vec<Copy>, driver: Option<&str>, gpu: Option<&str>) -
         glibc: "2.36".parse().ok(),
         has_cuda_apt: false,
         gpus_hidden: false,
-        copies,
+        installations,
         search: SearchPath::default(),
         warnings: Vec::new(),
         directories: BTreeMap::new(),
@@ -131,7 +131,7 @@ pub fn machine(mut copies: Vec<Copy>, driver: Option<&str>, gpu: Option<&str>) -
 
 pub fn asker(name: &str, cuda: Option<u32>) -> Asker {
     let file = PathBuf::from(format!("/opt/{name}/lib{name}.so"));
-    Asker { name: name.to_owned(), file, line: None, cuda, standing: Standing::Imported }
+    Asker { name: name.to_owned(), file, line: None, cuda, standing: ImportCertainty::Imported }
 }
 
 pub fn wants(family: &str, want: Want, by: &Asker) -> Requirement {
@@ -162,15 +162,15 @@ pub fn imports(names: &[String], file: &str) -> Vec<Symbol> {
     names.iter().map(|name| Symbol { name: name.clone(), version: None, file: file.to_owned() }).collect()
 }
 
-/// Gives a copy machine code for these, or PTX where the second says so.
-pub fn code(copy: &mut Copy, capabilities: &[(&str, Code)]) {
+/// Gives an installation machine code for these, or PTX where the second says so.
+pub fn code(installation: &mut Installation, capabilities: &[(&str, Code)]) {
     for (text, code) in capabilities {
         let capability: ComputeCapability = text.parse().unwrap();
         let kind = if *code == Code::Sass { Kind::Sass } else { Kind::Ptx };
         let number = capability.major * 10 + capability.minor;
         let architecture = Architecture { kind, number, suffix: Suffix::None };
-        copy.files[0].code.entry(".nv_fatbin".to_owned()).or_default().insert(architecture, 1);
-        copy.serves.insert(capability, *code);
+        installation.files[0].code.entry(".nv_fatbin".to_owned()).or_default().insert(architecture, 1);
+        installation.serves.insert(capability, *code);
     }
 }
 
@@ -178,62 +178,64 @@ pub fn code(copy: &mut Copy, capabilities: &[(&str, Code)]) {
 const SMALL: &[(&str, u32)] =
     &[("cudnn", 9), ("curand", 10), ("cusolver", 11), ("cusparse", 12), ("nvjitlink", 12), ("npp", 12)];
 
-/// A few copies of a few families, and a few who ask: whatever can go wrong does.
+/// A few installations of a few families, and a few who ask: whatever can go wrong does.
 pub fn small(dice: &mut Dice) -> (Inventory, Target) {
-    let mut copies = Vec::new();
+    let mut installations = Vec::new();
     let families = 1 + dice.roll(SMALL.len());
     for (family, number) in &SMALL[..families] {
         for _ in 0..(1 + dice.roll(5)).min(4) {
-            copies.push(small_copy(family, *number, dice));
+            installations.push(small_copy(family, *number, dice));
         }
     }
-    copies.sort_by(|a, b| (&a.family, &a.directory).cmp(&(&b.family, &b.directory)));
-    copies.dedup_by(|a, b| a.family == b.family && a.directory == b.directory);
+    installations.sort_by(|a, b| (&a.family, &a.directory).cmp(&(&b.family, &b.directory)));
+    installations.dedup_by(|a, b| a.family == b.family && a.directory == b.directory);
     let gpu = [None, Some("9.0"), Some("12.0")][dice.roll(3)];
     let driver = gpu.map(|_| *dice.of(&["535.161.08", "580.159.04"]));
-    let mut inventory = machine(copies, driver, gpu);
+    let mut inventory = machine(installations, driver, gpu);
     for (family, _) in &SMALL[..families] {
-        let mut copies = inventory.copies.iter_mut().filter(|copy| copy.family == *family);
-        if let Some(copy) = copies.nth(dice.roll(5)) {
-            copy.loader_gives = true;
-            inventory.search.cache.insert(copy.files[0].soname.clone(), copy.files[0].id);
+        let mut installations =
+            inventory.installations.iter_mut().filter(|installation| installation.family == *family);
+        if let Some(installation) = installations.nth(dice.roll(5)) {
+            installation.loader_gives = true;
+            inventory.search.cache.insert(installation.files[0].soname.clone(), installation.files[0].id);
         }
     }
     (inventory, small_target(&SMALL[..families], dice))
 }
 
-fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Copy {
+fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
     let version = match family {
         "cudnn" => [9, *dice.of(&[1, 8, 10]), *dice.of(&[0, 2])],
         _ => [12, *dice.of(&[1, 4, 9]), 0],
     };
     let cuda = if dice.one_in(5) { 13 } else { 12 };
-    let mut copy =
-        copy(family, number, &version, cuda, ["/opt/a", "/opt/b", "/opt/c", "/opt/d"][dice.roll(4)]);
-    copy.origin = *dice.of(&[Origin::Loose, Origin::Toolkit, Origin::Debian]);
+    let mut installation =
+        installation(family, number, &version, cuda, ["/opt/a", "/opt/b", "/opt/c", "/opt/d"][dice.roll(4)]);
+    installation.origin = *dice.of(&[Origin::Loose, Origin::Toolkit, Origin::Debian]);
     if dice.one_in(8) {
-        copy.problems.push(Problem::Missing { stems: vec!["part".to_owned()] });
+        installation.problems.push(Problem::Missing { stems: vec!["part".to_owned()] });
     }
     if dice.one_in(6) {
         let who = *dice.of(&[Who::Everybody, Who::User { uid: 1001 }, Who::CurrentDirectory]);
-        copy.open.push(Open { path: copy.directory.clone(), who });
-        copy.is_named = dice.one_in(4);
+        installation.open.push(Open { path: installation.directory.clone(), who });
+        installation.is_named = dice.one_in(4);
     }
-    copy.position = *dice.of(&[None, Some(0), Some(1)]);
+    installation.position = *dice.of(&[None, Some(0), Some(1)]);
     if dice.one_in(2) {
-        copy.built_for = Some(cudarun::version::CudaVersion { major: cuda, minor: *dice.of(&[0, 4, 8]) });
+        installation.built_for =
+            Some(cudarun::version::CudaVersion { major: cuda, minor: *dice.of(&[0, 4, 8]) });
     }
     if dice.one_in(2) {
         let all = [("9.0", Code::Sass), ("9.0", Code::Ptx), ("12.0", Code::Sass), ("12.0", Code::Ptx)];
         let (one, other) = (*dice.of(&all), *dice.of(&all));
-        code(&mut copy, &[one, other]);
+        code(&mut installation, &[one, other]);
     }
     let offered: Vec<String> = ["old", "new"][..=usize::from(!dice.one_in(3))]
         .iter()
         .map(|name| format!("{family}_{name}"))
         .collect();
-    copy.files[0].exports = exports(&offered);
-    copy.files[0].glibc = if dice.one_in(10) { "2.38".parse().ok() } else { None };
+    installation.files[0].exports = exports(&offered);
+    installation.files[0].glibc = if dice.one_in(10) { "2.38".parse().ok() } else { None };
     // As NVIDIA's own: cuSOLVER and cuSPARSE are linked against nvJitLink, the former against the latter.
     let linked: &[(&str, &str)] = match family {
         "cusolver" => &[("cusparse", "libcusparse.so.12"), ("nvjitlink", "libnvJitLink.so.12")],
@@ -241,11 +243,11 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Copy {
         _ => &[],
     };
     for (other, file) in linked.iter().filter(|_| !dice.one_in(3)).collect::<Vec<_>>() {
-        copy.files[0].needed.push((*file).to_owned());
+        installation.files[0].needed.push((*file).to_owned());
         let wanted = format!("{other}_{}", dice.of(&["old", "old", "new"]));
-        copy.files[0].imports.insert((*file).to_owned(), imports(&[wanted], file));
+        installation.files[0].imports.insert((*file).to_owned(), imports(&[wanted], file));
     }
-    copy
+    installation
 }
 
 fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
@@ -290,31 +292,32 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
     target(requirements, conditions)
 }
 
-/// A machine with `count` copies over thirty families, and a program that asks for all of them. With `torn`, two of what
+/// A machine with `count` installations over thirty families, and a program that asks for all of them. With `torn`, two of what
 /// it asks for exclude each other, whatever is picked for the rest.
 pub fn large(count: usize, torn: bool) -> (Inventory, Target) {
     let families: Vec<_> =
         catalog().families.iter().filter(|family| family.name != "driver").take(30).collect();
     let offered = |name: &str| -> Vec<String> { (0..400).map(|symbol| format!("{name}_{symbol}")).collect() };
     let by = asker("app", Some(12));
-    let mut copies = Vec::new();
+    let mut installations = Vec::new();
     for number in 0..count {
         let family = families[number % families.len()];
         let round = (number / families.len()) as u32;
         let version = [if family.soname_is_version { 9 } else { 12 }, round, 1];
-        // The last copies of the list are for another CUDA; where it is torn, all of one family are.
+        // The last installations of the list are for another CUDA; where it is torn, all of one family are.
         let is_other = round % 7 == 6 || torn && family.name == families[29].name;
         let directory = format!("/opt/{round:04}/lib");
-        let mut copy = copy(&family.name, 9, &version, if is_other { 13 } else { 12 }, &directory);
-        copy.files[0].exports = exports(&offered(&family.name));
+        let mut installation =
+            installation(&family.name, 9, &version, if is_other { 13 } else { 12 }, &directory);
+        installation.files[0].exports = exports(&offered(&family.name));
         // Each is linked against the family before it, as NVIDIA's are against a few.
         if let Some(before) = (number % families.len()).checked_sub(1).map(|index| families[index]) {
             let file = format!("{}.so.9", before.main);
-            copy.files[0].imports = by_file(imports(&offered(&before.name)[..100], &file));
-            copy.files[0].needed.push(file);
+            installation.files[0].imports = by_file(imports(&offered(&before.name)[..100], &file));
+            installation.files[0].needed.push(file);
         }
-        code(&mut copy, &[("9.0", Code::Sass), ("8.0", Code::Sass)]);
-        copies.push(copy);
+        code(&mut installation, &[("9.0", Code::Sass), ("8.0", Code::Sass)]);
+        installations.push(installation);
     }
     let mut requirements: Vec<Requirement> =
         families.iter().map(|family| names(&family.name, 9, &by)).collect();
@@ -324,5 +327,5 @@ pub fn large(count: usize, torn: bool) -> (Inventory, Target) {
         requirements.retain(|requirement| requirement.family != *last);
         requirements.push(names(last, 9, &asker("other", None)));
     }
-    (machine(copies, Some("580.159.04"), Some("9.0")), target(requirements, Vec::new()))
+    (machine(installations, Some("580.159.04"), Some("9.0")), target(requirements, Vec::new()))
 }

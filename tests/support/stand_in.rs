@@ -105,7 +105,7 @@ static void log_line(const char *what, unsigned number)
     }
 }
 static void count(const char *what) { log_line(what, getpid()); }
-/* What a variable names as the copy that misbehaves; without it, all do. */
+/* What a variable names as the installation that misbehaves; without it, all do. */
 static int meant(void)
 {
     Dl_info own;

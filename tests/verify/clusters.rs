@@ -96,7 +96,7 @@ struct Rank {
     view: String,
 }
 
-struct Said {
+struct VersionEvidence {
     ranks: Vec<Rank>,
     text: String,
     status: Option<i32>,
@@ -129,7 +129,7 @@ impl Cluster {
     }
 
     /// Runs shell code there, after a Slurm was started or not.
-    fn run(&self, code: &str) -> Said {
+    fn run(&self, code: &str) -> VersionEvidence {
         let session = self.0.session(&["partial", "whole"]).of_root();
         let session = if self.1 == 2 { session.before(SECOND_GPU) } else { session };
         // The view tells whether all ranks have one set.
@@ -143,7 +143,7 @@ impl Cluster {
         let session = session.set("SBATCH_WAIT", "1").set("USER", self.user());
         let output = session.shell(&format!("export PATH=\"${{CUDARUN%/*}}:$PATH\"\n{code}"));
         let (out, err) = texts(&output);
-        Said { ranks: ranks(&out), text: format!("{out}{err}"), status: output.status.code() }
+        VersionEvidence { ranks: ranks(&out), text: format!("{out}{err}"), status: output.status.code() }
     }
 
     /// Of whom nothing else stands in `/tmp`.
@@ -175,15 +175,15 @@ fn ranks(text: &str) -> Vec<Rank> {
     ranks
 }
 
-impl Said {
-    fn of_job(text: &str) -> Said {
+impl VersionEvidence {
+    fn of_job(text: &str) -> VersionEvidence {
         let status = text.lines().find_map(|line| line.strip_prefix("status ")?.parse().ok());
-        Said { ranks: ranks(text), text: text.to_owned(), status }
+        VersionEvidence { ranks: ranks(text), text: text.to_owned(), status }
     }
 
-    /// So many ranks with the whole copy, in one view.
+    /// So many ranks with the whole installation, in one view.
     #[track_caller]
-    fn are_alike(&self, count: usize) -> &Said {
+    fn are_alike(&self, count: usize) -> &VersionEvidence {
         let numbers: Vec<usize> = self.ranks.iter().map(|rank| rank.number).collect();
         assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{}", self.text);
         assert!(self.ranks.iter().all(|rank| rank.directory == "whole"), "{}", self.text);
@@ -263,7 +263,7 @@ fn a_job_script_loads_modules_and_starts_ranks() {
     let local = PathBuf::from(format!("/tmp/{}-cache", cluster.user()));
     let text = cluster.run(&code).text;
     let _ = std::fs::remove_dir_all(&local);
-    let jobs: Vec<Said> = text.split("-- \n").map(Said::of_job).collect();
+    let jobs: Vec<VersionEvidence> = text.split("-- \n").map(VersionEvidence::of_job).collect();
     let [bare, job, locked, in_local, _] = &jobs[..] else { panic!("{text}") };
     bare.are_without();
     assert!(job.are_alike(4).text.contains("proofs 1\n"), "{text}");

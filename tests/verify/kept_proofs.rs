@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cudarun::cli::Level;
 use cudarun::host::Host;
-use cudarun::verify::kept::{self, Known, Turn};
+use cudarun::verify::kept::{self, KeptVerdict, Turn};
 use cudarun::verify::{Cause, Failure, Finding, Kind, Proof, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.
@@ -124,9 +124,9 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     let host = Host::here();
     let find = |name: &str| kept::find(&host, &places, &names(name));
     kept::keep(&host, &places, "good", &passed());
-    assert_eq!(find("good"), Some(Known::Verdict(Box::new(passed()))));
+    assert_eq!(find("good"), Some(KeptVerdict::Verdict(Box::new(passed()))));
     kept::keep(&host, &places, "bad", &failed(Kind::WrongNumbers));
-    assert_eq!(find("bad"), Some(Known::Verdict(Box::new(failed(Kind::WrongNumbers)))));
+    assert_eq!(find("bad"), Some(KeptVerdict::Verdict(Box::new(failed(Kind::WrongNumbers)))));
     let age = |name: &str, by: Duration| {
         let file = std::fs::File::options().write(true).open(places[0].join("proofs").join(name)).unwrap();
         file.set_modified(SystemTime::now() - by).unwrap();

@@ -188,7 +188,7 @@ fn a_start_is_refused_if_every_set_fails() {
     let again = session.start(&[]);
     assert_eq!((again.status.code(), machine.proofs()), (Some(125), (0, 0)));
     assert!(texts(&again).1.contains("found out less than a minute ago"), "{}", texts(&again).1);
-    // The other copy does not go with the CUDA runtime: without a pick the program would get the one that failed.
+    // The other installation does not go with the CUDA runtime: without a pick the program would get the one that failed.
     let Some(other) = GpuMachine::new(&["a", "b-cuda12"]) else { return };
     assert_eq!(given(&other.session(&["a", "b-cuda12"]).start(&[])), "a", "the control");
     std::fs::remove_dir_all(other.path("home/.cache")).unwrap();
@@ -275,7 +275,7 @@ fn verify_says_what_it_found() {
     };
     assert_eq!(numbers("8"), numbers("8"));
     assert_ne!(numbers("8"), numbers("9"));
-    // As it is, the first copy answers, whatever cudarun would pick.
+    // As it is, the first installation answers, whatever cudarun would pick.
     let bad = machine.session(&["a", "b"]).mode("wrong").only("a");
     let (status, _, err) = verify(&bad, &["--as-is"]);
     assert_eq!(status, 1, "{err}");

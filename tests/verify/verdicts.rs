@@ -61,8 +61,8 @@ impl World {
         let host = Host::here();
         let directory = self.path(directory);
         let scope = Scope { machine: 62, own_directories: vec![directory.clone()], ..Scope::default() };
-        let inventory = inventory::scan(&host, &scope, &mut inventory::Known::default());
-        let mine = inventory.copies.iter().filter(|copy| copy.directory == directory);
+        let inventory = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
+        let mine = inventory.installations.iter().filter(|installation| installation.directory == directory);
         let libraries: Vec<Library> = mine.filter_map(Library::of).collect();
         assert_eq!(libraries.len(), 3);
         let mut subject = Subject { libraries, is_planned: true };
@@ -282,12 +282,15 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let (failure, cause) = dies("abort", line);
     assert!(matches!(failure, Failure::Signal { signal: 6, .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
-    assert!(cause.evidence.contains(&Evidence::Said { line: line.to_owned() }), "{cause:?}");
+    assert!(cause.evidence.contains(&Evidence::VersionEvidence { line: line.to_owned() }), "{cause:?}");
     let (_, cause) = dies("abort", "Could not load library libcublas.so.12. Error: no such file");
     assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
     assert_eq!(cause.kind, Kind::Crashed);
-    assert!(cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }), "{cause:?}");
+    assert!(
+        cause.evidence.contains(&Evidence::VersionEvidence { line: "something else".to_owned() }),
+        "{cause:?}"
+    );
     let (failure, cause) = dies("crash", "");
     assert!(matches!(failure, Failure::Signal { signal: 11, .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::Crashed);

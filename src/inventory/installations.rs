@@ -1,4 +1,4 @@
-//! From directories to copies: which files of a directory belong together, and what they say as a whole.
+//! From directories to installations: which files of a directory belong together, and what they say as a whole.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -6,12 +6,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
+use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::owners::Owners;
-use super::place::{self, Look, Packaged, Place};
 use super::real::RealPaths;
-use super::survey::{Candidate, Contents, Survey};
-use super::{Copy, Member, Open, Origin, Problem, Searched, Who, versions};
+use super::{Installation, Member, Open, Origin, Problem, Searched, Who, versions};
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Stat};
@@ -20,7 +20,7 @@ use crate::version::Version;
 
 #[derive(Default)]
 pub(super) struct Found {
-    pub copies: Vec<Copy>,
+    pub installations: Vec<Installation>,
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
 }
 
@@ -36,11 +36,11 @@ struct Paths<'h> {
 
 /// Looks into every place, and then where the libraries' own search paths lead: what stands there comes before
 /// anything else.
-pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
+pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> Found {
     let mut paths = Paths::new(look.host, look.scope.machine);
-    let mut survey = Survey::default();
+    let mut survey = DirectoryScan::default();
     let mut found = Found::default();
-    let mut places = place::merge(&mut paths.real, &mut look.watched, places);
+    let mut places = location::merge(&mut paths.real, &mut look.watched, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in survey.look_into(look, directories) {
@@ -50,25 +50,34 @@ pub(super) fn find(look: &mut Look<'_>, places: Vec<Place>) -> Found {
                 .flat_map(|candidate| candidate.names.iter().map(|name| (name.clone(), candidate.stat.id)));
             found.directories.insert(contents.directory.clone(), names.collect());
             let place = &places[&contents.directory];
-            found.copies.extend(copies_in(look.host, &mut paths, place, contents));
+            found.installations.extend(copies_in(look.host, &mut paths, place, contents));
         }
-        let searched = found.copies.iter().flat_map(|copy| &copy.files).flat_map(|member| &member.searched);
+        let searched = found
+            .installations
+            .iter()
+            .flat_map(|installation| &installation.files)
+            .flat_map(|member| &member.searched);
         let new: BTreeSet<&PathBuf> =
             searched.map(|it| &it.directory).filter(|directory| !survey.has_seen(directory)).collect();
-        let loose = new.into_iter().map(|directory| Place::new(directory, Origin::Loose)).collect();
-        places = place::merge(&mut paths.real, &mut look.watched, loose);
+        let loose = new.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect();
+        places = location::merge(&mut paths.real, &mut look.watched, loose);
         places.retain(|directory, _| !survey.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());
     look.watched.extend(paths.asked);
     let directories: HashMap<&OsStr, usize> =
         found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
-    found.copies = one_each(found.copies, &look.scope.site_packages, &directories);
+    found.installations = one_each(found.installations, &look.scope.site_packages, &directories);
     found
 }
 
-/// The copies of one directory: what is of one family and, where that tells copies apart, of one SONAME.
-fn copies_in(host: &Host, paths: &mut Paths<'_>, place: &Place, contents: Contents) -> Vec<Copy> {
+/// The installations of one directory: what is of one family and, where that tells installations apart, of one SONAME.
+fn copies_in(
+    host: &Host,
+    paths: &mut Paths<'_>,
+    place: &SearchLocation,
+    contents: Contents,
+) -> Vec<Installation> {
     let Contents { directory, stat, candidates } = contents;
     let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
@@ -90,15 +99,17 @@ fn copies_in(host: &Host, paths: &mut Paths<'_>, place: &Place, contents: Conten
         };
         let origin = origin_of(origin, &directory, &candidates);
         let open = open(host, &mut paths.owners, &directory, &stat, &candidates);
-        let mut copy = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
+        let mut installation = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
         let everybody = open.iter().filter(|open| open.who == Who::Everybody);
-        copy.problems.extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
-        copy.open = open;
+        installation
+            .problems
+            .extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
+        installation.open = open;
         if place.is_relative {
-            copy.open.push(Open { path: directory.clone(), who: Who::CurrentDirectory });
+            installation.open.push(Open { path: directory.clone(), who: Who::CurrentDirectory });
         }
-        copy.is_named = place.is_named;
-        copy
+        installation.is_named = place.is_named;
+        installation
     };
     groups.into_iter().map(assemble).collect()
 }
@@ -111,7 +122,7 @@ fn assemble(
     soname: Option<u32>,
     mut candidates: Vec<Candidate>,
     packaged: &BTreeMap<String, Packaged>,
-) -> Copy {
+) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
     let family = candidates[0].file.family();
     let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
@@ -138,7 +149,7 @@ fn assemble(
             problems.push(Problem::SizeIsNotRecorded { file: name.clone(), recorded });
         }
     }
-    let mut copy = Copy {
+    let mut installation = Installation {
         family: family.name.clone(),
         soname,
         version: versions.version,
@@ -162,8 +173,8 @@ fn assemble(
     };
     let required = family.required(soname.unwrap_or(0));
     let gpus = catalog::architectures().iter().map(|architecture| architecture.capability);
-    copy.serves = copy.code_for(gpus, &required);
-    copy
+    installation.serves = installation.code_for(gpus, &required);
+    installation
 }
 
 /// Others who can change the files of a directory or add to it, or to the directories that its links lead to.
@@ -295,44 +306,59 @@ fn stands_in(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
     last.any(|component| names.iter().any(|name| component.as_os_str() == *name))
 }
 
-/// One copy for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
-/// hard links. It stands where its files are, in the target's own environment first. Links of another user to a copy do
+/// One installation for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
+/// hard links. It stands where its files are, in the target's own environment first. Links of another user to an installation do
 /// not make it that user's.
 /// `ranks` has the directories in their order: to compare paths as often as sorting does takes long.
-fn one_each(mut copies: Vec<Copy>, site_packages: &[PathBuf], ranks: &HashMap<&OsStr, usize>) -> Vec<Copy> {
-    let rank = |copy: &Copy| ranks.get(copy.directory.as_os_str()).copied();
-    copies.sort_by_cached_key(|copy| {
-        let is_in_site = site_packages.iter().any(|site| copy.directory.starts_with(site));
-        let is_at_home = copy.files.iter().all(|member| member.path.parent() == Some(&copy.directory));
-        (!is_in_site, !is_at_home, Reverse(copy.files.len()), !copy.open.is_empty(), rank(copy))
+fn one_each(
+    mut installations: Vec<Installation>,
+    site_packages: &[PathBuf],
+    ranks: &HashMap<&OsStr, usize>,
+) -> Vec<Installation> {
+    let rank = |installation: &Installation| ranks.get(installation.directory.as_os_str()).copied();
+    installations.sort_by_cached_key(|installation| {
+        let is_in_site = site_packages.iter().any(|site| installation.directory.starts_with(site));
+        let is_at_home =
+            installation.files.iter().all(|member| member.path.parent() == Some(&installation.directory));
+        (
+            !is_in_site,
+            !is_at_home,
+            Reverse(installation.files.len()),
+            !installation.open.is_empty(),
+            rank(installation),
+        )
     });
-    let mut kept: Vec<Copy> = Vec::with_capacity(copies.len());
+    let mut kept: Vec<Installation> = Vec::with_capacity(installations.len());
     let mut by_file: BTreeMap<FileId, Vec<usize>> = BTreeMap::new();
-    for copy in copies {
+    for installation in installations {
         let same = |index: &&usize| {
             let known = &kept[**index];
-            known.family == copy.family
-                && known.soname == copy.soname
-                && copy.files.iter().all(|member| known.has_file(member.id))
+            known.family == installation.family
+                && known.soname == installation.soname
+                && installation.files.iter().all(|member| known.has_file(member.id))
                 // Some links to what works only as a whole are another thing than the whole.
-                && copy.is_incomplete() == known.is_incomplete()
+                && installation.is_incomplete() == known.is_incomplete()
         };
-        let first = copy.files[0].id;
+        let first = installation.files[0].id;
         match by_file.get(&first).and_then(|indices| indices.iter().find(same)).copied() {
-            Some(index) => kept[index].is_also(copy),
+            Some(index) => kept[index].is_also(installation),
             None => {
-                for member in &copy.files {
+                for member in &installation.files {
                     by_file.entry(member.id).or_default().push(kept.len());
                 }
-                kept.push(copy);
+                kept.push(installation);
             }
         }
     }
     let order: HashMap<&str, usize> =
         catalog().families.iter().enumerate().map(|(index, family)| (family.name.as_str(), index)).collect();
-    kept.sort_by_cached_key(|copy| {
-        let place = (copy.origin, rank(copy));
-        (order.get(copy.family.as_str()).copied(), Reverse((copy.soname, copy.version)), place)
+    kept.sort_by_cached_key(|installation| {
+        let place = (installation.origin, rank(installation));
+        (
+            order.get(installation.family.as_str()).copied(),
+            Reverse((installation.soname, installation.version)),
+            place,
+        )
     });
     kept
 }

@@ -15,13 +15,13 @@ pub struct Warning {
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     #[serde(flatten)]
-    pub fault: Fault,
+    pub fault: ReadFault,
 }
 
 /// What is wrong with a file that could have been a library, or could have told of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
-pub enum Fault {
+pub enum ReadFault {
     /// A link that leads nowhere, or round in a circle.
     DanglingLink,
     /// Something else: a linker script, a git-lfs pointer, an empty file.
@@ -48,36 +48,36 @@ pub enum Fault {
     },
 }
 
-impl Fault {
-    pub(super) fn unreadable(error: &io::Error) -> Fault {
+impl ReadFault {
+    pub(super) fn unreadable(error: &io::Error) -> ReadFault {
         // The words of the operating system, without its number.
         let text = error.to_string();
         let error = text.split(" (os error").next().unwrap_or_default().to_lowercase();
-        Fault::Unreadable { error }
+        ReadFault::Unreadable { error }
     }
 
     /// Where JSON is not what it should be; what stands there instead may be megabytes.
-    pub(super) fn bad_json(error: &serde_json::Error) -> Fault {
+    pub(super) fn bad_json(error: &serde_json::Error) -> ReadFault {
         let what = match error.classify() {
             Category::Eof => "ends too early",
             Category::Data => "holds something else than it should",
             Category::Syntax | Category::Io => "not JSON",
         };
-        Fault::BadRecord { what: format!("{what}, line {} column {}", error.line(), error.column()) }
+        ReadFault::BadRecord { what: format!("{what}, line {} column {}", error.line(), error.column()) }
     }
 
     /// Whether it is a sound library for other programs than ours.
     pub(super) fn is_foreign(&self) -> bool {
-        matches!(self, Fault::WrongClass | Fault::WrongMachine { .. })
+        matches!(self, ReadFault::WrongClass | ReadFault::WrongMachine { .. })
     }
 }
 
-impl From<ElfError> for Fault {
-    fn from(error: ElfError) -> Fault {
+impl From<ElfError> for ReadFault {
+    fn from(error: ElfError) -> ReadFault {
         match error {
-            ElfError::NotElf => Fault::NotElf,
-            ElfError::WrongClass => Fault::WrongClass,
-            ElfError::Malformed(what) => Fault::Malformed { what: what.to_owned() },
+            ElfError::NotElf => ReadFault::NotElf,
+            ElfError::WrongClass => ReadFault::WrongClass,
+            ElfError::Malformed(what) => ReadFault::Malformed { what: what.to_owned() },
         }
     }
 }

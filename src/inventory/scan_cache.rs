@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LIMIT: usize = 100_000;
 
 #[derive(Default, Serialize, Deserialize)]
-pub struct Known {
+pub struct ScanCache {
     pub(super) files: Table<(String, File)>,
     /// Of a directory, the names that are of interest, in order.
     pub(super) directories: Table<Vec<Name>>,
@@ -105,7 +105,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl Known {
+impl ScanCache {
     /// To be called before a look: nothing that is younger than it will be kept.
     pub(super) fn begin(&mut self, now: SystemTime) {
         let before = now.checked_sub(GRACE).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_just_changed_is_not_cached() {
-        let mut known = Known::default();
+        let mut known = ScanCache::default();
         known.begin(UNIX_EPOCH + Duration::from_secs(1000));
         assert!(known.is_settled(&stat(5, 990)) && !known.is_settled(&stat(5, 999)));
         assert!(!known.is_settled(&stat(5, 2000)), "a clock that was set back");

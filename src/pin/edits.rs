@@ -20,7 +20,7 @@ const TLS_BYTES: u32 = 16384;
 
 /// Where what a mode needs has been put.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct PublishedPaths {
     pub view: Option<PathBuf>,
     /// The audit module, where the mode needs one.
     pub module: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Dif
 
 /// What is done with a plan.
 #[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
+pub(super) struct EnvironmentEdits<'a> {
     pub plan: &'a Plan,
     pub mode: Mode,
     pub spec: &'a ViewSpec,
@@ -54,9 +54,9 @@ pub(super) struct Means<'a> {
     pub own: &'a [PathBuf],
 }
 
-impl Means<'_> {
+impl EnvironmentEdits<'_> {
     /// The view first, then what is kept of what was there.
-    pub(super) fn environment(&self, places: &Places, env: &Environment) -> Diff {
+    pub(super) fn environment(&self, places: &PublishedPaths, env: &Environment) -> Diff {
         let mut diff = Diff::default();
         let mut change = |name: &str, value: Option<OsString>| {
             if env.get(name) != value.as_deref() {
@@ -80,12 +80,12 @@ impl Means<'_> {
     }
 
     /// The table of the audit module: every name in the view.
-    pub(super) fn pins(&self, places: &Places) -> Option<OsString> {
+    pub(super) fn pins(&self, places: &PublishedPaths) -> Option<OsString> {
         let names = self.spec.links.keys().chain(&self.spec.tombstones);
         audit_module::pins(places.view.as_deref()?, names.map(String::as_str))
     }
 
-    fn library_path(&self, places: &Places, env: &Environment) -> Option<OsString> {
+    fn library_path(&self, places: &PublishedPaths, env: &Environment) -> Option<OsString> {
         let kept = self.plan.library_path.iter().filter(|element| element.removed.is_none());
         let kept = kept
             .map(|element| element.text.as_os_str())
@@ -96,7 +96,7 @@ impl Means<'_> {
         if elements.is_empty() { as_empty(env.get("LD_LIBRARY_PATH")) } else { Some(join_elements(elements)) }
     }
 
-    fn preload(&self, places: &Places, env: &Environment) -> Option<OsString> {
+    fn preload(&self, places: &PublishedPaths, env: &Environment) -> Option<OsString> {
         let is_removed = |text: &OsStr| {
             self.plan.preload.iter().any(|element| element.text == *text && element.removed.is_some())
         };

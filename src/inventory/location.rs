@@ -1,21 +1,21 @@
-//! Where copies may stand: what the sources say of directories, and how what several say of one comes together.
+//! Where installations may stand: what the sources say of directories, and how what several say of one comes together.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::known::Known;
 use super::real::RealPaths;
-use super::{Fault, Origin, Scope, Warning};
+use super::scan_cache::ScanCache;
+use super::{Origin, ReadFault, Scope, Warning};
 use crate::host::Host;
 use crate::version::Version;
 
-/// A source of copies: it names directories, and what is in them is read alike for all.
+/// A source of installations: it names directories, and what is in them is read alike for all.
 pub(super) struct Source {
     /// As `--without` has it.
     pub name: &'static str,
     pub reach: Reach,
-    pub find: fn(&mut Look<'_>) -> Vec<Place>,
+    pub find: fn(&mut ScanContext<'_>) -> Vec<SearchLocation>,
 }
 
 /// When a source is asked.
@@ -28,19 +28,19 @@ pub(super) enum Reach {
 }
 
 /// What a source works with.
-pub(super) struct Look<'a> {
+pub(super) struct ScanContext<'a> {
     pub host: &'a Host,
     pub scope: &'a Scope,
     /// What an earlier look found out about files that have not changed since.
-    pub known: &'a mut Known,
+    pub known: &'a mut ScanCache,
     pub warnings: Vec<Warning>,
     /// What the answer depends on, there or not.
     pub watched: BTreeSet<PathBuf>,
 }
 
-/// A directory that may hold copies.
+/// A directory that may hold installations.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SearchLocation {
     pub directory: PathBuf,
     pub origin: Origin,
     /// What package records say of its files, by file name.
@@ -52,9 +52,9 @@ pub(super) struct Place {
     pub is_relative: bool,
 }
 
-/// Places by their directories, as lists of files fill them.
+/// SearchLocations by their directories, as lists of files fill them.
 #[derive(Default)]
-pub(super) struct Places(BTreeMap<PathBuf, Place>);
+pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
 
 /// What a package's record says of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,39 +66,46 @@ pub(super) struct Packaged {
     pub size: Option<u64>,
 }
 
-impl Place {
-    pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> Place {
+impl SearchLocation {
+    pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> SearchLocation {
         let packaged = BTreeMap::new();
-        Place { directory: directory.into(), origin, packaged, is_named: false, is_relative: false }
+        SearchLocation { directory: directory.into(), origin, packaged, is_named: false, is_relative: false }
     }
 }
 
 /// Marks places that a person or an administrator has named.
-pub(super) fn named(mut places: Vec<Place>) -> Vec<Place> {
+pub(super) fn named(mut places: Vec<SearchLocation>) -> Vec<SearchLocation> {
     for place in &mut places {
         place.is_named = true;
     }
     places
 }
 
-impl Places {
-    pub(super) fn insert(&mut self, place: Place) {
+impl SearchLocations {
+    pub(super) fn insert(&mut self, place: SearchLocation) {
         self.0.insert(place.directory.clone(), place);
     }
 
     /// The place of a file, which is of this origin if it is new, and the file's name there.
-    pub(super) fn of_file<'p>(&mut self, path: &'p Path, origin: Origin) -> Option<(&mut Place, &'p str)> {
+    pub(super) fn of_file<'p>(
+        &mut self,
+        path: &'p Path,
+        origin: Origin,
+    ) -> Option<(&mut SearchLocation, &'p str)> {
         let (directory, file) = (path.parent()?, path.file_name()?.to_str()?);
-        Some((self.0.entry(directory.to_owned()).or_insert_with(|| Place::new(directory, origin)), file))
+        Some((
+            self.0.entry(directory.to_owned()).or_insert_with(|| SearchLocation::new(directory, origin)),
+            file,
+        ))
     }
 
-    pub(super) fn all(self) -> Vec<Place> {
+    pub(super) fn all(self) -> Vec<SearchLocation> {
         self.0.into_values().collect()
     }
 }
 
-impl Look<'_> {
-    pub(super) fn warn(&mut self, path: impl Into<PathBuf>, fault: Fault) {
+impl ScanContext<'_> {
+    pub(super) fn warn(&mut self, path: impl Into<PathBuf>, fault: ReadFault) {
         self.warnings.push(Warning { path: path.into(), fault });
     }
 
@@ -151,9 +158,9 @@ fn tells_owners(origin: Origin) -> (bool, Origin) {
 pub(super) fn merge(
     real: &mut RealPaths<'_>,
     watched: &mut BTreeSet<PathBuf>,
-    places: Vec<Place>,
-) -> BTreeMap<PathBuf, Place> {
-    let mut merged: BTreeMap<PathBuf, Place> = BTreeMap::new();
+    places: Vec<SearchLocation>,
+) -> BTreeMap<PathBuf, SearchLocation> {
+    let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
     for place in places {
         let Some(directory) = real.of(&place.directory) else {
             // What is not there may come.
@@ -164,7 +171,7 @@ pub(super) fn merge(
         match merged.entry(directory) {
             Entry::Vacant(entry) => {
                 let directory = entry.key().clone();
-                entry.insert(Place { directory, ..place });
+                entry.insert(SearchLocation { directory, ..place });
             }
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::evidence::{self, File, Symbols};
-use super::known::{Known, Link, Name};
-use super::place::Look;
-use super::{Fault, Scope};
+use super::location::ScanContext;
+use super::scan_cache::{Link, Name, ScanCache};
+use super::{ReadFault, Scope};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};
@@ -37,7 +37,7 @@ pub(super) struct Contents {
 }
 
 #[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct DirectoryScan {
     read: HashMap<FileId, Answer>,
     seen: HashSet<PathBuf>,
 }
@@ -54,15 +54,19 @@ struct Listed {
 struct Entry {
     name: String,
     is_link: bool,
-    stat: Result<Stat, Fault>,
+    stat: Result<Stat, ReadFault>,
 }
 
 /// What came of reading a file; none when it is of no known family.
-type Answer = Result<Option<(Arc<File>, Arc<Symbols>)>, Fault>;
+type Answer = Result<Option<(Arc<File>, Arc<Symbols>)>, ReadFault>;
 
-impl Survey {
+impl DirectoryScan {
     /// The contents of those directories that were not looked into before, in the order of their paths.
-    pub(super) fn look_into(&mut self, look: &mut Look<'_>, directories: Vec<PathBuf>) -> Vec<Contents> {
+    pub(super) fn look_into(
+        &mut self,
+        look: &mut ScanContext<'_>,
+        directories: Vec<PathBuf>,
+    ) -> Vec<Contents> {
         let is_own = |directory: &Path| {
             directory.parent().is_some_and(|parent| look.scope.views.iter().any(|view| view == parent))
         };
@@ -93,7 +97,7 @@ impl Survey {
     }
 
     /// Reads each file that nobody has read, once, whatever names it has.
-    fn read(&mut self, look: &mut Look<'_>, directories: &[Listed]) {
+    fn read(&mut self, look: &mut ScanContext<'_>, directories: &[Listed]) {
         let mut unread: Vec<(&Path, &str, Stat)> = Vec::new();
         let mut queued: HashSet<FileId> = HashSet::new();
         for listed in directories {
@@ -117,10 +121,10 @@ impl Survey {
     }
 
     /// The library files of a directory, by what they are and not by what they are called.
-    fn contents(&self, look: &mut Look<'_>, listed: Listed) -> Contents {
+    fn contents(&self, look: &mut ScanContext<'_>, listed: Listed) -> Contents {
         let Listed { directory, stat, entries, .. } = listed;
         let mut by_id: BTreeMap<FileId, Candidate> = BTreeMap::new();
-        let mut faults: Vec<(PathBuf, Fault)> = Vec::new();
+        let mut faults: Vec<(PathBuf, ReadFault)> = Vec::new();
         for entry in entries {
             let path = directory.join(&entry.name);
             let answer = entry.stat.and_then(|stat| Ok((stat, self.read[&stat.id].clone()?)));
@@ -160,14 +164,14 @@ impl Survey {
 }
 
 /// The entries of a directory that are of interest; an error that says nothing where there is no directory.
-fn list(host: &Host, known: &Known, directory: &Path) -> Result<Listed, Option<Fault>> {
+fn list(host: &Host, known: &ScanCache, directory: &Path) -> Result<Listed, Option<ReadFault>> {
     let stat = host.stat(directory).map_err(|_| None)?;
     if !stat.is_directory() {
         return Err(None);
     }
     let (names, is_new) = match known.directories.get(&stat) {
         Some(names) => (names, false),
-        None => (names_in(host, directory).map_err(|error| Some(Fault::unreadable(&error)))?, true),
+        None => (names_in(host, directory).map_err(|error| Some(ReadFault::unreadable(&error)))?, true),
     };
     let new = is_new.then(|| names.clone());
     Ok(Listed { directory: directory.to_owned(), stat, entries: entries(host, directory, names), new })
@@ -192,15 +196,15 @@ fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
 fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
     let fault = |name: &Name, error: &io::Error| match name.link {
         Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
-            Fault::DanglingLink
+            ReadFault::DanglingLink
         }
-        _ => Fault::unreadable(error),
+        _ => ReadFault::unreadable(error),
     };
     let look_at = |name: &Name| host.stat(&directory.join(&name.name)).map_err(|error| fault(name, &error));
     let files: Vec<&str> =
         names.iter().filter(|name| name.link == Link::No).map(|name| name.name.as_str()).collect();
     let mut found = host.stat_in(directory, &files).into_iter();
-    let mut stats: Vec<Option<Result<Stat, Fault>>> = names
+    let mut stats: Vec<Option<Result<Stat, ReadFault>>> = names
         .iter()
         .map(|name| match name.link {
             Link::No => found.next().map(|stat| stat.map_err(|error| fault(name, &error))),
@@ -219,15 +223,15 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
         let known = known.filter(|stat| end == index || stat.is_ok());
         stats[index] = Some(known.unwrap_or_else(|| look_at(&names[index])));
     }
-    let entry = |(name, stat): (Name, Option<Result<Stat, Fault>>)| {
-        let stat = stat.unwrap_or(Err(Fault::DanglingLink));
+    let entry = |(name, stat): (Name, Option<Result<Stat, ReadFault>>)| {
+        let stat = stat.unwrap_or(Err(ReadFault::DanglingLink));
         Entry { name: name.name, is_link: name.link != Link::No, stat }
     };
     names.into_iter().zip(stats).map(entry).collect()
 }
 
 /// What is known of a file that looks like this, if it is all that is asked for.
-fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<File> {
+fn remembered(scope: &Scope, known: &ScanCache, name: &str, stat: &Stat) -> Option<File> {
     let (under, file) = known.files.get(stat)?;
     let holds = (under == name || file.is_called_so_too(name))
         && file.machine == scope.machine
@@ -239,7 +243,7 @@ fn remembered(scope: &Scope, known: &Known, name: &str, stat: &Stat) -> Option<F
 fn answer(
     host: &Host,
     scope: &Scope,
-    known: &Known,
+    known: &ScanCache,
     directory: &Path,
     name: &str,
     stat: &Stat,
@@ -247,7 +251,7 @@ fn answer(
     match stat.kind {
         Kind::File => {}
         Kind::Directory => return (Ok(None), false),
-        Kind::Link | Kind::Other => return (Err(Fault::NotRegular), false),
+        Kind::Link | Kind::Other => return (Err(ReadFault::NotRegular), false),
     }
     let remembered = remembered(scope, known, name, stat);
     let is_new = remembered.is_none();
@@ -257,7 +261,7 @@ fn answer(
     };
     let data = match host.map(&directory.join(name)) {
         Ok(data) => data,
-        Err(error) => return (Err(Fault::unreadable(&error)), false),
+        Err(error) => return (Err(ReadFault::unreadable(&error)), false),
     };
     let file =
         file.map_or_else(|| evidence::read(&data, name, scope, &|| data.release()), |file| Ok(Some(file)));
