@@ -27,12 +27,12 @@ fn main() {
 
 /// The median in microseconds, and how many answers were not the first.
 fn measure(installations: usize, rounds: usize, torn: bool) -> (u128, usize) {
-    let (inventory, target) = solver_inputs::large(installations, torn);
+    let (inventory, program) = solver_inputs::large(installations, torn);
     let mut took = Vec::new();
     let mut answers = Vec::new();
     for _ in 0..rounds {
         let begin = Instant::now();
-        let outcome = solve(&inventory, &target, &Policy::default());
+        let outcome = solve(&inventory, &program, &Policy::default());
         took.push(begin.elapsed().as_micros());
         let is_expected = match &outcome {
             Outcome::Plan(plan) => !torn && plan.picks.len() == 31,

@@ -61,9 +61,9 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     settings.add(variables::options(common, &Wishes::default(), &resolve::vocabulary())?);
     let mut scope = of_any_program(host, common, &settings)?;
     let python = Command { program: "python3".into(), arguments: Vec::new() };
-    if let Ok(target) = program::environment(host, &python) {
-        scope.machine = target.machine;
-        scope.site_packages = target.site_packages;
+    if let Ok(program) = program::environment(host, &python) {
+        scope.machine = program.machine;
+        scope.site_packages = program.site_packages;
     }
     let _shown = Looking::begin(host, common);
     Ok(look(host, &scope))

@@ -17,7 +17,7 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let style = style(host, common.color, host.stdout_is_terminal());
     let before = considered.before(host);
     let explanation = report::Explanation {
-        target: &considered.target,
+        program: &considered.program,
         inventory: &considered.inventory,
         decision: &considered.decision,
         before: &before,

@@ -53,13 +53,13 @@ fn in_words(diff: &Diff, dialect: Dialect, common: &Common) -> String {
 /// What a person changes to get another answer, there or not: settings and locks, the program, the packages of
 /// its Python.
 fn deciding(considered: &Considered<'_>, common: &Common) -> BTreeSet<PathBuf> {
-    let (wanted, target) = (considered.wanted, &considered.target);
+    let (wanted, program) = (considered.wanted, &considered.program);
     let mut files = wanted.watched.clone();
     files.insert(files::lock(&wanted.host, wanted.project.as_deref()));
     if wanted.project.is_none() && !common.no_config {
         files.insert(wanted.host.cwd.join(PROJECT));
     }
-    files.extend(target.steps.iter().map(|step| step.to.clone()));
-    files.extend(target.site_packages.iter().cloned());
+    files.extend(program.steps.iter().map(|step| step.to.clone()));
+    files.extend(program.site_packages.iter().cloned());
     files
 }

@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
 use crate::predict::project;
-use crate::program::{self, Command, Load, Target};
+use crate::program::{self, Command, Load, Program};
 use crate::report;
 use crate::settings::resolve::Settings;
 use crate::settings::start_key::start_key;
@@ -105,18 +105,18 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
     if wanted.not_allowed.is_some() {
         return Ok(wanted.not_allowed);
     }
-    let (mut target, searcher, is_seen) = programs(&wanted)?;
+    let (mut program, searcher, is_seen) = programs(&wanted)?;
     read.is_partial = !is_seen;
-    wanted.join(&mut target)?;
-    let mut stages = Stages::of(&wanted, common, target, searcher)?;
-    let outcome = solve::solve(&stages.inventory, &stages.target, &stages.policy(0, &[]));
+    wanted.join(&mut program)?;
+    let mut stages = Stages::of(&wanted, common, program, searcher)?;
+    let outcome = solve::solve(&stages.inventory, &stages.program, &stages.policy(0, &[]));
     if let Outcome::Plan(plan) = &outcome {
-        stages.target.loads.extend(loads(plan));
+        stages.program.loads.extend(loads(plan));
     }
     let before = stages.before(host);
     read.watched.extend(stages.watched(&outcome, Some(&before)));
-    read.located.extend(stages.target.located.iter().cloned());
-    read.is_partial |= stages.target.is_of_directory;
+    read.located.extend(stages.program.located.iter().cloned());
+    read.is_partial |= stages.program.is_of_directory;
     let trouble = project::judge(&outcome, &before, &stages.inventory);
     let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
     let remark = wanted.remarks.first().filter(|_| !common.quiet);
@@ -125,22 +125,22 @@ fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>,
 
 /// What stands for the programs of a project: Python with the packages that it names, where this shell finds them, or else
 /// any program that has no search path of its own; and whether it is what the project names.
-fn programs(wanted: &Settings) -> Result<(Target, Searcher<'_>, bool), Error> {
+fn programs(wanted: &Settings) -> Result<(Program, Searcher<'_>, bool), Error> {
     let host = &wanted.host;
     let uses = wanted.settings.words(&Setting::Uses);
     let python = || {
         let command = |name: &str| Command { program: name.into(), arguments: Vec::new() };
         ["python3", "python"].iter().find_map(|name| program::read(host, &command(name), &uses).ok())
     };
-    if let Some((target, searcher)) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
-        return Ok((target, searcher, true));
+    if let Some((program, searcher)) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
+        return Ok((program, searcher, true));
     }
     let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
-    let mut target = Target::new(own.clone());
-    target.machine = inventory::machine(host).unwrap_or(elf::X86_64);
-    target.executable = host.canonical(&own).ok();
-    let searcher = Searcher::new(host, target.machine);
-    Ok((target, searcher, uses.is_empty()))
+    let mut program = Program::new(own.clone());
+    program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    program.executable = host.canonical(&own).ok();
+    let searcher = Searcher::new(host, program.machine);
+    Ok((program, searcher, uses.is_empty()))
 }
 
 /// What stands for the programs opens what was picked for them, by the name that every program uses.

@@ -23,8 +23,8 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
             return Ok(Exit::No);
         }
         let Considered { decision, stages } = &considered;
-        let Stages { target, inventory, .. } = stages;
-        report::template(Some((target, inventory, &decision.outcome, floor(&decision.outcome))))
+        let Stages { program, inventory, .. } = stages;
+        report::template(Some((program, inventory, &decision.outcome, floor(&decision.outcome))))
     };
     if options.print || common.elsewhere().is_some() {
         print(&text)?;

@@ -20,7 +20,7 @@ use crate::pin::audit_module;
 use crate::pin::view;
 use crate::pin::{self, Decision, Mode, Pinned, PublishedPaths, Question};
 use crate::predict::{self, Prediction};
-use crate::program::{self, Command, How, Target};
+use crate::program::{self, Command, How, Program};
 use crate::report::{self, Style};
 use crate::settings::{Key, Layers};
 use crate::solve::{FailedProof, Outcome, Plan, Policy};
@@ -84,7 +84,7 @@ struct Considered<'h> {
 /// What a decision is made from.
 struct Stages<'h> {
     wanted: &'h Settings,
-    target: Target,
+    program: Program,
     inventory: Inventory,
     searcher: Searcher<'h>,
     /// Directories in which views of ours stand.
@@ -100,41 +100,41 @@ impl<'h> std::ops::Deref for Considered<'h> {
 }
 
 impl<'h> Stages<'h> {
-    /// Looks at the machine for this target.
+    /// Looks at the machine for this program.
     fn of(
         wanted: &'h Settings,
         common: &Common,
-        target: Target,
+        program: Program,
         searcher: Searcher<'h>,
     ) -> Result<Stages<'h>, Error> {
         let host = &wanted.host;
-        let searcher = match &target.executable {
+        let searcher = match &program.executable {
             Some(executable) => searcher.of_program(executable),
             None => searcher,
         };
         let views = own_views(host);
         let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
-        let executable = target.steps.iter().rfind(|step| !is_source(step.how));
+        let executable = program.steps.iter().rfind(|step| !is_source(step.how));
         let mut scope = Scope {
-            site_packages: target.site_packages.clone(),
-            own_directories: target.own_directories.iter().cloned().collect(),
-            machine: target.machine,
+            site_packages: program.site_packages.clone(),
+            own_directories: program.own_directories.iter().cloned().collect(),
+            machine: program.machine,
             executable: executable.map(|step| step.to.clone()),
             views: views.clone(),
-            symbols: !target.requirements.is_empty(),
-            code: !target.requirements.is_empty() && inventory::sees_gpu(host),
+            symbols: !program.requirements.is_empty(),
+            code: !program.requirements.is_empty() && inventory::sees_gpu(host),
             ..asked(host, common, &wanted.settings)?
         };
         scope.also.extend(wanted.directories.iter().cloned());
         // What keeps the environment from a program is said by a note, and what is here counts for that.
-        let inside = target.inside.as_ref().filter(|_| target.loss.is_none());
+        let inside = program.inside.as_ref().filter(|_| program.loss.is_none());
         let seen = inside.map(|inside| host.inside(inside.environment.clone(), inside.directory.clone()));
-        let searcher = match &target.inside {
+        let searcher = match &program.inside {
             Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
             None => searcher,
         };
         let inventory = look(seen.as_ref().unwrap_or(host), &scope);
-        Ok(Stages { wanted, target, inventory, searcher, views })
+        Ok(Stages { wanted, program, inventory, searcher, views })
     }
 
     fn policy(&self, passed: usize, failed_proofs: &[FailedProof]) -> Policy {
@@ -157,7 +157,7 @@ impl<'h> Stages<'h> {
             host: &self.wanted.host,
             searcher: &self.searcher,
             inventory: &self.inventory,
-            target: &self.target,
+            program: &self.program,
             policy: self.policy(passed, failed_proofs),
             mode: self.wanted.settings.mode().map(mode),
             asks_all_sources: self.wanted.settings.words(&Key::SearchWithout).is_empty(),
@@ -174,22 +174,22 @@ impl<'h> Stages<'h> {
 
     /// What the program maps in the environment as it is.
     fn before(&self, host: &Host) -> Prediction {
-        let env = self.target.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
-        let called = self.target.called.as_ref().map_or(self.target.program.as_path(), |called| &called.path);
+        let env = self.program.inside.as_ref().map_or(&host.env, |inside| &inside.environment);
+        let called = self.program.called.as_ref().map_or(self.program.path.as_path(), |called| &called.path);
         let pinned = pin::inherited::pins(host, env, &self.views, called);
-        predict::predict(&self.searcher.within(env, pinned), &self.target, &self.inventory)
+        predict::predict(&self.searcher.within(env, pinned), &self.program, &self.inventory)
     }
 
     /// What a decision was read from, with every installation of what was asked for or picked.
     fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
         let inventory = &self.inventory;
-        let mut watched = self.target.watched.clone();
+        let mut watched = self.program.watched.clone();
         watched.extend(inventory.watched.iter().cloned());
         watched.extend(self.wanted.watched.iter().cloned());
         watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
         watched.extend(predicted.iter().flat_map(|it| &it.watched).cloned());
         let mut families: BTreeSet<&str> =
-            self.target.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
+            self.program.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
         if let Outcome::Plan(plan) = outcome {
             families.extend(plan.picks.iter().map(|pick| pick.installation.family.as_str()));
         }
@@ -221,9 +221,9 @@ fn consider_next<'h>(
     passed: usize,
 ) -> Result<Considered<'h>, Error> {
     let _shown = Looking::begin(&wanted.host, common);
-    let (mut target, searcher) = wanted.read(&wanted.host, command)?;
-    wanted.join(&mut target)?;
-    let stages = Stages::of(wanted, common, target, searcher)?;
+    let (mut program, searcher) = wanted.read(&wanted.host, command)?;
+    wanted.join(&mut program)?;
+    let stages = Stages::of(wanted, common, program, searcher)?;
     let decision = stages.decide(passed, &[])?;
     if matches!(&decision.outcome, Outcome::Conflict(conflict) if conflict.is_exhausted) {
         return Err(Error::NoOtherSet { passed });
@@ -280,12 +280,12 @@ fn everywhere(
     scope.also.extend(wanted.directories.iter().cloned());
     let program = python.unwrap_or(OsStr::new("python3")).to_owned();
     match program::environment(host, &Command { program, arguments: Vec::new() }) {
-        Ok(target) => {
-            if python.is_some() && target.pip.is_none() {
-                return Err(Error::NotPython { program: target.program });
+        Ok(program) => {
+            if python.is_some() && program.pip.is_none() {
+                return Err(Error::NotPython { program: program.path });
             }
-            scope.machine = target.machine;
-            scope.site_packages = target.site_packages;
+            scope.machine = program.machine;
+            scope.site_packages = program.site_packages;
         }
         Err(error) if python.is_some() => return Err(error),
         // A machine without Python has no wheels.
@@ -327,7 +327,7 @@ impl Considered<'_> {
         match (self.decision.is_refused(), json) {
             (false, _) => {}
             (true, true) => print(&report::json::refusal(&self.decision))?,
-            (true, false) => report::say(&report::refusal(&self.decision, &self.target, style)),
+            (true, false) => report::say(&report::refusal(&self.decision, &self.program, style)),
         }
         Ok(self.decision.is_refused())
     }
@@ -362,8 +362,8 @@ impl Considered<'_> {
 /// What is said before the start: nothing, unless something must be or was asked for.
 fn speak(considered: &Considered<'_>, common: &Common, style: Style) {
     if common.verbose > 0 {
-        let target = &considered.target;
-        report::say(&report::summary(target, &considered.decision, common.verbose, style));
+        let program = &considered.program;
+        report::say(&report::summary(program, &considered.decision, common.verbose, style));
         if common.verbose > 2 {
             report::say(&report::warnings(&considered.inventory.warnings, style));
         }
@@ -382,15 +382,15 @@ fn say_notes(considered: &Considered<'_>) {
 /// picked for it.
 fn must_be_said(considered: &Considered<'_>) -> Vec<String> {
     let is_something_here = !considered.inventory.installations.is_empty();
-    let notes = considered.target.notes.iter();
+    let notes = considered.program.notes.iter();
     let notes = notes.filter(|note| note.must_be_said() || is_something_here && note.hides_a_program());
-    let mut lines: Vec<String> = notes.map(|note| report::note(note, &considered.target)).collect();
+    let mut lines: Vec<String> = notes.map(|note| report::note(note, &considered.program)).collect();
     if let Outcome::Plan(plan) = &considered.decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
         let reaches_children = considered.decision.pinned.as_ref().is_some_and(Pinned::reaches_children);
-        if reaches_children && considered.target.is_launched {
-            lines.push(report::launches(&considered.target));
+        if reaches_children && considered.program.is_launched {
+            lines.push(report::launches(&considered.program));
         }
     }
     lines

@@ -64,9 +64,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     if is_plan && (common.verbose > 0 || is_news && !common.quiet) {
         report::say(&report::proof_line(&verdict, is_known));
     }
-    let exec = Exec { diff, ..launch::unchanged(&considered.target.program, command) };
+    let exec = Exec { diff, ..launch::unchanged(&considered.program.path, command) };
     // What must be said is said at every start.
-    let is_of_directory = considered.target.is_of_directory || wanted.is_of_directory;
+    let is_of_directory = considered.program.is_of_directory || wanted.is_of_directory;
     let is_kept =
         is_plain && verify != When::Always && !is_of_directory && !is_unproved && given_up.is_empty();
     if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).is_empty() {
@@ -96,5 +96,5 @@ fn keep(
         watched.extend(proof.finding.beside.iter().map(Beside::path));
     }
     let own: Vec<&Path> = places.view.iter().chain(&places.module).map(PathBuf::as_path).collect();
-    starts::keep(host, &directory, &key, &exec.diff, &watched, &considered.target.located, &own);
+    starts::keep(host, &directory, &key, &exec.diff, &watched, &considered.program.located, &own);
 }

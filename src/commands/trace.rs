@@ -90,7 +90,7 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
 fn refuse(considered: &Considered<'_>, style: Style, outlet: &mut Outlet<'_>) -> Result<(), Error> {
     let Outlet { options, .. } = outlet;
     if !options.json || options.output.is_some() {
-        report::say(&report::refusal(&considered.decision, &considered.target, style));
+        report::say(&report::refusal(&considered.decision, &considered.program, style));
     }
     if options.json { outlet.deliver(&report::json::refusal(&considered.decision)) } else { Ok(()) }
 }

@@ -36,7 +36,7 @@ impl Start<'_> {
         let diff = pin::watched(diff, &publish_module(host, true)?, &log, &host.env);
         before()?;
         storage::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
-        let exec = Exec { diff, ..launch::unchanged(&considered.target.program, self.command) };
+        let exec = Exec { diff, ..launch::unchanged(&considered.program.path, self.command) };
         let status = launch::run(&exec);
         let records = audit_log::records(&storage::read_and_remove(host, &log));
         let prediction = expected(host, considered, self.as_is);
@@ -44,7 +44,7 @@ impl Start<'_> {
             Outcome::Plan(plan) if !self.as_is => Some(plan),
             _ => None,
         };
-        Ok((status, Observation::new(host, records, &considered.target, &prediction, plan)))
+        Ok((status, Observation::new(host, records, &considered.program, &prediction, plan)))
     }
 }
 
@@ -58,8 +58,8 @@ pub(super) fn expected(host: &Host, considered: &Considered<'_>, as_is: bool) ->
 
 /// The module sees what the dynamic loader does, where that asks one.
 pub(super) fn can_be_watched(considered: &Considered<'_>) -> Result<(), Error> {
-    let why = match considered.target.cannot_be_pinned() {
-        Some(note) => report::note(note, &considered.target),
+    let why = match considered.program.cannot_be_pinned() {
+        Some(note) => report::note(note, &considered.program),
         None if !pin::suits_auditors(&considered.searcher) => {
             report::too_old_for_auditors(pin::release(&considered.searcher))
         }

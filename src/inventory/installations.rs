@@ -307,7 +307,7 @@ fn stands_in(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
 }
 
 /// One installation for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
-/// hard links. It stands where its files are, in the target's own environment first. Links of another user to an installation do
+/// hard links. It stands where its files are, in the program's own environment first. Links of another user to an installation do
 /// not make it that user's.
 /// `ranks` has the directories in their order: to compare paths as often as sorting does takes long.
 fn one_each(

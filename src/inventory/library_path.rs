@@ -1,4 +1,4 @@
-//! What the environment adds: `LD_LIBRARY_PATH`, `LD_PRELOAD`; and the directories that the target's own
+//! What the environment adds: `LD_LIBRARY_PATH`, `LD_PRELOAD`; and the directories that the program's own
 //! search paths name.
 
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     searched.chain(preloaded.map(|directory| SearchLocation::new(directory, Origin::Loose))).collect()
 }
 
-/// The directories that the target's own files name come last: most are known from a better source.
+/// The directories that the program's own files name come last: most are known from a better source.
 pub(super) fn own_directories(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let scope = look.scope;
     let in_site = |directory: &PathBuf| scope.site_packages.iter().any(|site| directory.starts_with(site));

@@ -61,11 +61,11 @@ use location::{Reach, ScanContext, Source};
 /// Where to look besides the places that every machine has, and what for.
 #[derive(Debug, Default)]
 pub struct Scope {
-    /// The site-packages directories of the target.
+    /// The site-packages directories of the program.
     pub site_packages: Vec<PathBuf>,
-    /// Directories that the target's own search paths name.
+    /// Directories that the program's own search paths name.
     pub own_directories: Vec<PathBuf>,
-    /// The ELF machine of the target.
+    /// The ELF machine of the program.
     pub machine: u16,
     /// What really runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`.
     pub executable: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub struct Scope {
     pub symbol_names: bool,
     /// Whether the architectures of GPU code are wanted: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
-    /// Whether to look into environments too that are not the target's: other people's and other projects'.
+    /// Whether to look into environments too that are not the program's: other people's and other projects'.
     pub elsewhere: bool,
     /// Directories to look into besides: of libraries, toolkits, environments.
     pub also: Vec<PathBuf>,

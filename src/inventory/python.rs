@@ -1,4 +1,4 @@
-//! Environments of Python other than the target's: the one in effect, and, where the whole machine is looked at, those
+//! Environments of Python other than the program's: the one in effect, and, where the whole machine is looked at, those
 //! of the project, of people, of tools and of the system.
 
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const PRUNED: &[&str] =
 /// More children than any project has; a directory of data has more.
 const CHILDREN: usize = 1000;
 
-/// The environment that is in effect, whatever the target is.
+/// The environment that is in effect, whatever the program is.
 pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let root = look.named("VIRTUAL_ENV");
     named(in_environments(look, root))

@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::{Overlay, Searcher};
 use crate::predict::{self, Predicted, Prediction, When};
-use crate::program::{Requirement, Target, Want};
+use crate::program::{Program, Requirement, Want};
 use crate::solve::{self, Outcome, Pick, Plan, Policy};
 use crate::version::Version;
 
@@ -89,7 +89,7 @@ pub struct Question<'a, 'h> {
     pub host: &'h Host,
     pub searcher: &'a Searcher<'h>,
     pub inventory: &'a Inventory,
-    pub target: &'a Target,
+    pub program: &'a Program,
     pub policy: Policy,
     /// The mode that a person wants.
     pub mode: Option<Mode>,
@@ -135,7 +135,7 @@ pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
 impl Question<'_, '_> {
     fn decide(&mut self) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
-        let outcome = solve::solve(self.inventory, self.target, &self.policy);
+        let outcome = solve::solve(self.inventory, self.program, &self.policy);
         let families = outcome.led_astray();
         if !families.is_empty() {
             let is_refused = matches!(outcome, Outcome::Conflict(_));
@@ -171,7 +171,7 @@ impl Question<'_, '_> {
             if self.policy.released.len() == before {
                 return None;
             }
-            let outcome = solve::solve(self.inventory, self.target, &self.policy);
+            let outcome = solve::solve(self.inventory, self.program, &self.policy);
             families = outcome.led_astray();
             match outcome {
                 Outcome::Plan(plan) if families.is_empty() => return Some(plan),
@@ -255,7 +255,7 @@ impl Question<'_, '_> {
     fn works_over(&self, plan: &Plan, leak: &Predicted) -> bool {
         let is_exact = |it: &Requirement| it.is_pinned() || matches!(it.want, Want::BuildIds(_));
         let mut of_family =
-            self.target.requirements.iter().filter(|it| Some(&it.family) == leak.family.as_ref());
+            self.program.requirements.iter().filter(|it| Some(&it.family) == leak.family.as_ref());
         if of_family.any(is_exact) {
             return false;
         }
@@ -268,7 +268,7 @@ impl Question<'_, '_> {
     /// The families that a person has named and for which nobody is seen to ask: whoever does may have search paths
     /// of its own.
     fn unseen(&self, prediction: &Prediction, is_meant: fn(&Requirement) -> bool) -> Vec<String> {
-        let named = self.target.requirements.iter().filter(|requirement| is_meant(requirement));
+        let named = self.program.requirements.iter().filter(|requirement| is_meant(requirement));
         let is_seen =
             |family: &String| prediction.files.iter().any(|file| file.family.as_ref() == Some(family));
         named.map(|requirement| requirement.family.clone()).filter(|family| !is_seen(family)).collect()
@@ -277,12 +277,12 @@ impl Question<'_, '_> {
     /// The processes in which the audit module is to answer. A child of another environment has libraries of its own, and
     /// keeps them. Every process is meant where a child may be the one that asks.
     fn only_for(&self, prediction: &Prediction, are_pins_seen: bool) -> Result<Option<OsString>, Why> {
-        if !are_pins_seen || self.target.rewrites_library_path() {
+        if !are_pins_seen || self.program.rewrites_library_path() {
             return Ok(None);
         }
         let wished = |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();
         let families = self.unseen(prediction, wished);
-        let called = self.target.called.as_ref();
+        let called = self.program.called.as_ref();
         let only_for = called.and_then(|called| {
             let meant = audit_module::meant(&called.path, called.is_python)?;
             audit_module::is_meant(self.host, &meant, &called.path).then_some(meant)
@@ -308,11 +308,11 @@ impl Question<'_, '_> {
             Mode::Preload => &["LD_PRELOAD"],
             Mode::View | Mode::Clean | Mode::None => &[],
         };
-        if let Some(variable) = self.target.undone.iter().find(|undone| variables.contains(undone)) {
+        if let Some(variable) = self.program.undone.iter().find(|undone| variables.contains(undone)) {
             return Some(Why::Undone { variable });
         }
         match mode {
-            Mode::None | Mode::Clean | Mode::View if self.target.rewrites_library_path() => {
+            Mode::None | Mode::Clean | Mode::View if self.program.rewrites_library_path() => {
                 Some(Why::RewritesLibraryPath)
             }
             Mode::Audit if !suits_auditors(self.searcher) => {
@@ -323,11 +323,11 @@ impl Question<'_, '_> {
         }
     }
 
-    /// There is no module for the target's machine.
+    /// There is no module for the program's machine.
     fn lacks_module(&self) -> bool {
         audit_module::bytes().is_none()
             || Elf::parse(audit_module::bytes().unwrap_or_default()).map(|elf| elf.machine())
-                != Ok(self.target.machine)
+                != Ok(self.program.machine)
     }
 
     /// What the program would map, were it started so.
@@ -349,7 +349,7 @@ impl Question<'_, '_> {
             answers: pinned.mode == Mode::Audit,
         });
         let searcher = self.searcher.within(&self.host.env.with(&diff), overlay);
-        predict::predict(&searcher, self.target, self.inventory)
+        predict::predict(&searcher, self.program, self.inventory)
     }
 }
 

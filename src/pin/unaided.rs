@@ -156,8 +156,8 @@ impl Question<'_, '_> {
         let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
         // Which of the program's own directories comes first may depend on the order in which it loads its parts.
         let is_own = |directory: &&Path| {
-            let sites = &self.target.site_packages;
-            self.target.own_directories.contains(*directory)
+            let sites = &self.program.site_packages;
+            self.program.own_directories.contains(*directory)
                 || sites.iter().any(|site| directory.starts_with(site))
         };
         let own = self.inventory.directories.keys().map(PathBuf::as_path).filter(is_own);

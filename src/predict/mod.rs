@@ -17,7 +17,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::loader::object::Object;
 use crate::loader::process::{Failure, Loaded, Process};
 use crate::loader::search::{Rule, Searcher};
-use crate::program::Target;
+use crate::program::Program;
 use crate::text;
 use crate::version::Version;
 
@@ -86,8 +86,8 @@ pub struct Missing {
 /// Walks through the start, then through what the program opens, then through what NVIDIA's libraries open in their
 /// turn when they are used. Which part of a family is used first is the program's affair, and may decide what the others
 /// get: of each order what it would map is there.
-pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) -> Prediction {
-    let Some(executable) = &target.executable else { return Prediction::default() };
+pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory) -> Prediction {
+    let Some(executable) = &program.executable else { return Prediction::default() };
     let mut process = match Process::start(searcher, executable) {
         Ok(process) => process,
         Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
@@ -96,7 +96,7 @@ pub fn predict(searcher: &Searcher<'_>, target: &Target, inventory: &Inventory) 
     if process.failure().is_some() {
         return Prediction::of(&process, start);
     }
-    for load in &target.loads {
+    for load in &program.loads {
         let by = load.by.as_ref().and_then(|by| position(&process, by));
         let _ = process.open(&load.name, by);
     }

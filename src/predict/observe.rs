@@ -11,7 +11,7 @@ use crate::formats::audit_log::{Record, Rule};
 use crate::formats::elf::Elf;
 use crate::host::{FileId, Host};
 use crate::predict::{Prediction, When};
-use crate::program::Target;
+use crate::program::Program;
 use crate::solve::Plan;
 use crate::text;
 
@@ -75,7 +75,7 @@ impl Observation {
     pub fn new(
         host: &Host,
         records: Vec<Record>,
-        target: &Target,
+        program: &Program,
         prediction: &Prediction,
         plan: Option<&Plan>,
     ) -> Observation {
@@ -84,7 +84,7 @@ impl Observation {
             if record.rule == Rule::Program {
                 let is_first = !images.iter().any(|image| image.is_target);
                 let is_of_target =
-                    || target.executable.as_deref() == host.canonical(&record.path).ok().as_deref();
+                    || program.executable.as_deref() == host.canonical(&record.path).ok().as_deref();
                 let is_target = is_first && is_of_target();
                 images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
                 continue;

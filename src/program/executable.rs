@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Asker, Before, First, How, ImportCertainty, Load, Need, Note, Packer, Requirement, Target, Want,
+    Asker, Before, First, How, ImportCertainty, Load, Need, Note, Packer, Program, Requirement, Want,
 };
 use crate::catalog::catalog;
 use crate::error::Error;
@@ -24,17 +24,17 @@ pub(super) struct Image {
 }
 
 /// Looks at the executable; none when nothing about it can be pinned, which is then noted.
-pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<Option<Image>, Error> {
+pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result<Option<Image>, Error> {
     let refused = |why: String| Error::NotExecutable { path: path.to_owned(), why };
     let real = host.canonical(path).map_err(|error| refused(error.to_string()))?;
-    target.watched.insert(real.clone());
+    program.watched.insert(real.clone());
     if let Some(why) = secure_execution(host, &real) {
-        target.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
+        program.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
         return Ok(None);
     }
     let data = match host.map(&real) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            target.notes.push(Note::NotReadable);
+            program.notes.push(Note::NotReadable);
             return Ok(None);
         }
         mapped => mapped.map_err(|error| refused(error.to_string()))?,
@@ -42,35 +42,35 @@ pub(super) fn inspect(host: &Host, path: &Path, target: &mut Target) -> Result<O
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
         Err(ElfError::WrongClass) => {
-            target.notes.push(Note::ForeignMachine);
+            program.notes.push(Note::ForeignMachine);
             return Ok(None);
         }
         Err(ElfError::Malformed(why)) => {
-            target.notes.push(Note::Malformed { why: why.to_owned() });
+            program.notes.push(Note::Malformed { why: why.to_owned() });
             return Ok(None);
         }
         // A script without a `#!` line is for the shell that finds it; the kernel will say so.
         Err(_) => {
-            not_read(target, Path::new("/bin/sh"));
+            not_read(program, Path::new("/bin/sh"));
             return Ok(None);
         }
     };
     if !matches!(elf.machine(), X86_64 | AARCH64) {
-        target.notes.push(Note::ForeignMachine);
+        program.notes.push(Note::ForeignMachine);
         return Ok(None);
     }
-    if let Some(by) = packer(host, &real, &data, target) {
+    if let Some(by) = packer(host, &real, &data, program) {
         // What it carries runs from an image that is mounted then, with a loader of its own.
         let is_hidden = by == Packer::AppImage;
-        target.notes.push(Note::Packed { by });
+        program.notes.push(Note::Packed { by });
         if is_hidden {
             return Ok(None);
         }
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => target.notes.push(Note::Static { names: first_library(&elf) }),
+        None => program.notes.push(Note::Static { names: first_library(&elf) }),
         Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
-            target.notes.push(Note::ForeignLoader { loader, names: first_library(&elf) });
+            program.notes.push(Note::ForeignLoader { loader, names: first_library(&elf) });
         }
         Some(_) => return Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
     }
@@ -87,14 +87,14 @@ pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
 }
 
 /// A script, of which nothing is said that is said already.
-fn not_read(target: &mut Target, interpreter: &Path) {
-    if !target.starts_nothing && !target.notes.iter().any(Note::hides_a_program) {
-        target.notes.push(Note::ScriptNotRead { interpreter: interpreter.to_owned() });
+fn not_read(program: &mut Program, interpreter: &Path) {
+    if !program.starts_nothing && !program.notes.iter().any(Note::hides_a_program) {
+        program.notes.push(Note::ScriptNotRead { interpreter: interpreter.to_owned() });
     }
 }
 
 /// What a program was packed by that puts its own directories before `LD_LIBRARY_PATH`.
-fn packer(host: &Host, real: &Path, data: &[u8], target: &mut Target) -> Option<Packer> {
+fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Option<Packer> {
     if matches!(data.get(8..11), Some(b"AI\x01" | b"AI\x02")) {
         return Some(Packer::AppImage);
     }
@@ -106,7 +106,7 @@ fn packer(host: &Host, real: &Path, data: &[u8], target: &mut Target) -> Option<
         directory.clone_into(&mut beside);
     }
     let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
-    target.watched.insert(beside.clone());
+    program.watched.insert(beside.clone());
     let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
     let libraries: BTreeSet<String> = names.filter(|name| is_library(name)).collect();
     Some(Packer::PyInstaller { libraries: libraries.into_iter().collect() })
@@ -123,26 +123,26 @@ fn first_library(elf: &Elf<'_>) -> Option<String> {
 }
 
 /// What the closure and the constants of an executable ask for.
-pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: &mut Target) {
+pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.from(executable);
-    target.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
-    if target.steps.iter().any(|step| matches!(step.how, How::Interpreter | How::Env)) {
-        not_read(target, &image.path);
+    program.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
+    if program.steps.iter().any(|step| matches!(step.how, How::Interpreter | How::Env)) {
+        not_read(program, &image.path);
     }
-    let name = target.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
     for consumer in &walk.consumers {
-        target.own_directories.extend(consumer.search_later.iter().cloned());
+        program.own_directories.extend(consumer.search_later.iter().cloned());
         let by = asker(&name, &consumer.object.path, None, ImportCertainty::Imported);
         for mut requirement in linked(host, consumer, &by, Need::Linked) {
             // The first to ask decides where it is found; those after it get what is loaded.
             if requirement.named().is_some_and(|name| linked_before.contains(name)) {
                 requirement.search_first.clear();
             }
-            target.requirements.push(requirement);
+            program.requirements.push(requirement);
         }
         linked_before.extend(consumer.needed.iter().cloned());
         // Libraries of the system name many that they would use if they were there.
@@ -151,12 +151,12 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, target: 
             continue;
         }
         let (written, is_relative) = written_in(host, consumer, &by);
-        target.is_of_directory |= is_relative;
+        program.is_of_directory |= is_relative;
         let opener = Some(consumer.object.path.as_path());
-        target.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
-        target.requirements.extend(written);
+        program.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
+        program.requirements.extend(written);
     }
-    forgo_paths(&mut target.requirements);
+    forgo_paths(&mut program.requirements);
 }
 
 /// A path in the constants may be one of many that a program tries: it counts where nothing else says what

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::arguments::Run;
 use super::installed::Installed;
 use super::python::{EntryKind, Python};
-use super::{How, Note, Target};
+use super::{How, Note, Program};
 use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
 use crate::formats::names;
@@ -81,7 +81,7 @@ struct Reader<'a> {
     host: &'a Host,
     python: &'a Python,
     installed: &'a Installed<'a>,
-    target: &'a mut Target,
+    program: &'a mut Program,
     queue: VecDeque<PathBuf>,
     seen: BTreeSet<PathBuf>,
     listings: RefCell<HashMap<PathBuf, Rc<BTreeSet<OsString>>>>,
@@ -89,12 +89,17 @@ struct Reader<'a> {
 }
 
 /// Reads what the command line runs and, from there, every local module that is imported.
-pub(super) fn trace(host: &Host, python: &Python, installed: &Installed<'_>, target: &mut Target) -> Imports {
+pub(super) fn trace(
+    host: &Host,
+    python: &Python,
+    installed: &Installed<'_>,
+    program: &mut Program,
+) -> Imports {
     let mut reader = Reader {
         host,
         python,
         installed,
-        target,
+        program,
         queue: VecDeque::new(),
         seen: BTreeSet::new(),
         listings: RefCell::default(),
@@ -103,7 +108,7 @@ pub(super) fn trace(host: &Host, python: &Python, installed: &Installed<'_>, tar
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
-            reader.target.steps.push(super::Step { how: How::Code, to: file.clone() });
+            reader.program.steps.push(super::Step { how: How::Code, to: file.clone() });
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
@@ -111,11 +116,11 @@ pub(super) fn trace(host: &Host, python: &Python, installed: &Installed<'_>, tar
             if host.is_directory(&script) {
                 script = script.join("__main__.py");
             }
-            reader.target.step(How::Script, &script);
+            reader.program.step(How::Script, &script);
             reader.read_file(&script);
         }
         Run::Module(module) => {
-            reader.target.steps.push(super::Step { how: How::Module, to: PathBuf::from(module) });
+            reader.program.steps.push(super::Step { how: How::Module, to: PathBuf::from(module) });
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);
@@ -145,13 +150,13 @@ impl Reader<'_> {
             self.found.is_open = true;
             return;
         }
-        self.target.watched.insert(file.to_owned());
+        self.program.watched.insert(file.to_owned());
         match self.host.read(file) {
             Ok(bytes) => self.read_source(file, &bytes),
             Err(error) => {
                 self.found.is_open = true;
                 let note = Note::SourceNotRead { file: file.to_owned(), why: error.to_string() };
-                self.target.notes.push(note);
+                self.program.notes.push(note);
             }
         }
     }
@@ -192,7 +197,7 @@ impl Reader<'_> {
                 self.found.is_open = true;
                 if import.is_outermost && catalog().framework_of(top).is_some() {
                     let (module, by) = ((*top).to_owned(), place.describe());
-                    self.target.notes.push(Note::NotWhereItIsSought { module, by });
+                    self.program.notes.push(Note::NotWhereItIsSought { module, by });
                 }
             }
         }
@@ -281,12 +286,12 @@ impl Reader<'_> {
     /// A module of this name that appears in a directory will be another answer.
     fn watch(&mut self, directory: &Path, name: &str) {
         let short = self.python.version.as_deref().unwrap_or_default().replace("python", "").replace('.', "");
-        let machine = if self.target.machine == AARCH64 { "aarch64" } else { "x86_64" };
+        let machine = if self.program.machine == AARCH64 { "aarch64" } else { "x86_64" };
         let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
         let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
-        self.target.located.extend(["", ".py", ".so", ".abi3.so", &own].map(below));
+        self.program.located.extend(["", ".py", ".so", ".abi3.so", &own].map(below));
         if self.listing(directory).contains(OsStr::new(name)) {
-            self.target.located.insert(directory.join(name).join("__init__.py"));
+            self.program.located.insert(directory.join(name).join("__init__.py"));
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::formats::metadata::{self, Metadata};
 use crate::host::Host;
 
-/// What is installed in the target's site-packages, by normalised name.
+/// What is installed in the program's site-packages, by normalised name.
 pub(super) struct Installed<'h> {
     host: &'h Host,
     pub distributions: BTreeMap<String, Distribution>,

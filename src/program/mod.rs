@@ -53,10 +53,10 @@ pub struct Command {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Target {
+pub struct Program {
     /// The file that exec gets: what PATH says of what was typed.
     #[serde(serialize_with = "text::path")]
-    pub program: PathBuf,
+    pub path: PathBuf,
     /// From the program to what really runs: wrappers, links, `#!` lines, shims.
     pub steps: Vec<Step>,
     #[serde(skip)]
@@ -71,7 +71,7 @@ pub struct Target {
     /// How packages of its Python are installed, where it is a Python program.
     #[serde(skip)]
     pub pip: Option<Pip>,
-    /// Every directory that the target's own files name to be searched: DT_RPATH and DT_RUNPATH.
+    /// Every directory that the program's own files name to be searched: DT_RPATH and DT_RUNPATH.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
     /// The executable that the loader starts; none where nothing about it can be pinned.
@@ -185,78 +185,82 @@ pub enum ImportCertainty {
 /// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
 /// instead of those that the program's source shows.
 /// What was read of shared objects on the way stays with the loader's model of this machine.
-pub fn read<'h>(host: &'h Host, command: &Command, uses: &[String]) -> Result<(Target, Searcher<'h>), Error> {
-    let Started { mut target, inside, running } = start(host, command)?;
-    let outside = Searcher::new(host, target.machine);
+pub fn read<'h>(
+    host: &'h Host,
+    command: &Command,
+    uses: &[String],
+) -> Result<(Program, Searcher<'h>), Error> {
+    let Started { mut program, inside, running } = start(host, command)?;
+    let outside = Searcher::new(host, program.machine);
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running {
         let searcher = outside.in_directory(&host.env, &host.cwd);
         let python = python::recognise(host, &running);
-        target.called = Some(Called { path: running.executable.clone(), is_python: python.is_some() });
+        program.called = Some(Called { path: running.executable.clone(), is_python: python.is_some() });
         match python {
-            Some(python) => package::read(host, &searcher, &image, &python, uses, &mut target)?,
+            Some(python) => package::read(host, &searcher, &image, &python, uses, &mut program)?,
             None => match uses.first() {
                 Some(name) => {
                     return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() });
                 }
-                None => executable::read(host, &searcher, &image, &mut target),
+                None => executable::read(host, &searcher, &image, &mut program),
             },
         }
-        target.settle(host);
+        program.settle(host);
     }
     if let Some((wrapper, loss)) = inside.loss {
-        target.lose(wrapper, loss);
+        program.lose(wrapper, loss);
     }
-    target.inside = inside.host.map(|host| Surroundings { environment: host.env, directory: host.cwd });
-    Ok((target, outside))
+    program.inside = inside.host.map(|host| Surroundings { environment: host.env, directory: host.cwd });
+    Ok((program, outside))
 }
 
 /// As `read`, without a look at what the program uses: which Python it is, and where its packages stand.
-pub fn environment(host: &Host, command: &Command) -> Result<Target, Error> {
-    let Started { mut target, inside, running } = start(host, command)?;
+pub fn environment(host: &Host, command: &Command) -> Result<Program, Error> {
+    let Started { mut program, inside, running } = start(host, command)?;
     let host = inside.host.as_ref().unwrap_or(host);
     if let Some((running, image)) = running
         && let Some(python) = python::recognise(host, &running)
     {
-        package::environment(host, &image, &python, &mut target);
+        package::environment(host, &image, &python, &mut program);
     }
-    Ok(target)
+    Ok(program)
 }
 
 struct Started {
-    target: Target,
+    program: Program,
     inside: Inside,
     /// What really runs, if it can be looked into.
     running: Option<(Running, Image)>,
 }
 
 fn start(host: &Host, command: &Command) -> Result<Started, Error> {
-    let program = program::locate(host, &command.program)?;
-    let mut target = Target::new(program.clone());
-    let inside = wrapper::open(host, &program, command, &mut target);
-    let mut started = Started { target, inside, running: None };
-    let Started { target, inside, .. } = &mut started;
+    let path = program::locate(host, &command.program)?;
+    let mut program = Program::new(path.clone());
+    let inside = wrapper::open(host, &path, command, &mut program);
+    let mut started = Started { program, inside, running: None };
+    let Started { program, inside, .. } = &mut started;
     if !inside.is_here {
         return Ok(started);
     }
     let host = inside.host.as_ref().unwrap_or(host);
-    let Some(running) = program::follow(host, &inside.program, &inside.arguments, target)? else {
+    let Some(running) = program::follow(host, &inside.program, &inside.arguments, program)? else {
         return Ok(started);
     };
-    if let Some(image) = executable::inspect(host, &running.executable, target)? {
-        target.machine = image.machine;
-        target.executable = host.canonical(&image.path).ok();
+    if let Some(image) = executable::inspect(host, &running.executable, program)? {
+        program.machine = image.machine;
+        program.executable = host.canonical(&image.path).ok();
         started.running = Some((running, image));
     }
     Ok(started)
 }
 
-impl Target {
+impl Program {
     /// A program of which nothing is known yet.
-    pub fn new(program: PathBuf) -> Target {
-        Target {
-            steps: vec![Step { how: How::Path, to: program.clone() }],
-            program,
+    pub fn new(path: PathBuf) -> Program {
+        Program {
+            steps: vec![Step { how: How::Path, to: path.clone() }],
+            path,
             machine: elf::X86_64,
             packages: Vec::new(),
             requirements: Vec::new(),
@@ -347,7 +351,7 @@ impl Target {
     /// The program that all wrappers lead to.
     pub fn runs(&self) -> &Path {
         let step = self.steps.iter().rfind(|step| step.how == How::Wrapper);
-        step.map_or(&self.program, |step| &step.to)
+        step.map_or(&self.path, |step| &step.to)
     }
 
     /// Whether the program puts directories of its own before what it is given in `LD_LIBRARY_PATH`.

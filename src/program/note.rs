@@ -1,4 +1,4 @@
-//! What a person should know about how a target was read. Values; their sentences stand in `report/`.
+//! What a person should know about how a program was read. Values; their sentences stand in `report/`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::text;
 
-/// What a person should know about how this target was read.
+/// What a person should know about how this program was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
 pub enum Note {

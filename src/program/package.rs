@@ -16,7 +16,7 @@ use super::loads;
 use super::python::Python;
 use super::recorded::{self, Records};
 use super::{
-    Asker, Condition, Demand, First, ImportCertainty, Load, Need, Note, Package, Pip, Requirement, Target,
+    Asker, Condition, Demand, First, ImportCertainty, Load, Need, Note, Package, Pip, Program, Requirement,
     Want,
 };
 use crate::catalog::{Variable, catalog};
@@ -27,34 +27,34 @@ use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::version::Version;
 
-/// Reads what a Python program needs into `target`.
+/// Reads what a Python program needs into `program`.
 pub(super) fn read(
     host: &Host,
     searcher: &Searcher<'_>,
     image: &Image,
     python: &Python,
     uses: &[String],
-    target: &mut Target,
+    program: &mut Program,
 ) -> Result<(), Error> {
-    let Some(installed) = environment(host, image, python, target) else { return Ok(()) };
-    let sites = target.site_packages.clone();
+    let Some(installed) = environment(host, image, python, program) else { return Ok(()) };
+    let sites = program.site_packages.clone();
     if sites.is_empty() {
-        target.notes.push(Note::NoSitePackages);
+        program.notes.push(Note::NoSitePackages);
     }
-    let imports = imports::trace(host, python, &installed, target);
+    let imports = imports::trace(host, python, &installed, program);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
     let reader = PackageReader { host, candidates, searcher, executable };
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
-        reader.examine(named, target);
+        reader.examine(named, program);
     } else if !imports.is_tool() {
         let imported = reader.candidates.imported(&imports);
-        reader.examine(imported, target);
-        reader.guess(&imports, target);
+        reader.examine(imported, program);
+        reader.guess(&imports, program);
     }
-    reader.written_out(&imports, target);
-    target.forget_what_was_found();
+    reader.written_out(&imports, program);
+    program.forget_what_was_found();
     Ok(())
 }
 
@@ -63,16 +63,16 @@ pub(super) fn environment<'h>(
     host: &'h Host,
     image: &Image,
     python: &Python,
-    target: &mut Target,
+    program: &mut Program,
 ) -> Option<Installed<'h>> {
-    target.site_packages = python.sites(host);
-    target.watched.extend(python.read_from.iter().cloned());
-    target.located.extend(python.located.iter().cloned());
+    program.site_packages = python.sites(host);
+    program.watched.extend(python.read_from.iter().cloned());
+    program.located.extend(python.located.iter().cloned());
     if python.command_line.run == Run::Nothing {
         return None;
     }
-    let installed = Installed::list(host, &target.site_packages);
-    target.pip =
+    let installed = Installed::list(host, &program.site_packages);
+    program.pip =
         Some(Pip { python: image.path.clone(), is_own: installed.distributions.contains_key("pip") });
     Some(installed)
 }
@@ -108,29 +108,29 @@ struct PackageReader<'a> {
 impl PackageReader<'_> {
     /// What may be used although no import of it was seen: everything, when nothing else is recognised or
     /// not all could be read. It is taken along as far as it fits, and refuses nobody.
-    fn guess(&self, imports: &Imports, target: &mut Target) {
-        let nothing_known = target.packages.is_empty();
+    fn guess(&self, imports: &Imports, program: &mut Program) {
+        let nothing_known = program.packages.is_empty();
         if !nothing_known && !imports.is_open {
             return;
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
         let standing = if is_closed { ImportCertainty::Installed } else { ImportCertainty::Possible };
         let mut all = self.candidates.everything(standing);
-        all.retain(|candidate| target.packages.iter().all(|known| known.name != candidate.name));
-        self.examine(all, target);
+        all.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
+        self.examine(all, program);
     }
 
-    /// Takes those of the candidates that use a GPU into `target`, with what they ask for.
-    fn examine(&self, candidates: Vec<Candidate>, target: &mut Target) {
+    /// Takes those of the candidates that use a GPU into `program`, with what they ask for.
+    fn examine(&self, candidates: Vec<Candidate>, program: &mut Program) {
         for candidate in candidates {
             let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
             for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
                 walk.from(object);
             }
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
-            target.notes.extend(self.moved(&candidate));
+            program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
-                target.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
+                program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
@@ -139,27 +139,27 @@ impl PackageReader<'_> {
                 |package: &Package| package.standing == ImportCertainty::Imported && !package.cpu_only;
             let is_opened = match candidate.standing {
                 ImportCertainty::Imported => true,
-                ImportCertainty::Possible => !target.packages.iter().any(is_known),
+                ImportCertainty::Possible => !program.packages.iter().any(is_known),
                 ImportCertainty::Installed => false,
             };
             if is_opened {
-                target.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
+                program.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
             }
             for consumer in consumers {
-                target.watched.extend(consumer.object.path.parent().map(Path::to_owned));
-                target.watched.insert(consumer.object.path.clone());
-                target.own_directories.extend(consumer.search_later);
+                program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
+                program.watched.insert(consumer.object.path.clone());
+                program.own_directories.extend(consumer.search_later);
             }
             if candidate.standing == ImportCertainty::Imported {
-                target.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
-                target.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
-                target.watched.extend(read_from);
+                program.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
+                program.watched.extend(condition.iter().map(|condition| condition.by.file.clone()));
+                program.watched.extend(read_from);
             }
-            target.watched.insert(package.directory.clone());
-            target.packages.push(package);
-            target.requirements.extend(requirements);
-            target.conditions.extend(condition);
-            target.notes.extend(note);
+            program.watched.insert(package.directory.clone());
+            program.packages.push(package);
+            program.requirements.extend(requirements);
+            program.conditions.extend(condition);
+            program.notes.extend(note);
         }
     }
 
@@ -312,7 +312,7 @@ impl PackageReader<'_> {
     }
 
     /// Library names and paths in the program's own strings: it opens them itself.
-    fn written_out(&self, imports: &Imports, target: &mut Target) {
+    fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
         let by = |place: &Place| {
@@ -321,14 +321,14 @@ impl PackageReader<'_> {
         };
         for (name, place) in &imports.libraries {
             let named = opened_names([name], &by(place), &search_first, Need::Named);
-            target.loads.extend(named.iter().filter_map(|requirement| Load::of(requirement, None)));
-            target.requirements.extend(named);
+            program.loads.extend(named.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.requirements.extend(named);
         }
         for (path, place) in &imports.library_paths {
             let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
-            target.located.insert(PathBuf::from(path));
-            target.loads.extend(opened.iter().filter_map(|requirement| Load::of(requirement, None)));
-            target.requirements.extend(opened);
+            program.located.insert(PathBuf::from(path));
+            program.loads.extend(opened.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.requirements.extend(opened);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::arguments::{CommandLine, Run};
 use super::shim::{self, Shim};
-use super::{Command, How, Note, Target, python, wrapper};
+use super::{Command, How, Note, Program, python, wrapper};
 use crate::error::Error;
 use crate::host::Host;
 use crate::text;
@@ -96,64 +96,64 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
 /// which is then noted.
 pub(super) fn follow(
     host: &Host,
-    program: &Path,
+    path: &Path,
     arguments: &[OsString],
-    target: &mut Target,
+    program: &mut Program,
 ) -> Result<Option<Running>, Error> {
-    let mut running = Running { executable: host.absolute(program), arguments: arguments.to_vec() };
-    target.watched.insert(running.executable.clone());
+    let mut running = Running { executable: host.absolute(path), arguments: arguments.to_vec() };
+    program.watched.insert(running.executable.clone());
     for _ in 0..INTERPRETER_LIMIT {
         let file = running.executable.clone();
-        let is_interpreter = file != host.absolute(program);
+        let is_interpreter = file != host.absolute(path);
         let cannot_run = |error: io::Error| {
             if is_interpreter {
-                refused(program, &format!("its interpreter {}: {error}", text::show(&file)))
+                refused(path, &format!("its interpreter {}: {error}", text::show(&file)))
             } else {
                 refused(&file, &error.to_string())
             }
         };
         let real = host.canonical(&file).map_err(cannot_run)?;
         if real != file {
-            target.step(How::Link, &real);
+            program.step(How::Link, &real);
         }
         let start = match host.read_start(&real, LINE_LIMIT) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                target.notes.push(Note::NotReadable);
+                program.notes.push(Note::NotReadable);
                 return Ok(None);
             }
             start => start.map_err(cannot_run)?,
         };
         if shim::is_of_mise(&file, &real) {
-            target.notes.push(Note::ShimOfMise);
+            program.notes.push(Note::ShimOfMise);
             return Ok(None);
         }
-        match shim::resolve(host, &real, &start, target) {
+        match shim::resolve(host, &real, &start, program) {
             Shim::No => {}
             Shim::Of(actual) => {
-                target.step(How::Shim, &actual);
+                program.step(How::Shim, &actual);
                 running.executable = actual;
                 continue;
             }
             Shim::Unresolved => {
-                target.notes.push(Note::ShimNotResolved);
+                program.notes.push(Note::ShimNotResolved);
                 return Ok(None);
             }
         }
         if let Some(python) = python_of_script(host, &real, &start) {
-            target.step(How::Interpreter, &python);
+            program.step(How::Interpreter, &python);
             running.arguments.insert(0, file.into_os_string());
             running.executable = python;
             continue;
         }
         let Some(line) = interpreter_line(&start) else { return Ok(Some(running)) };
         let (interpreter, argument) = line;
-        let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, target)?;
-        target.step(how, &interpreter);
+        let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, program)?;
+        program.step(how, &interpreter);
         arguments.push(file.into_os_string());
         arguments.append(&mut running.arguments);
         running = Running { executable: interpreter, arguments };
     }
-    Err(refused(program, "its `#!` lines lead to one another"))
+    Err(refused(path, "its `#!` lines lead to one another"))
 }
 
 /// pip writes its scripts for a shell where a `#!` line would be too long, has a blank, or is to be relative:
@@ -182,7 +182,7 @@ fn through_env(
     host: &Host,
     interpreter: PathBuf,
     argument: Option<OsString>,
-    target: &mut Target,
+    program: &mut Program,
 ) -> Result<(PathBuf, How, Vec<OsString>), Error> {
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
     let Some(argument) = argument.filter(|argument| !argument.is_empty()) else {
@@ -192,7 +192,7 @@ fn through_env(
     let Some(name) = words.next() else { return Ok((interpreter, How::Interpreter, vec![argument])) };
     let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH)).as_bytes();
     let directories = path.split(|byte| *byte == b':').map(|d| Path::new(OsStr::from_bytes(d)));
-    target.located.extend(directories.map(|directory| host.absolute(directory).join(&name)));
+    program.located.extend(directories.map(|directory| host.absolute(directory).join(&name)));
     Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect()))
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::options::Start;
-use super::{Target, setting};
+use super::{Program, setting};
 use crate::catalog::Finder;
 use crate::formats::metadata;
 use crate::formats::project::{self, Project};
@@ -53,9 +53,9 @@ pub(super) fn find(
     finder: Finder,
     wrapper: &Path,
     start: &Start,
-    target: &mut Target,
+    program: &mut Program,
 ) -> Option<Found> {
-    let mut search = Search { host, start, target };
+    let mut search = Search { host, start, program };
     let prefix = match finder {
         Finder::Uv => search.uv(wrapper),
         Finder::Poetry => search.poetry(),
@@ -70,14 +70,14 @@ pub(super) fn find(
     };
     let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
     let files = search.files(finder)?;
-    let sets = files.into_iter().find(|file| setting::sets(host, file, search.target));
+    let sets = files.into_iter().find(|file| setting::sets(host, file, search.program));
     Some(Found { prefix, variable: "VIRTUAL_ENV", sets })
 }
 
 struct Search<'a> {
     host: &'a Host,
     start: &'a Start,
-    target: &'a mut Target,
+    program: &'a mut Program,
 }
 
 impl Search<'_> {
@@ -118,7 +118,7 @@ impl Search<'_> {
             _ => Vec::new(),
         };
         let moves = files.iter().any(|file| setting::moves(self.host, file));
-        self.target.watched.extend(files.iter().cloned());
+        self.program.watched.extend(files.iter().cloned());
         (!moves).then_some(files)
     }
 
@@ -170,7 +170,7 @@ impl Search<'_> {
             return Some(own);
         }
         for directory in own.ancestors().skip(1) {
-            self.target.located.insert(directory.join("pyproject.toml"));
+            self.program.located.insert(directory.join("pyproject.toml"));
             let project = self.project(directory);
             if let Some(workspace) = &project.workspace {
                 let is_member = own.strip_prefix(directory).is_ok_and(|below| workspace.has(below));
@@ -200,7 +200,7 @@ impl Search<'_> {
         };
         let config = prefix.join("pyvenv.cfg");
         let values = metadata::pyvenv(&self.host.read_text(&config).unwrap_or_default());
-        self.target.watched.insert(config);
+        self.program.watched.insert(config);
         let has = values.get("version_info").or_else(|| values.get("version"));
         let asked = asked.strip_prefix("python").unwrap_or(&asked);
         has.is_some_and(|has| {
@@ -226,7 +226,7 @@ impl Search<'_> {
             general.or_else(|| Some(home?.join(".config/pypoetry"))).map(|it| it.join("config.toml"));
         for config in [Some(root.join("poetry.toml")), general].into_iter().flatten() {
             let text = self.host.read_text(&config).unwrap_or_default();
-            self.target.watched.insert(config);
+            self.program.watched.insert(config);
             if project::is_outside_of_project(&text) {
                 return None;
             }
@@ -244,7 +244,7 @@ impl Search<'_> {
         let Some(root) = root else { return active };
         let pipfile = root.join("Pipfile");
         let text = self.host.read_text(&pipfile).unwrap_or_default();
-        self.target.watched.insert(pipfile);
+        self.program.watched.insert(pipfile);
         let first = self.start.words.first()?.to_str()?;
         if project::is_script_of_pipfile(&text, first) {
             return None;
@@ -273,7 +273,7 @@ impl Search<'_> {
         let name: String =
             name.chars().take(42).take_while(|it| it.is_alphanumeric() || "-_.".contains(*it)).collect();
         let entries = self.host.list(&all).unwrap_or_default();
-        self.target.watched.insert(all);
+        self.program.watched.insert(all);
         entries.iter().any(|entry| entry.name.to_string_lossy().to_lowercase().starts_with(&name))
     }
 
@@ -286,7 +286,7 @@ impl Search<'_> {
             return None;
         }
         let saved = root.join(".pdm-python");
-        self.target.watched.insert(saved.clone());
+        self.program.watched.insert(saved.clone());
         let python = PathBuf::from(self.host.read_text(&saved).ok()?.trim());
         Some(python.parent()?.parent()?.to_owned()).filter(|_| python.is_absolute())
     }
@@ -346,14 +346,14 @@ impl Search<'_> {
         let entries = self.host.list(&directory).unwrap_or_default();
         let scripts = entries.iter().map(|entry| directory.join(&entry.name));
         let files: Vec<PathBuf> = scripts.chain([prefix.join("conda-meta/state")]).collect();
-        self.target.watched.insert(directory);
-        self.target.watched.extend(files.iter().cloned());
-        files.into_iter().find(|file| setting::sets(self.host, file, self.target))
+        self.program.watched.insert(directory);
+        self.program.watched.extend(files.iter().cloned());
+        files.into_iter().find(|file| setting::sets(self.host, file, self.program))
     }
 
     fn is_conda(&mut self, prefix: &Path) -> bool {
         let records = prefix.join("conda-meta");
-        self.target.located.insert(records.clone());
+        self.program.located.insert(records.clone());
         self.host.is_directory(&records)
     }
 
@@ -370,7 +370,7 @@ impl Search<'_> {
 
     fn is_environment(&mut self, prefix: &Path) -> bool {
         let python = prefix.join("bin/python");
-        self.target.located.insert(python.clone());
+        self.program.located.insert(python.clone());
         self.host.is_executable(&python)
     }
 
@@ -380,14 +380,14 @@ impl Search<'_> {
         }
         let script = self.host.absolute(script);
         let text = self.host.read_text(&script).unwrap_or_default();
-        self.target.watched.insert(script);
+        self.program.watched.insert(script);
         project::has_inline_metadata(&text)
     }
 
     fn project(&mut self, directory: &Path) -> Project {
         let file = directory.join("pyproject.toml");
         let text = self.host.read_text(&file).unwrap_or_default();
-        self.target.watched.insert(file);
+        self.program.watched.insert(file);
         Project::parse(&text)
     }
 
@@ -395,7 +395,7 @@ impl Search<'_> {
     fn upward(&mut self, from: &Path, file: &str) -> Option<PathBuf> {
         for directory in from.ancestors() {
             let candidate = directory.join(file);
-            self.target.located.insert(candidate.clone());
+            self.program.located.insert(candidate.clone());
             if self.host.is_file(&candidate) {
                 return Some(directory.to_owned());
             }

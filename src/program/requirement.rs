@@ -1,4 +1,4 @@
-//! What a target asks for, who asks and where that is written, and what it opens at run time.
+//! What a program asks for, who asks and where that is written, and what it opens at run time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::range::Range;
 use crate::text;
 use crate::version::Version;
 
-/// One thing that the target asks for.
+/// One thing that the program asks for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Requirement {
     pub family: String,

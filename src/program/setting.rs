@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Target;
+use super::Program;
 use super::options::Start;
 use crate::catalog::{Runs, Wrapper};
 use crate::host::Host;
@@ -22,7 +22,7 @@ pub(super) enum Says {
 }
 
 /// What the files say that it reads at every start.
-pub(super) fn at_start(host: &Host, row: &Wrapper, start: &Start, target: &mut Target) -> Says {
+pub(super) fn at_start(host: &Host, row: &Wrapper, start: &Start, program: &mut Program) -> Says {
     let own = row.startup_home.as_ref().and_then(|name| host.env.non_empty(name)).map(PathBuf::from);
     let Some(home) = own.or_else(|| host.home()) else { return Says::Nothing };
     let without: Vec<&str> = row.startup_without.iter().map(String::as_str).collect();
@@ -30,7 +30,7 @@ pub(super) fn at_start(host: &Host, row: &Wrapper, start: &Start, target: &mut T
         return Says::Nothing;
     }
     let files: Vec<PathBuf> = row.startup.iter().map(|file| host.absolute(&home).join(file)).collect();
-    if let Some(file) = files.iter().find(|file| sets(host, file, target)) {
+    if let Some(file) = files.iter().find(|file| sets(host, file, program)) {
         return Says::Sets(file.clone());
     }
     let is_unclear = |file: &PathBuf| file.starts_with(&home) && has(host, file, FOLLOWED);
@@ -41,8 +41,8 @@ pub(super) fn at_start(host: &Host, row: &Wrapper, start: &Start, target: &mut T
 }
 
 /// Whether a file names a variable of the loader.
-pub(super) fn sets(host: &Host, file: &Path, target: &mut Target) -> bool {
-    target.watched.insert(file.to_owned());
+pub(super) fn sets(host: &Host, file: &Path, program: &mut Program) -> bool {
+    program.watched.insert(file.to_owned());
     has(host, file, NAMES)
 }
 

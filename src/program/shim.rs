@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::Target;
+use super::Program;
 use crate::host::Host;
 use crate::version::Version;
 
@@ -25,7 +25,7 @@ pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
     is_mise(real) && !is_mise(file)
 }
 
-pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], target: &mut Target) -> Shim {
+pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Program) -> Shim {
     let Some((shims, name)) = file.parent().zip(file.file_name()) else { return Shim::No };
     let is_script = start.starts_with(b"#!") && shims.file_name() == Some(OsStr::new("shims"));
     let Some(root) = shims.parent().filter(|_| is_script) else { return Shim::No };
@@ -33,8 +33,8 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], target: &mut Targe
         return Shim::No;
     }
     let installed = root.join("versions");
-    target.watched.insert(installed.clone());
-    let found = versions(host, root, target).iter().find_map(|version| {
+    program.watched.insert(installed.clone());
+    let found = versions(host, root, program).iter().find_map(|version| {
         let candidate = match version.as_str() {
             "system" => next_on_path(host, name, shims)?,
             version => installed.join(exact(host, &installed, version)?).join("bin").join(name),
@@ -49,7 +49,7 @@ fn mentions_pyenv(host: &Host, file: &Path) -> bool {
 }
 
 /// `PYENV_VERSION`, then the nearest `.python-version` upward, then pyenv's global one, then `system`.
-fn versions(host: &Host, root: &Path, target: &mut Target) -> Vec<String> {
+fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         lines
@@ -66,7 +66,7 @@ fn versions(host: &Host, root: &Path, target: &mut Target) -> Vec<String> {
     let files = local.chain([root.join("version")]);
     let chosen = files.map(|file| {
         let text = host.read_text(&file);
-        target.watched.insert(file);
+        program.watched.insert(file);
         split(&text.unwrap_or_default())
     });
     chosen.into_iter().find(|versions| !versions.is_empty()).unwrap_or_else(|| vec!["system".to_owned()])

@@ -10,7 +10,7 @@ use super::arguments::{CommandLine, Run};
 use super::options::{self, Line, Start};
 use super::program::{self, DEFAULT_PATH};
 use super::setting::{self, Says};
-use super::{Command, EnvironmentLoss, How, Note, Target, executable, project, python};
+use super::{Command, EnvironmentLoss, How, Note, Program, executable, project, python};
 use crate::catalog::{Finder, Handing, Meaning, Runs, Wrapper, may_be_wrapper, wrappers};
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
@@ -87,37 +87,37 @@ pub(super) fn is_python_file(path: &Path) -> bool {
 }
 
 /// Goes inward from `program`, which is what PATH says of the command, as long as the way is known.
-pub(super) fn open(outer: &Host, program: &Path, command: &Command, target: &mut Target) -> Inside {
-    let (program, arguments) = (program.to_owned(), command.arguments.clone());
-    let mut inside = Inside { program, arguments, host: None, loss: None, is_here: true };
+pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut Program) -> Inside {
+    let arguments = command.arguments.clone();
+    let mut inside = Inside { program: path.to_owned(), arguments, host: None, loss: None, is_here: true };
     let mut has_more = false;
     for _ in 0..LIMIT {
         let host = inside.host.as_ref().unwrap_or(outer);
         let Some(way) = Way::of(host, &inside.program, &inside.arguments) else { return inside };
-        let entered = way.enter(has_more, &mut inside.loss, target);
+        let entered = way.enter(has_more, &mut inside.loss, program);
         has_more |= way.row.more;
-        target.is_launched |= way.row.starts_several();
+        program.is_launched |= way.row.starts_several();
         match entered {
             Entered::End => {
-                target.starts_nothing = true;
+                program.starts_nothing = true;
                 return inside;
             }
             Entered::NotKnown(note) => {
                 inside.is_here = note != Note::Elsewhere;
-                target.notes.push(note);
+                program.notes.push(note);
                 return inside;
             }
-            Entered::Deeper { program, arguments, host } => {
-                target.step(
+            Entered::Deeper { program: path, arguments, host } => {
+                program.step(
                     How::Wrapper,
-                    &host.as_ref().or(inside.host.as_ref()).unwrap_or(outer).absolute(&program),
+                    &host.as_ref().or(inside.host.as_ref()).unwrap_or(outer).absolute(&path),
                 );
-                (inside.program, inside.arguments) = (program, arguments);
+                (inside.program, inside.arguments) = (path, arguments);
                 inside.host = host.or(inside.host);
             }
         }
     }
-    target.notes.push(Note::StartsAnother);
+    program.notes.push(Note::StartsAnother);
     inside
 }
 
@@ -175,7 +175,7 @@ impl<'a> Way<'a> {
         &self,
         has_more: bool,
         loss: &mut Option<(String, EnvironmentLoss)>,
-        target: &mut Target,
+        program: &mut Program,
     ) -> Entered {
         let Way { host, row, .. } = *self;
         if row.runs == Runs::Nothing {
@@ -187,7 +187,7 @@ impl<'a> Way<'a> {
         // What runs with other rights hands nothing on, whatever it is.
         let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
         let is_secure = executable::secure_execution(host, &real).is_some();
-        target.watched.extend([host.absolute(self.program), real]);
+        program.watched.extend([host.absolute(self.program), real]);
         let line = options::parse(row, self.arguments, self.has_word);
         let starts = !matches!(line, Line::Nothing | Line::Empty);
         if row.environment == Handing::Keeps && is_secure && starts {
@@ -206,15 +206,15 @@ impl<'a> Way<'a> {
             Line::Starts(start) if self.is_shell_code(&start, options::starts_nothing) => Entered::End,
             Line::Remote => Entered::NotKnown(Note::Elsewhere),
             Line::Unknown => Entered::NotKnown(Note::StartsAnother),
-            Line::Starts(_) if self.is_undecided(target) => Entered::NotKnown(Note::StartsAnother),
+            Line::Starts(_) if self.is_undecided(program) => Entered::NotKnown(Note::StartsAnother),
             Line::Starts(start) => {
-                target.undone.extend(undone_by(&start));
+                program.undone.extend(undone_by(&start));
                 if start.is_other_user {
                     loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
                 }
                 let lost = loss_by(&start).map(|lost| (self.name(), lost));
                 *loss = loss.take().or(lost);
-                self.follow(&start, loss, target)
+                self.follow(&start, loss, program)
             }
         }
     }
@@ -223,10 +223,10 @@ impl<'a> Way<'a> {
         &self,
         start: &Start,
         loss: &mut Option<(String, EnvironmentLoss)>,
-        target: &mut Target,
+        program: &mut Program,
     ) -> Entered {
         let mut changed = self.changed(start);
-        match setting::at_start(changed.as_ref().unwrap_or(self.host), self.row, start, target) {
+        match setting::at_start(changed.as_ref().unwrap_or(self.host), self.row, start, program) {
             Says::Nothing => {}
             Says::Sets(file) => {
                 loss.get_or_insert((self.name(), EnvironmentLoss::Script { file }));
@@ -235,7 +235,7 @@ impl<'a> Way<'a> {
         }
         if let Some(finder) = self.row.finder {
             let host = changed.as_ref().unwrap_or(self.host);
-            let Some(found) = project::find(host, finder, self.program, start, target) else {
+            let Some(found) = project::find(host, finder, self.program, start, program) else {
                 return Entered::NotKnown(Note::EnvironmentNotKnown { wrapper: self.name() });
             };
             let mut path = found.prefix.join("bin").into_os_string();
@@ -249,7 +249,7 @@ impl<'a> Way<'a> {
             *loss = loss.take().or(lost);
         }
         let host = changed.as_ref().unwrap_or(self.host);
-        let words = self.words(host, start, target).unwrap_or_default();
+        let words = self.words(host, start, program).unwrap_or_default();
         let Some((name, arguments)) = words.split_first() else {
             return Entered::NotKnown(Note::StartsAnother);
         };
@@ -257,7 +257,7 @@ impl<'a> Way<'a> {
         if !name.as_bytes().contains(&b'/') {
             let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
             let directories = directories.map(|it| host.absolute(Path::new(OsStr::from_bytes(it))));
-            target.located.extend(directories.map(|directory| directory.join(name)));
+            program.located.extend(directories.map(|directory| directory.join(name)));
         }
         match program::locate(host, name) {
             Err(_) => Entered::NotKnown(Note::StartsAnother),
@@ -296,10 +296,10 @@ impl<'a> Way<'a> {
     }
 
     /// Whether a variable is set, or a file there, that changes what is started.
-    fn is_undecided(&self, target: &mut Target) -> bool {
+    fn is_undecided(&self, program: &mut Program) -> bool {
         self.row.unless.iter().any(|what| {
             if what.starts_with('/') {
-                target.located.insert(PathBuf::from(what));
+                program.located.insert(PathBuf::from(what));
                 return self.host.is_file(Path::new(what));
             }
             self.host.env.get(what).is_some()
@@ -327,7 +327,7 @@ impl<'a> Way<'a> {
     }
 
     /// The command line that is started; none where that is not known.
-    fn words(&self, host: &Host, start: &Start, target: &mut Target) -> Option<Vec<OsString>> {
+    fn words(&self, host: &Host, start: &Start, program: &mut Program) -> Option<Vec<OsString>> {
         let by = |python: OsString| {
             let module = start.is_module.then(|| OsString::from("-m"));
             [python].into_iter().chain(module).chain(start.words.iter().cloned()).collect()
@@ -351,7 +351,7 @@ impl<'a> Way<'a> {
             }
             Runs::PythonScript if !start.is_direct => {
                 let given = self.row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
-                let own = || self.own_python(host, target);
+                let own = || self.own_python(host, program);
                 given.map(OsStr::to_owned).or_else(own).map(by)
             }
             // uv starts a file of Python's with Python.
@@ -366,14 +366,14 @@ impl<'a> Way<'a> {
     }
 
     /// The Python that a wrapper of Python's runs in.
-    fn own_python(&self, host: &Host, target: &mut Target) -> Option<OsString> {
+    fn own_python(&self, host: &Host, program: &mut Program) -> Option<OsString> {
         if self.is_module {
             return Some(self.program.as_os_str().to_owned());
         }
-        let mut own = Target::new(self.program.to_owned());
+        let mut own = Program::new(self.program.to_owned());
         let running = program::follow(host, self.program, &[], &mut own).ok().flatten();
-        target.watched.append(&mut own.watched);
-        target.located.append(&mut own.located);
+        program.watched.append(&mut own.watched);
+        program.located.append(&mut own.located);
         let python = running?.executable;
         python.file_name().is_some_and(python::is_name).then(|| python.into_os_string())
     }

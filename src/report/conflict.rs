@@ -6,12 +6,12 @@ use super::Style;
 use super::asked;
 use super::style::columns;
 use super::words;
-use crate::program::{Before, Requirement, Target, Want};
+use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
 /// The whole search.
-pub(super) fn unmet(conflict: &Conflict, target: &Target, style: Style) -> String {
-    let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, target, style)).collect();
+pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
+    let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, program, style)).collect();
     text.extend(telling(&conflict.contradictions).map(|it| asked::contradiction(it, style)));
     text.extend(conflict.broken.iter().map(|broken| asked::broken(broken, style)));
     text
@@ -27,7 +27,7 @@ fn telling(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradict
     })
 }
 
-fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
+fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     let askers: BTreeSet<String> =
         unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
     let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
@@ -44,7 +44,7 @@ fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
     for (index, candidate) in unmet.candidates.iter().enumerate() {
         let label = if index == 0 { "found" } else { "" };
         let version = words::version(candidate.installation.version.as_ref());
-        let directory = words::place(&candidate.installation.directory, Some(target));
+        let directory = words::place(&candidate.installation.directory, Some(program));
         rows.push(vec![label.to_owned(), version, directory, words::reason(&candidate.reason)]);
     }
     if unmet.candidates.is_empty() {
@@ -58,7 +58,7 @@ fn of_family(unmet: &Unmet, target: &Target, style: Style) -> String {
             "  LD_LIBRARY_PATH cannot help: {} {} the one in {} before the loader looks there ({})\n",
             words::list(&by),
             if by.len() > 1 { "take" } else { "takes" },
-            words::place(&forced.installation.directory, Some(target)),
+            words::place(&forced.installation.directory, Some(program)),
             words::list(&rules),
         ));
     }

@@ -13,14 +13,14 @@ use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode, NotEnough};
 use crate::predict::Prediction;
-use crate::program::{Asker, How, ImportCertainty, Package, Requirement, Target, Want};
+use crate::program::{Asker, How, ImportCertainty, Package, Program, Requirement, Want};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
 /// All that there is to say about a start.
 pub struct Explanation<'a> {
-    pub target: &'a Target,
+    pub program: &'a Program,
     pub inventory: &'a Inventory,
     pub decision: &'a Decision,
     /// What the program maps in the environment as it is.
@@ -34,30 +34,30 @@ pub struct Explanation<'a> {
 
 /// The whole story.
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
-    let Explanation { target, inventory, decision, before, diff, .. } = explanation;
-    let mut text = program(target, style);
+    let Explanation { program, inventory, decision, before, diff, .. } = explanation;
+    let mut text = steps(program, style);
     text.push_str(&machine(inventory, style));
     if verbosity > 0 {
         text.push_str(&super::settings::settings(explanation.settings, style));
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
-            text.push_str(&needs(target, style));
+            text.push_str(&needs(program, style));
             text.push_str(&format!("{}\n", style.strong("nothing to pick: it would be started unchanged")));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
-            text.push_str(&needs(target, style));
-            text.push_str(&picks(plan, target, verbosity, style));
-            text.push_str(&loads(decision, before, inventory, target, style));
+            text.push_str(&needs(program, style));
+            text.push_str(&picks(plan, program, verbosity, style));
+            text.push_str(&loads(decision, before, inventory, program, style));
             if decision.leaks() {
-                text.push_str(&format!("\n{}", super::refusal(decision, target, style)));
+                text.push_str(&format!("\n{}", super::refusal(decision, program, style)));
             } else {
                 text.push_str(&environment(plan, diff, style));
             }
         }
-        Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, target, style))),
+        Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, program, style))),
     }
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
@@ -66,11 +66,11 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
 }
 
 /// A few lines for a start under `-v`: one a pick, one for what else matters.
-pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style) -> String {
-    let program = show(target.runs().file_name().unwrap_or_default());
+pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Style) -> String {
+    let name = show(program.runs().file_name().unwrap_or_default());
     let mut text = String::new();
-    for note in &target.notes {
-        text.push_str(&format!("cudarun: {}\n", words::note(note, target)));
+    for note in &program.notes {
+        text.push_str(&format!("cudarun: {}\n", words::note(note, program)));
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
@@ -79,22 +79,22 @@ pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style
                 (_, []) => "finds no NVIDIA library here",
                 _ => "finds no NVIDIA library here that fits",
             };
-            text.push_str(&format!("cudarun: `{program}` {why}: started unchanged\n"));
+            text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
-            let packages: Vec<String> = target.packages.iter().map(package_name).collect();
-            let what = if packages.is_empty() { format!("`{program}`") } else { words::list(&packages) };
+            let packages: Vec<String> = program.packages.iter().map(package_name).collect();
+            let what = if packages.is_empty() { format!("`{name}`") } else { words::list(&packages) };
             text.push_str(&format!("cudarun: for {what}\n"));
             let rows: Vec<Vec<String>> =
-                plan.picks.iter().map(|pick| pick_row(pick, target, style)).collect();
+                plan.picks.iter().map(|pick| pick_row(pick, program, style)).collect();
             text.push_str(&columns("  ", &rows));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
                 let is_of_interest = |passed: &&NotEnough| verbosity > 1 || passed.mode >= Mode::Audit;
                 for passed in decision.passed_over.iter().filter(is_of_interest) {
-                    text.push_str(&format!("  {}\n", not_enough(passed, target)));
+                    text.push_str(&format!("  {}\n", not_enough(passed, program)));
                 }
             }
             for (element, why) in words::removals(plan) {
@@ -104,7 +104,7 @@ pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style
             text.push_str(&left_alone(&plan.unpinned));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
-                text.push_str(&rejections(&plan.rejected, target, verbosity, style));
+                text.push_str(&rejections(&plan.rejected, program, verbosity, style));
                 text.push_str(&missing(&plan.absent));
             }
         }
@@ -113,9 +113,9 @@ pub fn summary(target: &Target, decision: &Decision, verbosity: u8, style: Style
     text
 }
 
-fn program(target: &Target, style: Style) -> String {
-    let mut rows = vec![vec![style.strong("program"), show(&target.program)]];
-    for step in target.steps.iter().skip(1) {
+fn steps(program: &Program, style: Style) -> String {
+    let mut rows = vec![vec![style.strong("program"), show(&program.path)]];
+    for step in program.steps.iter().skip(1) {
         let how = match step.how {
             How::Path => continue,
             How::Link => "a link to",
@@ -129,14 +129,14 @@ fn program(target: &Target, style: Style) -> String {
         };
         rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
     }
-    for site in &target.site_packages {
+    for site in &program.site_packages {
         rows.push(vec![style.strong("modules"), show(site)]);
     }
-    for package in &target.packages {
+    for package in &program.packages {
         rows.push(vec![style.strong("package"), package_name(package), how_sure(package)]);
     }
-    for note in &target.notes {
-        rows.push(vec![style.strong("note"), words::note(note, target)]);
+    for note in &program.notes {
+        rows.push(vec![style.strong("note"), words::note(note, program)]);
     }
     columns("", &rows)
 }
@@ -178,16 +178,16 @@ fn how_sure(package: &Package) -> String {
     }
 }
 
-fn needs(target: &Target, style: Style) -> String {
+fn needs(program: &Program, style: Style) -> String {
     let mut families: Vec<&str> = Vec::new();
-    for requirement in &target.requirements {
+    for requirement in &program.requirements {
         if !families.contains(&requirement.family.as_str()) {
             families.push(&requirement.family);
         }
     }
     let rows: Vec<Vec<String>> =
-        families.into_iter().flat_map(|family| needs_of(family, &target.requirements, style)).collect();
-    let conditions = asked::conditions(&target.conditions, style);
+        families.into_iter().flat_map(|family| needs_of(family, &program.requirements, style)).collect();
+    let conditions = asked::conditions(&program.conditions, style);
     if rows.is_empty() && conditions.is_empty() {
         return String::new();
     }
@@ -240,15 +240,15 @@ fn all_wants(wants: &[&Want]) -> String {
     firm.into_iter().chain(preferred).collect::<Vec<_>>().join(", ")
 }
 
-fn picks(plan: &Plan, target: &Target, verbosity: u8, style: Style) -> String {
+fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String {
     let mut text = format!("\n{}\n", style.strong("picks"));
     let mut rows = Vec::new();
     for pick in &plan.picks {
-        rows.push(pick_row(pick, target, style));
+        rows.push(pick_row(pick, program, style));
         let others = plan.rejected.iter().filter(|rejection| {
             rejection.installation.family == pick.installation.family && is_of_interest(rejection, verbosity)
         });
-        rows.extend(others.map(|rejection| rejection_row(rejection, target, style)));
+        rows.extend(others.map(|rejection| rejection_row(rejection, program, style)));
     }
     text.push_str(&columns("  ", &rows));
     text.push_str(&left_alone(&plan.unpinned));
@@ -263,31 +263,31 @@ fn cautions(plan: &Plan, style: Style) -> String {
     plan.cautions.iter().map(line).collect()
 }
 
-fn pick_row(pick: &Pick, target: &Target, style: Style) -> Vec<String> {
+fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
     vec![
         words::family(&pick.installation.family).to_owned(),
         style.good(&words::version(pick.installation.version.as_ref())),
         pick.installation.origin.word().to_owned(),
-        words::place(&pick.installation.directory, Some(target)),
+        words::place(&pick.installation.directory, Some(program)),
         style.dim(words::decided_by(pick.decided_by)),
     ]
 }
 
-fn rejection_row(rejection: &Rejection, target: &Target, style: Style) -> Vec<String> {
+fn rejection_row(rejection: &Rejection, program: &Program, style: Style) -> Vec<String> {
     vec![
         "  not".to_owned(),
         words::version(rejection.installation.version.as_ref()),
         rejection.installation.origin.word().to_owned(),
-        words::place(&rejection.installation.directory, Some(target)),
+        words::place(&rejection.installation.directory, Some(program)),
         style.dim(&words::reason(&rejection.reason)),
     ]
 }
 
-fn rejections(rejected: &[Rejection], target: &Target, verbosity: u8, style: Style) -> String {
+fn rejections(rejected: &[Rejection], program: &Program, verbosity: u8, style: Style) -> String {
     let rows: Vec<Vec<String>> = rejected
         .iter()
         .filter(|r| is_of_interest(r, verbosity))
-        .map(|r| rejection_row(r, target, style))
+        .map(|r| rejection_row(r, program, style))
         .collect();
     columns("  ", &rows)
 }

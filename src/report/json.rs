@@ -67,14 +67,14 @@ impl Serialize for Installations {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { target, inventory, decision, before, diff, view, settings, remarks } = explanation;
+    let Explanation { program, inventory, decision, before, diff, view, settings, remarks } = explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
-        "target": target,
+        "program": program,
         "driver": inventory.driver,
         "gpus": inventory.gpus,
         "warnings": warnings(&inventory.warnings),
-        "notes": target.notes.iter().map(|note| words::note(note, target)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
+        "notes": program.notes.iter().map(|note| words::note(note, program)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
         "settings": settings.iter().collect::<Vec<_>>(),
         "environment": changes(diff),
         "view": view.map(show),

@@ -1,11 +1,11 @@
-//! The wording of what a person should know about how a target was read.
+//! The wording of what a person should know about how a program was read.
 
-use crate::program::{EnvironmentLoss, Note, Packer, Target};
+use crate::program::{EnvironmentLoss, Note, Packer, Program};
 use crate::text::{escape, show};
 
-/// A remark about how the target was read.
-pub fn note(note: &Note, target: &Target) -> String {
-    let program = show(target.runs().file_name().unwrap_or_default());
+/// A remark about how the program was read.
+pub fn note(note: &Note, program: &Program) -> String {
+    let program = show(program.runs().file_name().unwrap_or_default());
     match note {
         Note::Static { names: None } => {
             format!("`{program}` is static: it has no loader, and nothing can be pinned")

@@ -9,7 +9,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
 use crate::predict::supply::{Fault, Supply, given};
 use crate::predict::{Predicted, Prediction};
-use crate::program::Target;
+use crate::program::Program;
 use crate::solve::Outcome;
 use crate::text::show;
 use crate::version::Version;
@@ -22,7 +22,7 @@ pub(super) fn loads(
     decision: &Decision,
     before: &Prediction,
     inventory: &Inventory,
-    target: &Target,
+    program: &Program,
     style: Style,
 ) -> String {
     let Some(pinned) = &decision.pinned else { return String::new() };
@@ -30,9 +30,9 @@ pub(super) fn loads(
     let mut rows = Vec::new();
     for (family, now) in &after {
         let name = words::family(family).to_owned();
-        let with = places(now, target);
+        let with = places(now, program);
         match before.get(family) {
-            Some(then) if places(then, target) == with && then.fault(inventory).is_none() => {
+            Some(then) if places(then, program) == with && then.fault(inventory).is_none() => {
                 rows.push(vec![name, with, style.dim("as without cudarun")]);
             }
             Some(then) => {
@@ -40,7 +40,7 @@ pub(super) fn loads(
                     .fault(inventory)
                     .map(|fault| style.warning(&format!("{}: ", given_fault(fault))))
                     .unwrap_or_default();
-                rows.push(vec![name, with, format!("without: {fault}{}", places(then, target))]);
+                rows.push(vec![name, with, format!("without: {fault}{}", places(then, program))]);
             }
             None => rows.push(vec![name, with, style.warning("without: none")]),
         }
@@ -49,7 +49,7 @@ pub(super) fn loads(
         rows.push(vec![
             words::family(family).to_owned(),
             "none".to_owned(),
-            format!("without: {}", places(then, target)),
+            format!("without: {}", places(then, program)),
         ]);
     }
     if rows.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn loads(
     let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
     text.push_str(&format!("  {}\n", mode_line(pinned)));
     for passed in &decision.passed_over {
-        text.push_str(&format!("  {}\n", not_enough(passed, target)));
+        text.push_str(&format!("  {}\n", not_enough(passed, program)));
     }
     text
 }
@@ -74,13 +74,13 @@ pub(super) fn given_fault(fault: Fault) -> &'static str {
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
-fn places(given: &Supply<'_>, target: &Target) -> String {
+fn places(given: &Supply<'_>, program: &Program) -> String {
     let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
         Some(installation) => {
             format!(
                 "{} {}",
                 words::version(installation.version.as_ref()),
-                words::place(&installation.directory, Some(target))
+                words::place(&installation.directory, Some(program))
             )
         }
         None => show(&files[0].path),
@@ -107,16 +107,16 @@ const CHILDREN: &str =
     "a child process of another environment may load these libraries together with its own";
 
 /// VersionEvidence at the start of a program that launches others, where the mode reaches them.
-pub fn launches(target: &Target) -> String {
+pub fn launches(program: &Program) -> String {
     format!(
         "`{}` starts several programs, and {CHILDREN}; put cudarun before each of them",
-        show(target.program.file_name().unwrap_or_default())
+        show(program.path.file_name().unwrap_or_default())
     )
 }
 
 /// Why a mode was passed over.
-pub(super) fn not_enough(passed: &NotEnough, target: &Target) -> String {
-    format!("{} is not enough: {}", mode_name(passed.mode), why(&passed.why, target))
+pub(super) fn not_enough(passed: &NotEnough, program: &Program) -> String {
+    format!("{} is not enough: {}", mode_name(passed.mode), why(&passed.why, program))
 }
 
 fn mode_name(mode: Mode) -> &'static str {
@@ -129,10 +129,10 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-fn why(why: &Why, target: &Target) -> String {
+fn why(why: &Why, program: &Program) -> String {
     match why {
         Why::Leaks { files } => {
-            let mut leaks: Vec<String> = files.iter().take(SHOWN).map(|file| leak(file, target)).collect();
+            let mut leaks: Vec<String> = files.iter().take(SHOWN).map(|file| leak(file, program)).collect();
             if files.len() > SHOWN {
                 leaks.push(format!("{} more", files.len() - SHOWN));
             }
@@ -156,7 +156,7 @@ fn why(why: &Why, target: &Target) -> String {
             format!(
                 "another {} can be reached: {}",
                 words::family(family),
-                words::place(directory, Some(target))
+                words::place(directory, Some(program))
             )
         }
         Why::Relative { element } if element.is_empty() => {
@@ -184,9 +184,9 @@ fn why(why: &Why, target: &Target) -> String {
 }
 
 /// `libcudnn.so.9 would come from /opt/lib (DT_RPATH of libtorch_cuda.so)`
-fn leak(file: &Predicted, target: &Target) -> String {
+fn leak(file: &Predicted, program: &Program) -> String {
     let directory =
-        file.path.parent().map(|directory| words::place(directory, Some(target))).unwrap_or_default();
+        file.path.parent().map(|directory| words::place(directory, Some(program))).unwrap_or_default();
     let name = file.name.rsplit('/').next().unwrap_or_default();
     format!("{} would come from {directory} ({})", show(name), rule(&file.rule))
 }
@@ -203,34 +203,34 @@ pub fn too_old_for_auditors(glibc: Option<Version>) -> String {
 }
 
 /// Why nothing is started: no set fits, or none that the loader could be made to take.
-pub fn refusal(decision: &Decision, target: &Target, style: Style) -> String {
+pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
     let mut text = String::new();
     match &decision.outcome {
         Outcome::Conflict(conflict) => {
-            text.push_str(&super::conflict::unmet(conflict, target, style));
+            text.push_str(&super::conflict::unmet(conflict, program, style));
             for passed in decision.passed_over.iter().filter(|passed| passed.mode != Mode::View) {
-                text.push_str(&format!("  {}\n", not_enough(passed, target)));
+                text.push_str(&format!("  {}\n", not_enough(passed, program)));
             }
         }
         _ => {
             text.push_str(&format!("{} the loader would not take what was picked\n", style.error("error:")));
             for passed in &decision.passed_over {
-                text.push_str(&format!("  {}\n", not_enough(passed, target)));
+                text.push_str(&format!("  {}\n", not_enough(passed, program)));
             }
         }
     }
-    if let Some(hint) = hint(decision, target) {
+    if let Some(hint) = hint(decision, program) {
         text.push_str(&format!("\n{} {hint}\n", style.hint("hint:")));
     }
     text
 }
 
 /// What to type.
-fn hint(decision: &Decision, target: &Target) -> Option<String> {
+fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
         (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(super::hint),
-        (None, _) => Some(leak_hint(decision, target)),
+        (None, _) => Some(leak_hint(decision, program)),
     }
 }
 
@@ -239,7 +239,7 @@ pub(super) fn instead(mode: Mode) -> String {
 }
 
 /// What would have to change.
-fn leak_hint(decision: &Decision, target: &Target) -> String {
+fn leak_hint(decision: &Decision, program: &Program) -> String {
     let leaking = decision.passed_over.iter().find_map(|passed| match &passed.why {
         Why::Leaks { files } => files.first(),
         _ => None,
@@ -247,7 +247,7 @@ fn leak_hint(decision: &Decision, target: &Target) -> String {
     match leaking.and_then(|file| file.path.parent()) {
         Some(directory) => format!(
             "remove {} from what the program searches, or make the installation there the one that fits",
-            words::place(directory, Some(target))
+            words::place(directory, Some(program))
         ),
         None => "see `cudarun explain -v`".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::inventory::Inventory;
-use crate::program::{Asker, Target, Want};
+use crate::program::{Asker, Program, Want};
 use crate::range::Range;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
@@ -49,17 +49,17 @@ const REST: &str = r#"
 "#;
 
 /// Found for a program; without one there are only examples.
-pub fn template(found: Option<(&Target, &Inventory, &Outcome, Option<DriverVersion>)>) -> String {
+pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<DriverVersion>)>) -> String {
     let requires = match found {
-        Some((target, inventory, Outcome::Plan(plan), floor)) => requires(target, inventory, plan, floor),
+        Some((program, inventory, Outcome::Plan(plan), floor)) => requires(program, inventory, plan, floor),
         _ => EXAMPLES.to_owned(),
     };
     format!("{HEAD}\n{REQUIRES}{requires}{REST}")
 }
 
 /// The floors that were found, each of which holds here.
-fn requires(target: &Target, inventory: &Inventory, plan: &Plan, floor: Option<DriverVersion>) -> String {
-    let mut text = format!("# As found for `{}`.\n", show(target.runs().file_name().unwrap_or_default()));
+fn requires(program: &Program, inventory: &Inventory, plan: &Plan, floor: Option<DriverVersion>) -> String {
+    let mut text = format!("# As found for `{}`.\n", show(program.runs().file_name().unwrap_or_default()));
     if let Some(cuda) = cuda(plan) {
         text.push_str(&format!("cuda = \"{cuda}\"\n"));
         if let Some(floor) = floor {
@@ -69,7 +69,7 @@ fn requires(target: &Target, inventory: &Inventory, plan: &Plan, floor: Option<D
         }
     }
     for pick in plan.picks.iter().filter(|pick| pick.installation.family != "driver") {
-        text.push_str(&of_family(pick, target, plan));
+        text.push_str(&of_family(pick, program, plan));
     }
     text
 }
@@ -81,7 +81,7 @@ fn cuda(plan: &Plan) -> Option<u32> {
     majors.all(|major| major == first).then_some(first)
 }
 
-fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
+fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
     let name = &pick.installation.family;
     let proper = words::family(name);
     let Some(version) = pick.installation.version else {
@@ -90,7 +90,7 @@ fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
     if plan.picks.iter().filter(|other| other.installation.family == *name).count() > 1 {
         return format!("# {proper} {version} is one of several that are needed.\n");
     }
-    let floor = floor(target, name, version);
+    let floor = floor(program, name, version);
     let (range, why) = match floor {
         Some((floor, by)) => {
             let range = format!(">={},<{}", floor.truncated(2), floor.major() + 1);
@@ -112,8 +112,8 @@ fn of_family(pick: &Pick, target: &Target, plan: &Plan) -> String {
 }
 
 /// The newest that something was compiled for, of the major that was picked.
-fn floor<'t>(target: &'t Target, family: &str, picked: Version) -> Option<(Version, &'t Asker)> {
-    let floors = target.requirements.iter().filter(|requirement| requirement.family == family);
+fn floor<'t>(program: &'t Program, family: &str, picked: Version) -> Option<(Version, &'t Asker)> {
+    let floors = program.requirements.iter().filter(|requirement| requirement.family == family);
     let floors = floors.filter_map(|requirement| match requirement.want {
         Want::AtLeast(version) => Some((version, &requirement.by)),
         _ => None,

@@ -7,7 +7,7 @@ pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::inventory::{
     Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
 };
-use crate::program::{Asker, Requirement, Target, Want};
+use crate::program::{Asker, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal, Unpinned};
 use crate::text::{escape, show};
 use std::path::Path;
@@ -105,9 +105,9 @@ pub(super) fn by_and_place(asker: &Asker) -> String {
     if place.ends_with(&by) { place } else { format!("{by}: {place}") }
 }
 
-/// A directory; in the target's site-packages, from there on.
-pub(super) fn place(directory: &Path, target: Option<&Target>) -> String {
-    let site = target.and_then(|target| target.site_packages.first());
+/// A directory; in the program's site-packages, from there on.
+pub(super) fn place(directory: &Path, program: Option<&Program>) -> String {
+    let site = program.and_then(|program| program.site_packages.first());
     match site.and_then(|site| directory.strip_prefix(site).ok()) {
         Some(below) => format!("site-packages/{}", show(below)),
         None => show(directory),

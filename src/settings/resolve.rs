@@ -9,7 +9,7 @@ use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
-use crate::program::{self, Command, Condition, Demand, Note, Pin, Requirement, Target, Want};
+use crate::program::{self, Command, Condition, Demand, Note, Pin, Program, Requirement, Want};
 use crate::range::Range;
 use crate::report;
 use crate::settings::files::{self, Choice, Found};
@@ -160,8 +160,8 @@ impl From<Fault> for Error {
 
 /// What the program is called: as it was typed, and as each step from there is.
 fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
-    let (target, _) = program::read(host, command, &[])?;
-    let steps = target.steps.iter().map(|step| step.to.as_path());
+    let (program, _) = program::read(host, command, &[])?;
+    let steps = program.steps.iter().map(|step| step.to.as_path());
     let typed = [Path::new(&command.program)];
     let named = typed.into_iter().chain(steps).filter_map(|path| path.file_name());
     Ok(named.map(|name| name.to_string_lossy().into_owned()).collect())
@@ -278,12 +278,12 @@ impl Settings {
         Ok(())
     }
 
-    /// Reads the target. What a file or a variable says that programs use is not said of one that is no Python program.
+    /// Reads the program. What a file or a variable says that programs use is not said of one that is no Python program.
     pub fn read<'h>(
         &self,
         host: &'h Host,
         command: &Command,
-    ) -> Result<(Target, crate::loader::search::Searcher<'h>), Error> {
+    ) -> Result<(Program, crate::loader::search::Searcher<'h>), Error> {
         let uses = self.settings.words(&Key::Uses);
         let from = self.settings.get(&Key::Uses).next().map(|setting| &setting.from);
         match (program::read(host, command, &uses), from) {
@@ -303,30 +303,30 @@ impl Settings {
         }
     }
 
-    /// Adds to what a target asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
+    /// Adds to what a program asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
     /// to it, and what was typed for this very start cannot be kept.
-    pub fn join(&self, target: &mut Target) -> Result<(), Error> {
+    pub fn join(&self, program: &mut Program) -> Result<(), Error> {
         let is_asked =
             |setting: &&Setting| matches!(setting.key, Key::Pin(_) | Key::Requires(_) | Key::Locked);
         let typed = |setting: &&Setting| match setting.from {
             Place::Option(name) => Some(name),
             _ => None,
         };
-        let lost = target.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
-        if let Some(note) = lost.as_ref().or_else(|| target.cannot_be_pinned()) {
+        let lost = program.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
+        if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
             let option = self.settings.iter().filter(is_asked).find_map(|setting| typed(&setting));
             return match option {
-                Some(option) => Err(Error::NotPinned { option, why: report::note(note, target) }),
+                Some(option) => Err(Error::NotPinned { option, why: report::note(note, program) }),
                 None => Ok(()),
             };
         }
         // What files say for all programs, and images for all that could be run in them, is nothing to `ls`.
         let is_concerned = self.purpose == Purpose::Project
-            || target.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
+            || program.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
         for asked in [Some(&self.asked), Some(&self.asked_of_concerned).filter(|_| is_concerned)] {
             let Some(Asked { requirements, conditions }) = asked else { continue };
-            target.requirements.extend(requirements.iter().cloned());
-            target.conditions.extend(conditions.iter().cloned());
+            program.requirements.extend(requirements.iter().cloned());
+            program.conditions.extend(conditions.iter().cloned());
         }
         Ok(())
     }

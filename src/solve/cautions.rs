@@ -50,7 +50,7 @@ pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
 
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
-    for condition in &world.target.conditions {
+    for condition in &world.program.conditions {
         let Some(code) = gpus::own_code(condition) else { continue };
         let known = world.inventory.visible_gpus().filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
         let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| gpus::serves(code, *gpu));

@@ -41,7 +41,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let has_gpu = inventory.has_gpu() && !inventory.gpus_hidden;
     let is_of_interest =
         |condition: &&Condition| !condition.is_advice && (!condition.only_with_gpu || has_gpu);
-    let conditions = world.target.conditions.iter().filter(is_of_interest);
+    let conditions = world.program.conditions.iter().filter(is_of_interest);
     let failing = conditions.filter(|condition| judge(&condition.demand, inventory) == Holds::No);
     failing.map(|condition| Broken { condition: condition.clone(), has: has(inventory) }).collect()
 }

@@ -12,7 +12,7 @@ use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
 use crate::inventory::{Installation, Inventory, Member, Open, Origin, Problem, Searched};
-use crate::program::{Before, Demand, Need, Pin, Requirement, Target, Want};
+use crate::program::{Before, Demand, Need, Pin, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
 /// An installation that satisfies every rule it must satisfy alone.
@@ -72,7 +72,7 @@ pub(super) fn judge(
         main.is_some_and(|member| world.policy.mapped.contains(&member.id))
     };
     let is_taken = || !forced.is_empty() || is_given(slot, installation, world.inventory) || is_mapped();
-    let open = open(installation, world.target).filter(|_| !is_taken());
+    let open = open(installation, world.program).filter(|_| !is_taken());
     let open = open.map(|open| Reason::Writable { open: open.clone() });
     let hijacked =
         || hijacked(slot, installation, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
@@ -362,7 +362,7 @@ fn known_bad(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option
     Some(Reason::KnownBad { why: why.to_owned() })
 }
 
-/// Exports what the target's own files import from it.
+/// Exports what the program's own files import from it.
 fn symbols_of_target(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Symbols(symbols) => lacks(installation, symbols.iter(), || requirement.by.name.clone()),
@@ -380,14 +380,14 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
 /// Tells how another user could have put an installation there, unless it is as safe as the program or a person has named it. A
 /// search path of the program makes a directory its own, but not one that everybody can write to: builds leave paths
 /// below `/tmp` behind.
-pub(super) fn open<'c>(installation: &'c Installation, target: &Target) -> Option<&'c Open> {
+pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c Open> {
     if installation.open.is_empty()
         || installation.is_named
-        || installation.directories().any(|it| target.is_in_site(it))
+        || installation.directories().any(|it| program.is_in_site(it))
     {
         return None;
     }
-    let is_own = installation.directories().any(|directory| target.own_directories.contains(directory));
+    let is_own = installation.directories().any(|directory| program.own_directories.contains(directory));
     installation.open.iter().find(|open| !is_own || open.who.is_everybody())
 }
 

@@ -8,13 +8,13 @@ use super::world::World;
 use crate::catalog::catalog;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Code, Installation, Inventory};
-use crate::program::{Condition, Demand, Target};
+use crate::program::{Condition, Demand, Program};
 use crate::version::{ComputeCapability, CudaVersion};
 
 /// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one that
 /// the program's own code leaves out anyway.
-pub(super) fn that_count(inventory: &Inventory, target: &Target) -> Vec<ComputeCapability> {
-    let own: Vec<&BTreeSet<Architecture>> = target.conditions.iter().filter_map(own_code).collect();
+pub(super) fn that_count(inventory: &Inventory, program: &Program) -> Vec<ComputeCapability> {
+    let own: Vec<&BTreeSet<Architecture>> = program.conditions.iter().filter_map(own_code).collect();
     let is_served = |gpu: &ComputeCapability| own.is_empty() || own.iter().any(|code| serves(code, *gpu));
     let capabilities: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
     capabilities.into_iter().filter(is_served).collect()

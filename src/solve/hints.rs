@@ -8,7 +8,7 @@ use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, 
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
 use crate::inventory::{Installation, Inventory, Origin, Problem, Who};
-use crate::program::{Before, Condition, Demand, Requirement, Target, Want};
+use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -18,7 +18,7 @@ pub(super) fn hint(
     contradictions: &[Contradiction],
     world: &World<'_>,
 ) -> Option<Hint> {
-    let World { inventory, target, .. } = *world;
+    let World { inventory, program, .. } = *world;
     // No library makes up for another machine.
     let machine = broken.iter().find_map(|broken| of_machine(broken, world));
     if unmet.is_empty() || machine.is_some() {
@@ -31,8 +31,8 @@ pub(super) fn hint(
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
         .or_else(|| gpus_that_are_served(unmet, world))
         .or_else(|| less_open(unmet, inventory))
-        .or_else(|| without_leftovers(unmet, inventory, target))
-        .or_else(|| wheels(unmet, inventory, target))
+        .or_else(|| without_leftovers(unmet, inventory, program))
+        .or_else(|| wheels(unmet, inventory, program))
         .or_else(|| other_files(unmet))
         .or_else(|| debian_packages(unmet, inventory))
         .or_else(|| Some(libraries(unmet)))
@@ -100,7 +100,7 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     let gpu = world.inventory.capabilities().max()?;
     let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
-    Some(Hint::OtherBuild { pip: world.target.pip.clone()?, requirement })
+    Some(Hint::OtherBuild { pip: world.program.pip.clone()?, requirement })
 }
 
 /// Where a person has said what does not go with the rest. A range alone that nothing here is within is met by
@@ -164,8 +164,8 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
 }
 
 /// Where a package opens, by its path, a wheel that was left behind although the right one is there.
-fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
-    let pip = target.pip.clone()?;
+fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
+    let pip = program.pip.clone()?;
     let packages: Option<BTreeSet<String>> =
         unmet.iter().map(|missing| leftover(missing, inventory)).collect();
     let packages: Vec<String> = packages?.into_iter().collect();
@@ -185,13 +185,14 @@ fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
 }
 
 /// In a Python environment, unless a search path leads out of it.
-fn wheels(unmet: &[Unmet], inventory: &Inventory, target: &Target) -> Option<Hint> {
+fn wheels(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
     let in_site = |missing: &Unmet| {
         missing.forced.iter().all(|forced| {
-            target.site_packages.iter().any(|site| forced.installation.directory.starts_with(site))
+            program.site_packages.iter().any(|site| forced.installation.directory.starts_with(site))
         })
     };
-    let pip = target.pip.clone().filter(|_| !target.site_packages.is_empty() && unmet.iter().all(in_site))?;
+    let pip =
+        program.pip.clone().filter(|_| !program.site_packages.is_empty() && unmet.iter().all(in_site))?;
     let requirement = |missing: &Unmet| {
         let family = catalog().family(&missing.family)?;
         Some(format!("{}{}", family.wheel(cuda_major(missing).unwrap_or(12))?, versions(missing, family)))

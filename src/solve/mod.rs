@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::host::FileId;
 use crate::inventory::{Inventory, Origin};
-use crate::program::Target;
+use crate::program::Program;
 
 mod cautions;
 mod conditions;
@@ -64,8 +64,8 @@ pub struct FailedProof {
 }
 
 /// Decides.
-pub fn solve(inventory: &Inventory, target: &Target, policy: &Policy) -> Outcome {
-    let world = World::new(inventory, target, policy);
+pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outcome {
+    let world = World::new(inventory, program, policy);
     let broken = conditions::broken(&world);
     let Asked { slots, absent, unpinned } = match slots::of(&world) {
         Ok(asked) => asked,

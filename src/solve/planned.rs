@@ -11,11 +11,11 @@ use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, U
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Element, Installation, Inventory, Origin, Preload};
-use crate::program::{Asker, Need, Requirement, Target, Want};
+use crate::program::{Asker, Need, Program, Requirement, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
-    let World { inventory, target, policy, .. } = *world;
+    let World { inventory, program, policy, .. } = *world;
     let driver = solution
         .filled
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         .find(|installation| installation.family == "driver");
     let keep = |element: &Element| Kept {
         text: element.text.clone(),
-        removed: removal(element, driver, inventory, target, policy),
+        removed: removal(element, driver, inventory, program, policy),
     };
     let library_path: Vec<Kept> = inventory.search.library_path.iter().map(keep).collect();
     let driver_in_view = driver.is_some_and(|driver| {
@@ -31,7 +31,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         let given = |name: &String| given(name, &library_path, inventory);
         let is_lacking = |name: &String| given(name).is_none_or(is_other);
         let is_mixed = |name: &String| given(name).is_some_and(is_other);
-        driver_names(&solution, target).iter().any(is_lacking)
+        driver_names(&solution, program).iter().any(is_lacking)
             || driver.files.iter().any(|member| member.view_names(driver.version).iter().any(is_mixed))
     });
     let is_foreign = |preload: &Preload| {
@@ -47,7 +47,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     });
     let preload = preload.collect();
     let cautions = cautions::of(&solution.filled, world);
-    let tombstones = tombstones(&solution, inventory, target);
+    let tombstones = tombstones(&solution, inventory, program);
     let absent = merged(solution.absent);
     let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             installation: filled.installation.clone(),
             asked_by: askers(&filled),
             decided_by: filled.decided_by,
-            shims: shims(filled.installation, target),
+            shims: shims(filled.installation, program),
         });
         rejected.extend(filled.rejected);
     }
@@ -68,7 +68,7 @@ fn removal(
     element: &Element,
     driver: Option<&Installation>,
     inventory: &Inventory,
-    target: &Target,
+    program: &Program,
     policy: &Policy,
 ) -> Option<Removal> {
     if element.text.is_empty() {
@@ -90,7 +90,7 @@ fn removal(
     if here().next().is_some() && here().all(|installation| installation.origin == Origin::Stub) {
         // Where there is no driver, a program that is linked against it starts on a stub or not at all.
         let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
-        let needs_stub = driver.is_none() && target.requirements.iter().any(is_driver);
+        let needs_stub = driver.is_none() && program.requirements.iter().any(is_driver);
         return (!needs_stub).then_some(Removal::Stubs);
     }
     let is_of_use =
@@ -118,13 +118,13 @@ fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<Fil
 }
 
 /// The names of the driver's that somebody will ask for.
-fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
+fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     let opened = solution.filled.iter().flat_map(|filled| {
         let family = catalog().family(&filled.installation.family);
         family.map_or(&[][..], |family| family.opens_bare(filled.installation.soname.unwrap_or(0)))
     });
-    let written = target.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
+    let written = program.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
     let of_driver =
         |name: &String| catalog().family_of(name).is_some_and(|(family, _)| family.name == "driver");
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
@@ -135,7 +135,7 @@ fn driver_names(solution: &Solution<'_>, target: &Target) -> BTreeSet<String> {
 /// Names that a picked family does not have and that another installation would supply: an empty file of that name
 /// ends the search. Never a name that something is linked against, for which it would be fatal; nor the name
 /// by which a whole family is asked for.
-fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -> Vec<String> {
+fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program) -> Vec<String> {
     let mut names = BTreeSet::new();
     for filled in solution.filled.iter().filter(|filled| filled.installation.family != "driver") {
         let others = inventory.installations.iter().filter(|other| {
@@ -144,11 +144,11 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
             is_same && other.origin != Origin::Bundled && other.directory != filled.installation.directory
         });
         let others: Vec<&Installation> = others.collect();
-        names.extend(missing_members(filled, &others, target));
+        names.extend(missing_members(filled, &others, program));
         names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
-        target.requirements.iter().any(|r| r.need == Need::Linked && r.named() == Some(name))
+        program.requirements.iter().any(|r| r.need == Need::Linked && r.named() == Some(name))
             || solution
                 .filled
                 .iter()
@@ -159,21 +159,21 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, target: &Target) -
 }
 
 /// Members that the picked installation would open, were they there.
-fn missing_members(filled: &Filled<'_>, others: &[&Installation], target: &Target) -> BTreeSet<String> {
+fn missing_members(filled: &Filled<'_>, others: &[&Installation], program: &Program) -> BTreeSet<String> {
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
     let missing = members
         .filter(|member| family.opens_own && member.stem != family.main)
         .filter(|member| filled.installation.member(&member.stem).is_none());
-    let shims = shims(filled.installation, target);
+    let shims = shims(filled.installation, program);
     let versions = || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));
     missing.flat_map(|member| versions().flat_map(|version| member.view_names(version))).collect()
 }
 
 /// The shims by whose names an installation's files are opened: its own, where it is of another version, and those that packages of
-/// the target bring.
-fn shims(installation: &Installation, target: &Target) -> BTreeSet<Version> {
-    let brought = target.requirements.iter().filter(|requirement| requirement.family == installation.family);
+/// the program bring.
+fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
+    let brought = program.requirements.iter().filter(|requirement| requirement.family == installation.family);
     let brought = brought.filter_map(|requirement| match requirement.want {
         Want::Rest(version) if installation.soname == Some(version.major()) => Some(version),
         _ => None,

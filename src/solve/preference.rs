@@ -9,7 +9,7 @@ use super::slots::Slot;
 use super::world::World;
 use super::{Criterion, cautions, gpus};
 use crate::inventory::{Installation, Inventory, Origin, Who};
-use crate::program::{Requirement, Target, Want};
+use crate::program::{Program, Requirement, Want};
 use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 13];
@@ -38,19 +38,19 @@ pub(super) fn deciding(
 }
 
 fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world: &World<'_>) -> Columns {
-    let (installation, inventory, target) = (candidate.installation, world.inventory, world.target);
+    let (installation, inventory, program) = (candidate.installation, world.inventory, world.program);
     let recorded = recorded(slot, world);
     let version = installation.version.unwrap_or_default();
     let newest = number(&version);
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
     let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
     [
-        (Criterion::Private, i64::from(candidate.is_forced || is_private(installation, target))),
+        (Criterion::Private, i64::from(candidate.is_forced || is_private(installation, program))),
         (Criterion::KernelsOwn, i64::from(is_kernels_own(installation, inventory))),
         (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, installation, inventory))),
         (Criterion::Preferred, preferred(slot, installation, world)),
         (Criterion::PreferredOrigin, preferred_origin(installation, world)),
-        (Criterion::CameWithTarget, i64::from(came_with_target(installation, target))),
+        (Criterion::CameWithTarget, i64::from(came_with_target(installation, program))),
         (Criterion::Sound, -bad_with(installation, done, world)),
         (Criterion::MachineCode, code(installation, world)),
         (Criterion::Neighbours, neighbours(installation, done)),
@@ -70,8 +70,8 @@ fn number(version: &Version) -> i64 {
 }
 
 /// No other user could have put it there, or it is as safe as the program.
-fn is_private(installation: &Installation, target: &Target) -> bool {
-    open(installation, target).is_none_or(|open| open.who == Who::CurrentDirectory)
+fn is_private(installation: &Installation, program: &Program) -> bool {
+    open(installation, program).is_none_or(|open| open.who == Who::CurrentDirectory)
 }
 
 /// The earlier the loader comes to it, the more.
@@ -96,8 +96,8 @@ fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory)
         && inventory.file_by_default("libcuda.so.1").is_some_and(|file| installation.has_file(file))
 }
 
-fn came_with_target(installation: &Installation, target: &Target) -> bool {
-    installation.directories().any(|it| target.is_in_site(it) || target.own_directories.contains(it))
+fn came_with_target(installation: &Installation, program: &Program) -> bool {
+    installation.directories().any(|it| program.is_in_site(it) || program.own_directories.contains(it))
 }
 
 /// How many of a person's wishes it meets.

@@ -262,7 +262,7 @@ mod solver_inputs;
 mod tests {
     use super::*;
     use crate::inventory::Inventory;
-    use crate::program::Target;
+    use crate::program::Program;
     use crate::solve::Policy;
     use crate::solve::slots;
 
@@ -282,7 +282,7 @@ mod tests {
     ];
 
     /// Twelve families of twenty installations each, of which the last is for another CUDA than all others.
-    fn world() -> (Inventory, Target) {
+    fn world() -> (Inventory, Program) {
         let installations = FAMILIES.iter().flat_map(|family| {
             let cuda = if *family == "nvjpeg" { 13 } else { 12 };
             let directory = move |number| format!("/opt/{number:02}/{family}");
@@ -294,14 +294,14 @@ mod tests {
         let requirements = FAMILIES.iter().map(|family| solver_inputs::names(family, 12, &by)).collect();
         (
             solver_inputs::machine(installations.collect(), None, None),
-            solver_inputs::target(requirements, Vec::new()),
+            solver_inputs::program(requirements, Vec::new()),
         )
     }
 
     #[test]
     fn a_dead_end_goes_back_to_its_cause() {
-        let ((inventory, target), policy) = (world(), Policy::default());
-        let world = World::new(&inventory, &target, &policy);
+        let ((inventory, program), policy) = (world(), Policy::default());
+        let world = World::new(&inventory, &program, &policy);
         let slots = slots::of(&world).unwrap().slots;
         let mut search = Search::new(&world);
         let unmet = search.run(slots).unwrap_err().unmet;
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn a_search_that_takes_too_long_still_explains_itself() {
-        let ((inventory, target), policy) = (world(), Policy::default());
-        let world = World::new(&inventory, &target, &policy);
+        let ((inventory, program), policy) = (world(), Policy::default());
+        let world = World::new(&inventory, &program, &policy);
         let slots = slots::of(&world).unwrap().slots;
         let mut search = Search { limit: 5, ..Search::new(&world) };
         assert_eq!(search.run(slots).unwrap_err().unmet.len(), 1);

@@ -41,7 +41,7 @@ pub(super) enum Strictness {
     Must,
 }
 
-/// What the target itself asks for, candidates judged one by one.
+/// What the program itself asks for, candidates judged one by one.
 #[derive(Debug, Default)]
 pub(super) struct Asked<'a> {
     /// To be filled.
@@ -52,7 +52,7 @@ pub(super) struct Asked<'a> {
     pub unpinned: Vec<Slot<'a>>,
 }
 
-/// The slots of a target; or, when some cannot be filled, all of those.
+/// The slots of a program; or, when some cannot be filled, all of those.
 pub(super) fn of<'a>(world: &World<'a>) -> Result<Asked<'a>, Vec<Unmet>> {
     let (mut asked, mut unfit) = (Asked::default(), Vec::new());
     for mut slot in group(world) {

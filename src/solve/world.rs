@@ -6,14 +6,14 @@ use std::rc::Rc;
 use super::{Policy, gpus};
 use crate::catalog::Family;
 use crate::inventory::{Installation, Inventory};
-use crate::program::{Condition, Demand, Requirement, Target};
+use crate::program::{Condition, Demand, Program, Requirement};
 use crate::version::ComputeCapability;
 
 pub(super) struct World<'a> {
     pub inventory: &'a Inventory,
-    pub target: &'a Target,
+    pub program: &'a Program,
     pub policy: &'a Policy,
-    /// What the target asks for; a part of it where a contradiction is looked for.
+    /// What the program asks for; a part of it where a contradiction is looked for.
     pub requirements: Vec<&'a Requirement>,
     /// The conditions that the picks themselves must satisfy.
     pub of_picks: Vec<&'a Condition>,
@@ -24,7 +24,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(inventory: &'a Inventory, target: &'a Target, policy: &'a Policy) -> World<'a> {
+    pub(super) fn new(inventory: &'a Inventory, program: &'a Program, policy: &'a Policy) -> World<'a> {
         let mut installations: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
         for installation in &inventory.installations {
             installations.entry(installation.family.as_str()).or_default().push(installation);
@@ -32,12 +32,12 @@ impl<'a> World<'a> {
         let is_of_picks = |condition: &&Condition| matches!(condition.demand, Demand::Cuda(_));
         World {
             inventory,
-            target,
+            program,
             policy,
-            requirements: target.requirements.iter().collect(),
-            of_picks: target.conditions.iter().filter(is_of_picks).collect(),
+            requirements: program.requirements.iter().collect(),
+            of_picks: program.conditions.iter().filter(is_of_picks).collect(),
             installations: Rc::new(installations),
-            gpus: gpus::that_count(inventory, target),
+            gpus: gpus::that_count(inventory, program),
         }
     }
 

@@ -297,7 +297,7 @@ fn a_planned_view_is_modelled_like_a_published_one() {
         let directory = world.path(if answers { "planned-answers" } else { "planned" });
         let overlay = |links: &[(&str, &str)], empty: &[&str]| Overlay {
             directory: directory.clone(),
-            links: links.iter().map(|(name, target)| ((*name).to_owned(), world.path(target))).collect(),
+            links: links.iter().map(|(name, program)| ((*name).to_owned(), world.path(program))).collect(),
             empty: empty.iter().map(ToString::to_string).collect(),
             answers,
         };
@@ -322,8 +322,8 @@ fn a_planned_view_is_modelled_like_a_published_one() {
                         modelled(Process::start(&without, &world.path(&case.program)), &case, false);
                     differed |= without != model;
                     fs::create_dir_all(&directory).unwrap();
-                    for (name, target) in &plan.links {
-                        symlink(target, directory.join(name)).unwrap();
+                    for (name, program) in &plan.links {
+                        symlink(program, directory.join(name)).unwrap();
                     }
                     for name in &plan.empty {
                         fs::write(directory.join(name), "").unwrap();

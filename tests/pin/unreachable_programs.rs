@@ -164,7 +164,7 @@ mode = 0o755
     );
     let notes = |words: &[&str]| {
         let explained = Run::on(&machine, &[&["explain", "--json"], words].concat()).json();
-        explained["target"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned()
+        explained["program"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned()
     };
     for program in ["/snap/bin/blender", "/var/lib/flatpak/exports/bin/org.blender.Blender"] {
         assert_eq!(notes(&[program]), "elsewhere", "{program}");
@@ -184,8 +184,8 @@ fn a_wrapper_with_other_rights_is_not_seen_through() {
     let note = || {
         let explained = Run::new(["explain", "--json", wrapper.to_str().unwrap(), "true"]).json();
         (
-            explained["target"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned(),
-            explained["target"]["steps"].as_array().unwrap().iter().any(|step| step["how"] == "wrapper"),
+            explained["program"]["notes"][0]["note"].as_str().unwrap_or_default().to_owned(),
+            explained["program"]["steps"].as_array().unwrap().iter().any(|step| step["how"] == "wrapper"),
         )
     };
     assert_eq!(note(), (String::new(), true), "the control");

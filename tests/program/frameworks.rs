@@ -31,42 +31,42 @@ fn metadata(name: &str, version: &str, requires: &[&str]) -> String {
 fn target_of(machine: &Machine, code: &str) -> Value {
     // Whether there is a set for it is another question.
     let (text, _) = Run::on(machine, &["explain", "--json", "python3", "-c", code]).output();
-    serde_json::from_str::<Value>(&text).unwrap()["target"].clone()
+    serde_json::from_str::<Value>(&text).unwrap()["program"].clone()
 }
 
-fn target(files: &[String], code: &str) -> Value {
+fn program(files: &[String], code: &str) -> Value {
     target_of(&python(files), code)
 }
 
-fn package<'v>(target: &'v Value, name: &str) -> &'v Value {
-    let packages = target["packages"].as_array().unwrap();
-    packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("{name}\n{target:#}"))
+fn package<'v>(program: &'v Value, name: &str) -> &'v Value {
+    let packages = program["packages"].as_array().unwrap();
+    packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("{name}\n{program:#}"))
 }
 
 /// What is wanted of a family in one way, by whom.
-fn wanted(target: &Value, family: &str, want: &str) -> Vec<String> {
-    let all = target["requirements"].as_array().unwrap();
+fn wanted(program: &Value, family: &str, want: &str) -> Vec<String> {
+    let all = program["requirements"].as_array().unwrap();
     let of_family = all.iter().filter(|requirement| requirement["family"] == family);
     of_family.filter_map(|it| it["want"][want].as_str().map(str::to_owned)).collect()
 }
 
-fn floor(target: &Value) -> Vec<String> {
-    wanted(target, "cudnn", "at-least")
+fn floor(program: &Value) -> Vec<String> {
+    wanted(program, "cudnn", "at-least")
 }
 
-fn pin(target: &Value) -> Vec<String> {
-    wanted(target, "cudnn", "recorded")
+fn pin(program: &Value) -> Vec<String> {
+    wanted(program, "cudnn", "recorded")
 }
 
-fn names(target: &Value, family: &str) -> Vec<String> {
-    let mut names = wanted(target, family, "name");
+fn names(program: &Value, family: &str) -> Vec<String> {
+    let mut names = wanted(program, family, "name");
     names.dedup();
     names
 }
 
 /// The GPUs that there must be code for.
-fn code(target: &Value) -> Vec<String> {
-    let conditions = target["conditions"].as_array().unwrap();
+fn code(program: &Value) -> Vec<String> {
+    let conditions = program["conditions"].as_array().unwrap();
     assert!(conditions.iter().all(|condition| condition["only_with_gpu"] == true), "{conditions:#?}");
     let lists = conditions.iter().filter_map(|condition| condition["demand"]["code"].as_array());
     lists.flatten().map(|it| it.as_str().unwrap().to_owned()).collect()
@@ -121,12 +121,12 @@ fn a_profile_is_a_file_and_no_more() {
 
 #[test]
 fn torch_records_its_cuda_and_its_gpus_in_text() {
-    let target = target(&torch(VERSION, CONFIG), "import torch");
-    assert_eq!(package(&target, "torch")["cuda"], "12.4");
-    assert_eq!(package(&target, "torch")["cpu_only"], false);
+    let program = program(&torch(VERSION, CONFIG), "import torch");
+    assert_eq!(package(&program, "torch")["cuda"], "12.4");
+    assert_eq!(package(&program, "torch")["cpu_only"], false);
     // Not what its library holds besides: parts of others for other GPUs.
-    assert_eq!(code(&target), ["sm_80", "sm_90a", "compute_90"]);
-    let by = &target["conditions"][0]["by"];
+    assert_eq!(code(&program), ["sm_80", "sm_90a", "compute_90"]);
+    let by = &program["conditions"][0]["by"];
     assert_eq!(by["file"], format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h"));
     assert_eq!(by["name"], "torch");
 }
@@ -135,7 +135,7 @@ fn torch_records_its_cuda_and_its_gpus_in_text() {
 fn both_ways_to_write_a_requirement_and_extras_of_a_toolkit_are_pins() {
     let with = |requires: &[&str], more: &[String]| {
         let files = [&torch(VERSION, CONFIG)[..], &[metadata("torch", "2.5.1", requires)], more].concat();
-        target(&files, "import torch")
+        program(&files, "import torch")
     };
     let marker = "platform_system == \"Linux\" and platform_machine == \"x86_64\"";
     let old = with(&[&format!("nvidia-cudnn-cu12 (==9.1.0.70) ; {marker}")], &[]);
@@ -173,11 +173,11 @@ fn build_files_of_any_kind_are_no_error() {
     ];
     let config = format!("{SITE}/torch/include/ATen/cuda/CUDAConfig.h");
     let check = |what: &str, machine: &Machine| {
-        let target = target_of(machine, "import torch");
-        assert_eq!(package(&target, "torch")["cuda"], Value::Null, "{what}");
-        assert_eq!(package(&target, "torch")["cpu_only"], false, "{what}");
-        assert_eq!(names(&target, "cudnn"), ["libcudnn.so.9"], "{what}: the rest is read all the same");
-        assert!(target["conditions"].as_array().unwrap().is_empty(), "{what}");
+        let program = target_of(machine, "import torch");
+        assert_eq!(package(&program, "torch")["cuda"], Value::Null, "{what}");
+        assert_eq!(package(&program, "torch")["cpu_only"], false, "{what}");
+        assert_eq!(names(&program, "cudnn"), ["libcudnn.so.9"], "{what}: the rest is read all the same");
+        assert!(program["conditions"].as_array().unwrap().is_empty(), "{what}");
     };
     for (what, bytes) in contents {
         let machine = python(&torch(VERSION, CONFIG));
@@ -252,7 +252,7 @@ fn tensorflow(build_info: &str, requires: &[&str]) -> Vec<String> {
 #[test]
 fn tensorflow_records_a_major_in_python_and_the_rest_in_a_header() {
     let pinned = ["nvidia-cudnn-cu12 ==8.9.7.29 ; extra == 'and-cuda'"];
-    let without = target(&tensorflow(BUILD_INFO, &pinned), "import tensorflow");
+    let without = program(&tensorflow(BUILD_INFO, &pinned), "import tensorflow");
     assert_eq!(package(&without, "tensorflow")["cuda"], "12.3");
     assert_eq!(names(&without, "cudnn"), ["libcudnn.so.8"]);
     assert_eq!(pin(&without), ["8.9.7.29"], "of an extra too, as far as it is a wish");
@@ -266,13 +266,13 @@ fn tensorflow_records_a_major_in_python_and_the_rest_in_a_header() {
 
     let header = "#define CUDNN_VERSION_H_\n\n#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n#define CUDNN_PATCHLEVEL 6\n#define CUDNN_VERSION (CUDNN_MAJOR * 1000)\n";
     let header = file("tensorflow/include/third_party/gpus/cudnn/include/cudnn_version.h", header);
-    let with = target(&[tensorflow(BUILD_INFO, &pinned), vec![header]].concat(), "import tensorflow");
+    let with = program(&[tensorflow(BUILD_INFO, &pinned), vec![header]].concat(), "import tensorflow");
     assert_eq!((floor(&with), pin(&with)), (vec!["8.9.6".to_owned()], vec!["8.9.7.29".to_owned()]));
 
     // A range is no pin; where no header says more, its lower end counts.
     let nine = BUILD_INFO.replace("'8'", "'9'");
     let range = ["nvidia-cudnn-cu12<10.0,>=9.3.0.75; extra == \"and-cuda\""];
-    let ranged = target(&tensorflow(&nine, &range), "import tensorflow");
+    let ranged = program(&tensorflow(&nine, &range), "import tensorflow");
     assert_eq!((floor(&ranged), pin(&ranged)), (vec!["9.3.0.75".to_owned()], Vec::new()));
     assert_eq!(names(&ranged, "cudnn"), ["libcudnn.so.9"]);
 
@@ -280,7 +280,7 @@ fn tensorflow_records_a_major_in_python_and_the_rest_in_a_header() {
     let macros = "#define TF_CUDA_VERSION \"12.5.1\"\n#define TF_CUDNN_VERSION \"9\"\n";
     let macros = file("tensorflow/include/third_party/gpus/cuda/cuda_config.h", macros);
     let second =
-        target(&[tensorflow("build_info = None\n", &[]), vec![macros]].concat(), "import tensorflow");
+        program(&[tensorflow("build_info = None\n", &[]), vec![macros]].concat(), "import tensorflow");
     assert_eq!(package(&second, "tensorflow")["cuda"], "12.5");
     assert_eq!(names(&second, "cudnn"), ["libcudnn.so.9"]);
 }
@@ -292,10 +292,10 @@ fn an_old_jaxlib_says_it_in_its_version() {
         object("jaxlib/cuda/_solver.so", ""),
         metadata("jaxlib", "0.4.23+cuda12.cudnn89", &[]),
     ];
-    let target = target(&files, "import jaxlib");
-    assert_eq!(package(&target, "jax")["cuda"], "12.0");
-    assert_eq!(floor(&target), ["8.9"]);
-    assert_eq!(names(&target, "cudnn"), ["libcudnn.so.8"]);
+    let program = program(&files, "import jaxlib");
+    assert_eq!(package(&program, "jax")["cuda"], "12.0");
+    assert_eq!(floor(&program), ["8.9"]);
+    assert_eq!(names(&program, "cudnn"), ["libcudnn.so.8"]);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_key_within_json_is_a_floor() {
             object("cupy/cuda/thrust.cpython-312-x86_64-linux-gnu.so", "code = ['sm_50', 'compute_90']"),
             object("cupy_backends/cuda/libs/cudnn.so", "needed = ['libcudnn.so.8']"),
         ];
-        target(&files, "import cupy")
+        program(&files, "import cupy")
     };
     let whole = r#"{"cuda": "12.x", "packaging": "pip", "cudnn": {"version": "8.8.1", "filenames": []}}"#;
     let found = cupy(whole);
@@ -337,7 +337,7 @@ fn the_name_of_what_was_packed_in_is_a_floor() {
             ),
             object(&format!("ctranslate2.libs/{name}"), ""),
         ];
-        target(&files, "import faster_whisper, ctranslate2")
+        program(&files, "import faster_whisper, ctranslate2")
     };
     let found = packed("libcudnn-74a4c495.so.8.9.7");
     assert_eq!(floor(&found), ["8.9.7"]);
@@ -358,7 +358,7 @@ fn assigned_texts_are_a_floor() {
             file("paddle/version/__init__.py", version),
             object("paddle/libs/libphi.so", "runpath = '$ORIGIN', code = ['sm_70']"),
         ];
-        target(&files, "import paddle")
+        program(&files, "import paddle")
     };
     let found = paddle(version);
     assert_eq!(package(&found, "paddle")["cuda"], "11.8");
@@ -376,7 +376,7 @@ fn onnxruntime_is_linked_or_expects_to_be_preloaded_or_opens() {
     let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
     let of = |fields: &str, more: &[String]| {
         let files = [file("onnxruntime/__init__.py", ""), object(provider, fields)];
-        target(&[&files[..], more].concat(), "import onnxruntime")
+        program(&[&files[..], more].concat(), "import onnxruntime")
     };
     // Taken out of what is needed; only the versions of its symbols tell.
     let stripped = of("imports = { 'libcudnn.so.8' = ['cudnnCreate'], 'libc.so.6' = ['malloc'] }", &[]);
@@ -407,13 +407,13 @@ fn the_name_of_a_distribution_says_which_cuda() {
         file("numba_cuda/__init__.py", ""),
         metadata("cuda-bindings", "12.9.1", &[]),
     ];
-    let target = target(&files, "import mxnet\nfrom numba import cuda");
-    assert_eq!(package(&target, "mxnet")["cuda"], "11.2");
-    assert_eq!(package(&target, "numba-cuda")["cuda"], "12.9");
-    assert_eq!(names(&target, "nvrtc"), ["libnvrtc.so.12"]);
+    let program = program(&files, "import mxnet\nfrom numba import cuda");
+    assert_eq!(package(&program, "mxnet")["cuda"], "11.2");
+    assert_eq!(package(&program, "numba-cuda")["cuda"], "12.9");
+    assert_eq!(names(&program, "nvrtc"), ["libnvrtc.so.12"]);
     let vision = file("torchvision/version.py", "__version__ = '0.29.2+cu132'\ngit_version = 'x'\n");
     let linked = object("torchvision/_C.so", "needed = ['libcudart.so.13'], code = ['sm_120']");
-    let vision = self::target(&[vision, linked], "import torchvision");
+    let vision = self::program(&[vision, linked], "import torchvision");
     assert_eq!(package(&vision, "torchvision")["cuda"], "13.2");
     assert_eq!(code(&vision), ["sm_120"]);
 }
@@ -423,12 +423,12 @@ fn the_name_of_a_distribution_says_which_cuda() {
 fn a_package_built_on_a_framework_uses_it() {
     for module in ["vllm", "xformers", "torchvision", "torchaudio", "bitsandbytes"] {
         let own = [file(&format!("{module}/__init__.py"), ""), object(&format!("{module}/_C.abi3.so"), "")];
-        let target = target(&[&torch(VERSION, CONFIG)[..], &own].concat(), &format!("import {module}"));
-        assert_eq!(package(&target, "torch")["standing"], "imported", "{module}");
-        assert_eq!(package(&target, "torch")["imported_by"], "-c:1", "{module}");
-        assert_eq!(code(&target), ["sm_80", "sm_90a", "compute_90"], "{module}");
+        let program = program(&[&torch(VERSION, CONFIG)[..], &own].concat(), &format!("import {module}"));
+        assert_eq!(package(&program, "torch")["standing"], "imported", "{module}");
+        assert_eq!(package(&program, "torch")["imported_by"], "-c:1", "{module}");
+        assert_eq!(code(&program), ["sm_80", "sm_90a", "compute_90"], "{module}");
     }
-    let alone = target(&torch(VERSION, CONFIG), "pass");
+    let alone = program(&torch(VERSION, CONFIG), "pass");
     assert_eq!(package(&alone, "torch")["standing"], "installed");
     assert!(code(&alone).is_empty(), "what is not imported runs nothing");
 }
@@ -437,9 +437,9 @@ fn a_package_built_on_a_framework_uses_it() {
 fn a_module_without_its_framework_is_a_package_like_any_other() {
     let files =
         [file("numba/__init__.py", ""), object("numba/cuda/own.so", "needed = ['libcudart.so.11.0']")];
-    let target = target(&files, "import numba");
-    assert_eq!(package(&target, "numba")["standing"], "imported");
-    assert_eq!(names(&target, "cudart"), ["libcudart.so.11.0"]);
+    let program = program(&files, "import numba");
+    assert_eq!(package(&program, "numba")["standing"], "imported");
+    assert_eq!(names(&program, "cudart"), ["libcudart.so.11.0"]);
 }
 
 #[test]
@@ -449,11 +449,11 @@ fn objects_for_different_cuda_majors_are_optional() {
         object(&format!("bitsandbytes/libbitsandbytes_cuda{number}.so"), &fields)
     };
     let files = [file("bitsandbytes/__init__.py", ""), variant(118, 11, "sm_50"), variant(128, 12, "sm_120")];
-    let target = target(&files, "import bitsandbytes");
-    let all = target["requirements"].as_array().unwrap();
+    let program = program(&files, "import bitsandbytes");
+    let all = program["requirements"].as_array().unwrap();
     assert!(all.iter().all(|it| it["need"] == "named"), "{all:#?}");
-    assert_eq!(names(&target, "cublas"), ["libcublas.so.11", "libcublas.so.12"]);
-    assert_eq!(code(&target), ["sm_50", "sm_120"]);
+    assert_eq!(names(&program, "cublas"), ["libcublas.so.11", "libcublas.so.12"]);
+    assert_eq!(code(&program), ["sm_50", "sm_120"]);
 }
 
 #[test]
@@ -464,12 +464,12 @@ fn an_unknown_package_is_read_from_its_objects() {
         object("unheard/two.so", "needed = ['libcublas.so.12'], code = ['sm_70', 'compute_80']"),
         object("unheard/other.so", "constants = ['libcurand.so.10'], code = ['sm_35']"),
     ];
-    let target = target(&files, "import unheard");
-    assert_eq!(code(&target), ["sm_70", "sm_90a", "compute_80"], "all together, of those that are linked");
-    assert_eq!(names(&target, "curand"), ["libcurand.so.10"]);
-    assert_eq!(package(&target, "unheard")["cpu_only"], false);
+    let program = program(&files, "import unheard");
+    assert_eq!(code(&program), ["sm_70", "sm_90a", "compute_80"], "all together, of those that are linked");
+    assert_eq!(names(&program, "curand"), ["libcurand.so.10"]);
+    assert_eq!(package(&program, "unheard")["cpu_only"], false);
     let none = [file("unheard/__init__.py", ""), object("unheard/one.so", "needed = ['libcudart.so.12']")];
-    assert!(code(&self::target(&none, "import unheard")).is_empty(), "no code is no demand");
+    assert!(code(&self::program(&none, "import unheard")).is_empty(), "no code is no demand");
 }
 
 #[test]
@@ -496,11 +496,11 @@ fn builds_without_cuda_ask_for_nothing_and_say_so() {
     ];
     for (module, name, files) in cpu {
         let machine = python(&[vec![file(&format!("{module}/__init__.py"), "")], files].concat());
-        let target = target_of(&machine, &format!("import {module}"));
-        assert_eq!(package(&target, name)["cpu_only"], true, "{module}");
-        assert!(target["requirements"].as_array().unwrap().is_empty(), "{module}: {target:#}");
-        assert!(target["conditions"].as_array().unwrap().is_empty(), "{module}");
-        assert_eq!(target["notes"][0]["note"], "cpu-only", "{module}");
+        let program = target_of(&machine, &format!("import {module}"));
+        assert_eq!(package(&program, name)["cpu_only"], true, "{module}");
+        assert!(program["requirements"].as_array().unwrap().is_empty(), "{module}: {program:#}");
+        assert!(program["conditions"].as_array().unwrap().is_empty(), "{module}");
+        assert_eq!(program["notes"][0]["note"], "cpu-only", "{module}");
         let import = format!("import {module}");
         let words = ["python3", "-c", import.as_str()];
         let explained = Run::on(&machine, &[&["explain"], &words[..]].concat()).any_stdout().check();
@@ -524,14 +524,14 @@ fn a_build_that_needs_cuda_libraries_is_no_cpu_build() {
         file("xgboost/__init__.py", ""),
         object("xgboost/lib/libxgboost.so", "needed = ['libcudart.so.12']"),
     ];
-    assert_eq!(package(&target(&linked, "import xgboost"), "xgboost")["cpu_only"], false);
+    assert_eq!(package(&program(&linked, "import xgboost"), "xgboost")["cpu_only"], false);
     let broken = [file("xgboost/__init__.py", ""), file("xgboost/lib/libxgboost.so", "no object")];
-    assert_eq!(package(&target(&broken, "import xgboost"), "xgboost")["cpu_only"], false);
+    assert_eq!(package(&program(&broken, "import xgboost"), "xgboost")["cpu_only"], false);
     let plugin = [file("jaxlib/__init__.py", ""), object("jax_cuda12_plugin/_versions.so", "")];
-    let packages = target(&plugin, "import jaxlib")["packages"].clone();
+    let packages = program(&plugin, "import jaxlib")["packages"].clone();
     assert!(packages.as_array().unwrap().iter().all(|package| package["cpu_only"] == false), "{packages:#}");
     let string = [file("torch/__init__.py", ""), file("torch/version.py", "cuda = 'None'\ncudart = None\n")];
-    let packages = target(&string, "import torch")["packages"].clone();
+    let packages = program(&string, "import torch")["packages"].clone();
     assert!(packages.as_array().unwrap().iter().all(|package| package["cpu_only"] == false), "{packages:#}");
 }
 

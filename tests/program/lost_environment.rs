@@ -50,7 +50,7 @@ fn a_program_that_only_has_the_name_of_a_wrapper_is_none() {
     let words = [own.to_str().unwrap(), "/bin/true"];
     let explained = explain(&two, &words);
     assert_eq!(led_to(&explained), None, "{explained:#}");
-    assert!(!explained["target"]["requirements"].as_array().unwrap().is_empty(), "{explained:#}");
+    assert!(!explained["program"]["requirements"].as_array().unwrap().is_empty(), "{explained:#}");
     crate::support::copy_program("/usr/bin/nice", &own);
     assert_eq!(led_to(&explain(&two, &words)).as_deref(), Some("/bin/true"), "the control");
 }

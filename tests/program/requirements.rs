@@ -16,7 +16,7 @@ fn explain(command: &[&str], env: &[(&str, &str)]) -> Value {
     for (name, value) in env {
         run = run.env(name, value);
     }
-    run.json()["target"].clone()
+    run.json()["program"].clone()
 }
 
 fn code(text: &str) -> Value {
@@ -24,15 +24,15 @@ fn code(text: &str) -> Value {
 }
 
 /// Each package that counts, with how sure that is.
-fn packages(target: &Value) -> Vec<(String, String)> {
+fn packages(program: &Value) -> Vec<(String, String)> {
     let text = |package: &Value, key: &str| package[key].as_str().unwrap().to_owned();
-    let all = target["packages"].as_array().unwrap();
+    let all = program["packages"].as_array().unwrap();
     all.iter().map(|package| (text(package, "name"), text(package, "standing"))).collect()
 }
 
 /// Each name that is asked for, with how much it is needed.
-fn asked(target: &Value) -> Vec<(String, String)> {
-    let all = target["requirements"].as_array().unwrap();
+fn asked(program: &Value) -> Vec<(String, String)> {
+    let all = program["requirements"].as_array().unwrap();
     let name = |r: &Value| Some((r["want"]["name"].as_str()?.to_owned(), r["need"].as_str()?.to_owned()));
     all.iter().filter_map(name).collect()
 }
@@ -43,9 +43,9 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn packages_count_wherever_python_would_find_them() {
-    let target = code("import gpulib");
-    assert_eq!(packages(&target), pairs(&[("gpulib", "imported")]));
-    assert_eq!(target["packages"][0]["version"], "2.1");
+    let program = code("import gpulib");
+    assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]));
+    assert_eq!(program["packages"][0]["version"], "2.1");
     let without = explain(&["python3", "-c", "import gpulib"], &[]);
     assert!(!packages(&without).contains(&("gpulib".into(), "imported".into())), "{without:#}");
     let isolated = explain(&["python3", "-Ic", "import gpulib"], &[("PYTHONPATH", "/srv/packages")]);
@@ -54,20 +54,20 @@ fn packages_count_wherever_python_would_find_them() {
 
 #[test]
 fn bundled_libraries_are_found_through_their_distribution() {
-    let target = code("import vision");
-    assert_eq!(packages(&target), pairs(&[("gpulib", "imported")]));
-    assert_eq!(target["packages"][0]["imported_by"], "vision, imported by -c:1");
+    let program = code("import vision");
+    assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]));
+    assert_eq!(program["packages"][0]["imported_by"], "vision, imported by -c:1");
 }
 
 #[test]
 fn beside_what_is_imported_the_rest_counts_only_when_not_all_could_be_read() {
     assert_eq!(packages(&code("import gpulib, os")), pairs(&[("gpulib", "imported")]));
     for open in ["import gpulib, importlib; importlib.import_module(name)", "import gpulib, nowhere"] {
-        let target = code(open);
-        let found = packages(&target);
+        let program = code(open);
+        let found = packages(&program);
         assert_eq!(found[0], ("gpulib".into(), "imported".into()), "{open}");
         assert!(found.contains(&("other".into(), "possible".into())), "{open}: {found:?}");
-        assert!(asked(&target).contains(&("libcufft.so.11".into(), "named".into())), "a guess is no must");
+        assert!(asked(&program).contains(&("libcufft.so.11".into(), "named".into())), "a guess is no must");
     }
     let tried = code("import gpulib\ntry: import nowhere\nexcept ImportError: pass");
     assert_eq!(packages(&tried), pairs(&[("gpulib", "imported")]));
@@ -75,9 +75,9 @@ fn beside_what_is_imported_the_rest_counts_only_when_not_all_could_be_read() {
 
 #[test]
 fn extension_modules_of_the_program_itself_ask_too() {
-    let target = explain(&["python3", "-c", "import native"], &[("PYTHONPATH", "/home/user")]);
-    assert_eq!(packages(&target), pairs(&[("native", "imported")]));
-    assert_eq!(asked(&target), pairs(&[("libnccl.so.2", "used")]));
+    let program = explain(&["python3", "-c", "import native"], &[("PYTHONPATH", "/home/user")]);
+    assert_eq!(packages(&program), pairs(&[("native", "imported")]));
+    assert_eq!(asked(&program), pairs(&[("libnccl.so.2", "used")]));
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn the_majors_of_a_package_for_many_majors_are_optional() {
 #[test]
 fn package_managers_and_version_queries_need_no_library() {
     for words in [&["-m", "pip", "install", "x"][..], &["-c", "import pip, os"], &["--version"], &["-h"]] {
-        let target = explain(&[&["python3"], words].concat(), &[("PYTHONPATH", "/srv/packages")]);
-        assert!(packages(&target).is_empty(), "{words:?}: {target:#}");
+        let program = explain(&[&["python3"], words].concat(), &[("PYTHONPATH", "/srv/packages")]);
+        assert!(packages(&program).is_empty(), "{words:?}: {program:#}");
     }
     assert!(!packages(&code("import pip; exec(x)")).is_empty(), "what is not seen may use anything");
 }
@@ -113,16 +113,17 @@ fn a_package_that_is_named_and_not_there_is_an_error() {
         .stderr("cudarun: --uses other: this program has no Python packages\n")
         .check();
     let named = Run::on(&MACHINE, &["explain", "--json", "--uses=vision-for-gpus,other,other", "python3"]);
-    assert_eq!(packages(&named.json()["target"]), pairs(&[("other", "imported")]));
+    assert_eq!(packages(&named.json()["program"]), pairs(&[("other", "imported")]));
 }
 
 #[test]
 fn paths_of_libraries_are_taken_at_their_word() {
-    let forced = |target: &Value| target["requirements"][0]["search_first"].clone();
+    let forced = |program: &Value| program["requirements"][0]["search_first"].clone();
     let expected = serde_json::json!([{ "directory": "/opt/mine", "rule": "absolute-path" }]);
-    let target = code("import gpulib, ctypes; ctypes.CDLL('/opt/mine/libcurand.so.10')");
-    assert!(asked(&target).contains(&("libcurand.so.10".into(), "used".into())));
-    let of_curand = target["requirements"].as_array().unwrap().iter().find(|r| r["by"]["line"] == 1).unwrap();
+    let program = code("import gpulib, ctypes; ctypes.CDLL('/opt/mine/libcurand.so.10')");
+    assert!(asked(&program).contains(&("libcurand.so.10".into(), "used".into())));
+    let of_curand =
+        program["requirements"].as_array().unwrap().iter().find(|r| r["by"]["line"] == 1).unwrap();
     assert_eq!(of_curand["search_first"], expected);
     assert!(
         !asked(&code("import gpulib; x = '/nowhere/libcurand.so.10'"))
@@ -135,14 +136,14 @@ fn paths_of_libraries_are_taken_at_their_word() {
 
 #[test]
 fn names_in_constants_are_found_however_they_are_packed() {
-    let target = explain(&["/home/user/packed"], &[]);
-    assert_eq!(asked(&target), pairs(&[("libcublas.so.12", "named"), ("libcudnn.so.9", "named")]));
+    let program = explain(&["/home/user/packed"], &[]);
+    assert_eq!(asked(&program), pairs(&[("libcublas.so.12", "named"), ("libcudnn.so.9", "named")]));
 }
 
 #[test]
 fn a_line_for_env_is_read_where_its_words_are_plain() {
-    let target = explain(&["/home/user/split"], &[]);
-    assert_eq!(packages(&target), pairs(&[("other", "imported")]));
+    let program = explain(&["/home/user/split"], &[]);
+    assert_eq!(packages(&program), pairs(&[("other", "imported")]));
     let quoted = explain(&["/home/user/quoted"], &[("PYTHONPATH", "/srv/packages")]);
     assert_eq!(quoted["notes"][0]["note"], "script-not-read");
     assert!(packages(&quoted).is_empty());
@@ -152,8 +153,8 @@ fn a_line_for_env_is_read_where_its_words_are_plain() {
 fn scripts_that_pip_writes_for_a_shell_are_those_of_python() {
     let packages_path = [("PYTHONPATH", "/srv/packages")];
     for script in ["/home/user/bin/long", "relative"] {
-        let target = explain(&[script], &packages_path);
-        assert_eq!(packages(&target), pairs(&[("gpulib", "imported")]), "{script}: {target:#}");
+        let program = explain(&[script], &packages_path);
+        assert_eq!(packages(&program), pairs(&[("gpulib", "imported")]), "{script}: {program:#}");
     }
     let other = explain(&["/home/user/bin/other"], &packages_path);
     assert_eq!(other["notes"][0]["note"], "script-not-read");
@@ -161,9 +162,9 @@ fn scripts_that_pip_writes_for_a_shell_are_those_of_python() {
 
 #[test]
 fn an_imported_framework_that_is_missing_is_reported() {
-    let target = code("import sys; sys.path.insert(0, '/somewhere')\nimport torch");
-    assert_eq!(target["notes"][0]["note"], "not-where-it-is-sought");
-    assert_eq!(target["notes"][0]["by"], "-c:2");
+    let program = code("import sys; sys.path.insert(0, '/somewhere')\nimport torch");
+    assert_eq!(program["notes"][0]["note"], "not-where-it-is-sought");
+    assert_eq!(program["notes"][0]["by"], "-c:2");
     assert_eq!(code("try: import torch\nexcept ImportError: pass")["notes"].as_array().unwrap().len(), 0);
     for elsewhere in ["def f():\n    import jax", "if TYPE_CHECKING: import cupy", "if x:\n    import cupy"] {
         assert_eq!(code(elsewhere)["notes"].as_array().unwrap().len(), 0, "{elsewhere}");
@@ -173,9 +174,9 @@ fn an_imported_framework_that_is_missing_is_reported() {
 #[test]
 fn a_shim_leads_to_the_newest_version_that_it_may_mean() {
     let python = "/home/user/.pyenv/shims/python";
-    let last = |target: &Value| target["steps"].as_array().unwrap().last().unwrap()["to"].clone();
-    let target = explain(&[python], &[]);
-    assert_eq!(last(&target), "/home/user/.pyenv/versions/3.11.10/bin/python");
+    let last = |program: &Value| program["steps"].as_array().unwrap().last().unwrap()["to"].clone();
+    let program = explain(&[python], &[]);
+    assert_eq!(last(&program), "/home/user/.pyenv/versions/3.11.10/bin/python");
     let given = explain(&[python], &[("PYENV_VERSION", "3.12.1")]);
     assert_eq!(last(&given), "/home/user/.pyenv/versions/3.12.1/bin/python");
     let unknown = explain(&[python], &[("PYENV_VERSION", "3.13")]);

@@ -110,13 +110,13 @@ fn is_installed(name: &str) -> bool {
 
 /// Where the last wrapper leads, as `explain` says.
 pub fn led_to(explained: &Value) -> Option<String> {
-    let steps = explained["target"]["steps"].as_array().unwrap();
+    let steps = explained["program"]["steps"].as_array().unwrap();
     let last = steps.iter().rfind(|step| step["how"] == "wrapper")?;
     Some(last["to"].as_str().unwrap().to_owned())
 }
 
 pub fn notes(explained: &Value) -> Vec<String> {
-    let notes = explained["target"]["notes"].as_array().unwrap();
+    let notes = explained["program"]["notes"].as_array().unwrap();
     notes.iter().map(|note| note["note"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -474,7 +474,8 @@ fn launchers_of_training_programs_start_their_own_python() {
         let words: Vec<&str> = std::iter::once(name.as_str()).chain(rest.split(' ')).collect();
         all.leads(&words, "", &[], &python);
     }
-    let script = |explained: &Value| explained["target"]["steps"].as_array().unwrap().last().unwrap().clone();
+    let script =
+        |explained: &Value| explained["program"]["steps"].as_array().unwrap().last().unwrap().clone();
     let explained = all.explain(&[&bin("torchrun"), "--standalone", "train.py"], "", &[]);
     assert_eq!(
         (&script(&explained)["how"], script(&explained)["to"].as_str().unwrap().ends_with("/train.py")),

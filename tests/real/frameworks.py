@@ -441,7 +441,7 @@ def asked(cudarun, row, site):
         took = time.monotonic() - started
     if run.returncode not in (0, 1):
         raise RuntimeError(f"status {run.returncode}: {run.stderr}")
-    target = json.loads(run.stdout)["target"]
+    target = json.loads(run.stdout)["program"]
     package = next((it for it in target["packages"] if it["name"] == row.kind.name), None)
     if package is None:
         return {"cuda": "-", "floor": "-", "pin": "-", "gpus": "-", "path": "-", "cpu": "-", "missing": True}, took

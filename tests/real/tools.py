@@ -84,7 +84,7 @@ def main():
             words = line.format(python=tools / "python", version=f"{sys.version_info[0]}.{sys.version_info[1]}").split()
             how = {"cwd": root / directory, "env": environment | named, "capture_output": True, "text": True}
             explained = subprocess.run([cudarun, "explain", "--json", *words], **how)
-            target = json.loads(explained.stdout)["target"]
+            target = json.loads(explained.stdout)["program"]
             led = [step["to"] for step in target["steps"] if step["how"] == "wrapper"]
             notes = [note["note"] for note in target["notes"]]
             real = subprocess.run(words, **how)

@@ -98,10 +98,10 @@ fn a_program_gets_what_it_came_with_and_never_a_mix() {
         assert_eq!(why, "not newer than the kernel's driver 580.159.04");
         assert_eq!(explained["driver_in_view"], false, "the default directories give the right one");
     }
-    let target = explain(&machine, &["python3", "/home/user/train.py"])["target"].clone();
-    assert_eq!(target["packages"][0]["name"], "torch");
-    assert_eq!(target["packages"][0]["imported_by"], "model.py:1");
-    assert_eq!(target["packages"][0]["cuda"], "13.0");
+    let program = explain(&machine, &["python3", "/home/user/train.py"])["program"].clone();
+    assert_eq!(program["packages"][0]["name"], "torch");
+    assert_eq!(program["packages"][0]["imported_by"], "model.py:1");
+    assert_eq!(program["packages"][0]["cuda"], "13.0");
 }
 
 #[test]
@@ -156,16 +156,16 @@ fn explain_reads_like_a_story() {
 fn a_code_argument_is_read_like_a_script() {
     let machine = Machine::load("h200-container");
     let explained = explain(&machine, &["python3", "-c", "import torch"]);
-    assert_eq!(explained["target"]["packages"][0]["imported_by"], "-c:1");
+    assert_eq!(explained["program"]["packages"][0]["imported_by"], "-c:1");
     let module = explain(&machine, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]);
-    assert_eq!(module["target"]["packages"][0]["standing"], "imported");
+    assert_eq!(module["program"]["packages"][0]["standing"], "imported");
     // Nothing recognised: what is installed counts, and how sure that is shows.
     let unknown = explain(&machine, &["python3", "-c", "import ctypes"]);
-    assert_eq!(unknown["target"]["packages"][0]["standing"], "installed");
+    assert_eq!(unknown["program"]["packages"][0]["standing"], "installed");
     let open = explain(&machine, &["python3", "-c", "__import__(name)"]);
-    assert_eq!(open["target"]["packages"][0]["standing"], "possible");
+    assert_eq!(open["program"]["packages"][0]["standing"], "possible");
     let named = Run::on(&machine, &["explain", "--json", "--uses", "torch", "python3", "-c", "pass"]).json();
-    assert_eq!(named["target"]["packages"][0]["standing"], "imported");
+    assert_eq!(named["program"]["packages"][0]["standing"], "imported");
 }
 
 #[test]

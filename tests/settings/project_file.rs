@@ -131,7 +131,7 @@ fn the_first_layer_that_names_a_key_counts() {
     assert_eq!(seen(variable(project.plain(&option))), is("~9.1", "--require"));
     let explained = variable(explain()).json();
     let demands: Vec<&Value> =
-        explained["target"]["conditions"].as_array().unwrap().iter().map(|it| &it["demand"]).collect();
+        explained["program"]["conditions"].as_array().unwrap().iter().map(|it| &it["demand"]).collect();
     assert_eq!(demands.len(), 2, "{demands:?}");
     let twice = project.plain(&["explain", "--json", "--require=cudnn>=9", "--require=cudnn<10"]).json();
     let from = |it: &&Value| it["name"] == "--require";
@@ -579,7 +579,7 @@ fn settings_that_another_user_can_write_are_refused() {
 fn requirements_of_an_image_apply_to_programs_that_need_a_library() {
     let project = Project::new();
     let asked = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536";
-    let conditions = |run: Run| run.json()["target"]["conditions"].as_array().unwrap().clone();
+    let conditions = |run: Run| run.json()["program"]["conditions"].as_array().unwrap().clone();
     let plain = || project.plain(&["explain", "--json"]).env("NVIDIA_REQUIRE_CUDA", asked);
     let found = conditions(plain());
     assert_eq!(found.len(), 1, "{found:?}");

@@ -48,10 +48,10 @@ fn plan(machine: &Machine, variable: &str, value: &str, name: &str) -> cudarun::
         [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", "/opt/cuda"), (variable, value)].into_iter().collect();
     let host = Host::at(machine.root(), env, "/".into()).unwrap();
     let command = program::Command { program: name.into(), arguments: Vec::new() };
-    let (target, _) = program::read(&host, &command, &[]).unwrap();
-    let scope = inventory::Scope { machine: target.machine, symbols: true, ..Default::default() };
+    let (program, _) = program::read(&host, &command, &[]).unwrap();
+    let scope = inventory::Scope { machine: program.machine, symbols: true, ..Default::default() };
     let found = inventory::scan(&host, &scope, &mut inventory::ScanCache::default());
-    match solve::solve(&found, &target, &solve::Policy::default()) {
+    match solve::solve(&found, &program, &solve::Policy::default()) {
         solve::Outcome::Plan(plan) => plan,
         other => panic!("{other:#?}"),
     }

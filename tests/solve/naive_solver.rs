@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::formats::symbols::Symbol;
 use cudarun::inventory::{Code, Installation, Inventory, Origin, Who};
-use cudarun::program::{Demand, Requirement, Target, Want};
+use cudarun::program::{Demand, Program, Requirement, Want};
 use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
 use cudarun::version::{CudaVersion, Version};
 
@@ -18,10 +18,10 @@ const WORLDS: u64 = 6000;
 type Key = (String, Option<u32>);
 
 /// What is asked for by name, in the order in which the best is looked for: the driver first, then as the catalog has it.
-fn asked(inventory: &Inventory, target: &Target) -> Vec<Key> {
+fn asked(inventory: &Inventory, program: &Program) -> Vec<Key> {
     let position = |key: &Key| catalog().families.iter().position(|family| family.name == key.0);
     let mut keys: Vec<Key> =
-        target.requirements.iter().filter_map(Requirement::named).map(|name| key(name).unwrap()).collect();
+        program.requirements.iter().filter_map(Requirement::named).map(|name| key(name).unwrap()).collect();
     if keys.is_empty() {
         return keys;
     }
@@ -40,32 +40,32 @@ fn key(name: &str) -> Option<Key> {
 }
 
 /// The best set: the first that keeps every rule, when each family's installations are tried in the order of the table.
-fn naive<'i>(inventory: &'i Inventory, target: &Target) -> Option<Vec<&'i Installation>> {
+fn naive<'i>(inventory: &'i Inventory, program: &Program) -> Option<Vec<&'i Installation>> {
     fn fill<'i>(
         queue: &[Key],
         done: &[&'i Installation],
         inventory: &'i Inventory,
-        target: &Target,
+        program: &Program,
     ) -> Option<Vec<&'i Installation>> {
         let Some((next, rest)) = queue.split_first() else {
-            return faults(done, inventory, target).is_empty().then(|| done.to_vec());
+            return faults(done, inventory, program).is_empty().then(|| done.to_vec());
         };
         if done.iter().any(|installation| (&installation.family, installation.soname) == (&next.0, next.1)) {
-            return fill(rest, done, inventory, target);
+            return fill(rest, done, inventory, program);
         }
         let is_it =
             |installation: &&Installation| installation.family == next.0 && installation.soname == next.1;
         let mut installations: Vec<&Installation> = inventory.installations.iter().filter(is_it).collect();
         installations.sort_by_cached_key(|installation| {
-            (rank(installation, done, inventory, target), installation.directory.clone())
+            (rank(installation, done, inventory, program), installation.directory.clone())
         });
         installations.into_iter().find_map(|installation| {
             let needed = installation.files[0].needed.iter().filter_map(|name| key(name));
             let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
-            fill(&queue, &[done, &[installation]].concat(), inventory, target)
+            fill(&queue, &[done, &[installation]].concat(), inventory, program)
         })
     }
-    fill(&asked(inventory, target), &[], inventory, target)
+    fill(&asked(inventory, program), &[], inventory, program)
 }
 
 /// The table of preferences, read from the design.
@@ -73,10 +73,10 @@ fn rank(
     installation: &Installation,
     done: &[&Installation],
     inventory: &Inventory,
-    target: &Target,
+    program: &Program,
 ) -> Vec<Reverse<i64>> {
     let of_family =
-        || target.requirements.iter().filter(|requirement| requirement.family == installation.family);
+        || program.requirements.iter().filter(|requirement| requirement.family == installation.family);
     let version = installation.version.unwrap_or_default();
     let number = |version: &Version| {
         version.numbers().iter().fold(0, |sum: i64, part| sum * 4096 + i64::from(*part))
@@ -122,7 +122,7 @@ fn rank(
 }
 
 /// Every rule that a set breaks, in words.
-fn faults(picks: &[&Installation], inventory: &Inventory, target: &Target) -> Vec<String> {
+fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> Vec<String> {
     let mut faults = Vec::new();
     let mut fault = |is_broken: bool, what: &str, installation: &Installation| {
         if is_broken {
@@ -161,7 +161,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, target: &Target) -> Ve
         // A driver of branch 535 brings CUDA 12.2, and no driver runs a newer major.
         let runs = driver.and_then(|driver| driver.cuda).map_or(99, |cuda: CudaVersion| cuda.major);
         fault(is_library && gpu.is_some() && installation.cuda.unwrap_or(0) > runs, "driver", installation);
-        for condition in &target.conditions {
+        for condition in &program.conditions {
             let Demand::Cuda(range) = &condition.demand else { continue };
             let is_cuda = ["nvjitlink"].contains(&installation.family.as_str());
             let allowed = if is_cuda {
@@ -171,7 +171,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, target: &Target) -> Ve
             };
             fault(is_library && !allowed, "CUDA is not allowed", installation);
         }
-        for wanted in target.requirements.iter().filter(|wanted| wanted.family == installation.family) {
+        for wanted in program.requirements.iter().filter(|wanted| wanted.family == installation.family) {
             match &wanted.want {
                 Want::AtLeast(floor) => {
                     let serves = version.major() == floor.major() && version.minor() >= floor.minor();
@@ -191,7 +191,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, target: &Target) -> Ve
         for other in picks.iter().filter(|other| is_library && other.family != "driver") {
             let share = |one: &Installation, two: &Installation| {
                 let asks = |installation: &Installation| {
-                    let of = target
+                    let of = program
                         .requirements
                         .iter()
                         .filter(|it| it.family == installation.family && it.named().is_some());
@@ -221,12 +221,12 @@ fn lacks<'s>(mut symbols: impl Iterator<Item = &'s Symbol>, picks: &[&Installati
 fn the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
     for seed in 1..=WORLDS {
-        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let best = naive(&inventory, &target);
-        let found = match solve(&inventory, &target, &Policy::default()) {
+        let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let best = naive(&inventory, &program);
+        let found = match solve(&inventory, &program, &Policy::default()) {
             Outcome::Plan(plan) => plan,
             Outcome::Nothing { .. } => {
-                assert!(asked(&inventory, &target).is_empty(), "seed {seed}");
+                assert!(asked(&inventory, &program).is_empty(), "seed {seed}");
                 continue;
             }
             Outcome::Conflict(conflict) => {
@@ -238,7 +238,7 @@ fn the_solver_agrees_with_a_naive_search() {
             }
         };
         let installations: Vec<&Installation> = found.picks.iter().map(|pick| &pick.installation).collect();
-        assert_eq!(faults(&installations, &inventory, &target), [""; 0], "seed {seed}");
+        assert_eq!(faults(&installations, &inventory, &program), [""; 0], "seed {seed}");
         let best = best.unwrap_or_else(|| panic!("seed {seed}: the naive search finds none"));
         assert_eq!(places(&installations), places(&best), "seed {seed}");
         plans += 1;
@@ -257,7 +257,7 @@ fn places(installations: &[&Installation]) -> Vec<String> {
 }
 
 /// The target with nothing but what these say.
-fn only(target: &Target, contradiction: &Contradiction, but: Option<usize>) -> Target {
+fn only(program: &Program, contradiction: &Contradiction, but: Option<usize>) -> Program {
     let members = || contradiction.members.iter().enumerate().filter(|(index, _)| Some(*index) != but);
     let is_kept = |requirement: &&Requirement| {
         members().any(|(_, member)| {
@@ -266,26 +266,29 @@ fn only(target: &Target, contradiction: &Contradiction, but: Option<usize>) -> T
             is_of && member.by.line == requirement.by.line
         })
     };
-    let requirements = target.requirements.iter().filter(is_kept).cloned().collect();
+    let requirements = program.requirements.iter().filter(is_kept).cloned().collect();
     let is_demanded = members().any(|(_, member)| member.demand.is_some());
-    let conditions = if is_demanded { target.conditions.clone() } else { Vec::new() };
-    solver_inputs::target(requirements, conditions)
+    let conditions = if is_demanded { program.conditions.clone() } else { Vec::new() };
+    solver_inputs::program(requirements, conditions)
 }
 
 #[test]
 fn every_member_of_a_conflict_is_necessary() {
     let (mut alone, mut several) = (0, 0);
     for seed in 1..=WORLDS {
-        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else { continue };
+        let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let Outcome::Conflict(conflict) = solve(&inventory, &program, &Policy::default()) else { continue };
         assert!(!conflict.contradictions.is_empty(), "seed {seed}");
         for contradiction in &conflict.contradictions {
-            let is_contradiction = |target: &Target| {
-                matches!(solve(&inventory, target, &Policy::default()), Outcome::Conflict(_))
+            let is_contradiction = |program: &Program| {
+                matches!(solve(&inventory, program, &Policy::default()), Outcome::Conflict(_))
             };
-            assert!(is_contradiction(&only(&target, contradiction, None)), "seed {seed}: {contradiction:#?}");
+            assert!(
+                is_contradiction(&only(&program, contradiction, None)),
+                "seed {seed}: {contradiction:#?}"
+            );
             for index in 0..contradiction.members.len() {
-                let without = only(&target, contradiction, Some(index));
+                let without = only(&program, contradiction, Some(index));
                 assert!(!is_contradiction(&without), "seed {seed}: {index} of {contradiction:#?}");
                 assert!(naive(&inventory, &without).is_some() || asked(&inventory, &without).is_empty());
             }
@@ -299,15 +302,19 @@ fn every_member_of_a_conflict_is_necessary() {
 fn the_next_best_set_is_the_next_of_the_naive_order() {
     let mut compared = 0;
     for seed in 1..=WORLDS / 5 {
-        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
         let mut seen = Vec::new();
         for passed in 0.. {
             let policy = Policy { passed, ..Policy::default() };
-            match solve(&inventory, &target, &policy) {
+            match solve(&inventory, &program, &policy) {
                 Outcome::Plan(plan) => {
                     let installations: Vec<&Installation> =
                         plan.picks.iter().map(|pick| &pick.installation).collect();
-                    assert_eq!(faults(&installations, &inventory, &target), [""; 0], "seed {seed}, {passed}");
+                    assert_eq!(
+                        faults(&installations, &inventory, &program),
+                        [""; 0],
+                        "seed {seed}, {passed}"
+                    );
                     let set: Vec<_> =
                         installations.iter().map(|it| (it.family.clone(), it.directory.clone())).collect();
                     assert!(!seen.contains(&set), "seed {seed}: the same set twice");
@@ -322,7 +329,7 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
             assert!(passed < 1000, "seed {seed}");
         }
         compared += usize::from(seen.len() > 1);
-        assert!(seen.len() <= 1 || seen.len() == sets(&inventory, &target), "seed {seed}: {}", seen.len());
+        assert!(seen.len() <= 1 || seen.len() == sets(&inventory, &program), "seed {seed}: {}", seen.len());
     }
     assert!(compared > 50, "{compared}");
 }
@@ -332,16 +339,16 @@ fn the_next_best_set_is_the_next_of_the_naive_order() {
 fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
     let (mut plans, mut conflicts) = (0, 0);
     for seed in 1..=WORLDS / 4 {
-        let (mut inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let Outcome::Plan(first) = solve(&inventory, &target, &Policy::default()) else { continue };
+        let (mut inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let Outcome::Plan(first) = solve(&inventory, &program, &Policy::default()) else { continue };
         let Some(bad) = first.picks.last().map(|pick| pick.installation.clone()) else { continue };
         let failed_proofs =
             vec![FailedProof { family: bad.family.clone(), directory: bad.directory.clone() }];
-        let found = solve(&inventory, &target, &Policy { failed_proofs, ..Policy::default() });
+        let found = solve(&inventory, &program, &Policy { failed_proofs, ..Policy::default() });
         inventory.installations.retain(|installation| {
             (&installation.family, &installation.directory) != (&bad.family, &bad.directory)
         });
-        let best = naive(&inventory, &target).map(|installations| places(&installations));
+        let best = naive(&inventory, &program).map(|installations| places(&installations));
         if let Outcome::Plan(plan) = found {
             let installations: Vec<&Installation> =
                 plan.picks.iter().map(|pick| &pick.installation).collect();
@@ -356,13 +363,13 @@ fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
 }
 
 /// How many sets keep every rule.
-fn sets(inventory: &Inventory, target: &Target) -> usize {
-    fn count(queue: &[Key], done: &[&Installation], inventory: &Inventory, target: &Target) -> usize {
+fn sets(inventory: &Inventory, program: &Program) -> usize {
+    fn count(queue: &[Key], done: &[&Installation], inventory: &Inventory, program: &Program) -> usize {
         let Some((next, rest)) = queue.split_first() else {
-            return usize::from(faults(done, inventory, target).is_empty());
+            return usize::from(faults(done, inventory, program).is_empty());
         };
         if done.iter().any(|installation| (&installation.family, installation.soname) == (&next.0, next.1)) {
-            return count(rest, done, inventory, target);
+            return count(rest, done, inventory, program);
         }
         let installations = inventory
             .installations
@@ -371,24 +378,24 @@ fn sets(inventory: &Inventory, target: &Target) -> usize {
         let of = |installation: &Installation| {
             let needed = installation.files[0].needed.iter().filter_map(|name| key(name));
             let queue: Vec<Key> = rest.iter().cloned().chain(needed).collect();
-            count(&queue, &[done, &[installation]].concat(), inventory, target)
+            count(&queue, &[done, &[installation]].concat(), inventory, program)
         };
         installations.map(of).sum()
     }
-    count(&asked(inventory, target), &[], inventory, target)
+    count(&asked(inventory, program), &[], inventory, program)
 }
 
 #[test]
 fn equal_questions_get_identical_answers() {
     for seed in 1..=40 {
-        let (inventory, target) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let answer = || serde_json::to_string(&solve(&inventory, &target, &Policy::default())).unwrap();
+        let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
+        let answer = || serde_json::to_string(&solve(&inventory, &program, &Policy::default())).unwrap();
         let first = answer();
         assert!((0..5).all(|_| answer() == first), "seed {seed}");
         // The order in which installations were found decides nothing but the order of what is not picked.
         let mut other = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9)).0;
         other.installations.reverse();
-        let picks = |inventory: &Inventory| match solve(inventory, &target, &Policy::default()) {
+        let picks = |inventory: &Inventory| match solve(inventory, &program, &Policy::default()) {
             Outcome::Plan(plan) => plan.picks.into_iter().map(|pick| pick.installation.directory).collect(),
             _ => Vec::new(),
         };
@@ -398,8 +405,8 @@ fn equal_questions_get_identical_answers() {
 
 #[test]
 fn a_machine_with_a_thousand_installations_is_solved() {
-    let (inventory, target) = solver_inputs::large(1000, false);
-    let Outcome::Plan(plan) = solve(&inventory, &target, &Policy::default()) else {
+    let (inventory, program) = solver_inputs::large(1000, false);
+    let Outcome::Plan(plan) = solve(&inventory, &program, &Policy::default()) else {
         panic!("there is a set")
     };
     assert_eq!(plan.picks.len(), 31, "the driver and thirty families");
@@ -408,8 +415,8 @@ fn a_machine_with_a_thousand_installations_is_solved() {
             .iter()
             .all(|pick| pick.installation.family == "driver" || pick.installation.cuda == Some(12))
     );
-    let (inventory, target) = solver_inputs::large(1000, true);
-    let Outcome::Conflict(conflict) = solve(&inventory, &target, &Policy::default()) else {
+    let (inventory, program) = solver_inputs::large(1000, true);
+    let Outcome::Conflict(conflict) = solve(&inventory, &program, &Policy::default()) else {
         panic!("there is none")
     };
     assert_eq!(conflict.contradictions[0].members.len(), 2, "{:#?}", conflict.contradictions);

@@ -445,7 +445,7 @@ fn a_program_without_needs_starts_without_a_writable_directory() {
 #[test]
 fn the_names_that_cudarun_knows_are_no_needs_of_its_own() {
     let explained = Run::new(["explain", "--json", CUDARUN, "true"]).json();
-    assert_eq!(explained["target"]["requirements"].as_array().unwrap().len(), 0, "{explained}");
+    assert_eq!(explained["program"]["requirements"].as_array().unwrap().len(), 0, "{explained}");
 }
 
 #[test]

@@ -111,8 +111,8 @@ pub static WORLD: LazyLock<World> = LazyLock::new(|| {
     }
     std::fs::create_dir(workshop.path("view")).unwrap();
     for name in NAMES.iter().chain(&SUBLIBRARIES) {
-        let target = workshop.path("right").canonicalize().unwrap().join(name).canonicalize().unwrap();
-        symlink(target, workshop.path(&format!("view/{name}"))).unwrap();
+        let program = workshop.path("right").canonicalize().unwrap().join(name).canonicalize().unwrap();
+        symlink(program, workshop.path(&format!("view/{name}"))).unwrap();
     }
     let wrong = workshop.path("wrong");
     let (library, wrong) =

@@ -15,8 +15,8 @@ pub fn elf(path: &str, fields: &str) -> String {
     format!("[[file]]\npath = '{path}'\nelf = {{ {fields} }}\n")
 }
 
-pub fn link(path: &str, target: &str) -> String {
-    format!("[[file]]\npath = '{path}'\nlink = '{target}'\n")
+pub fn link(path: &str, program: &str) -> String {
+    format!("[[file]]\npath = '{path}'\nlink = '{program}'\n")
 }
 
 pub fn text(path: &str, text: &str) -> String {

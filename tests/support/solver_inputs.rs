@@ -10,7 +10,7 @@ use cudarun::host::FileId;
 use cudarun::inventory::{
     Code, Gpu, Installation, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
 };
-use cudarun::program::{Asker, Condition, Demand, ImportCertainty, Need, Requirement, Target, Want};
+use cudarun::program::{Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement, Want};
 use cudarun::version::{ComputeCapability, Version};
 
 /// Numbers that are the same in every run: xorshift64.
@@ -149,8 +149,8 @@ pub fn names(family: &str, number: u32, by: &Asker) -> Requirement {
     wants(family, Want::Name(name), by)
 }
 
-pub fn target(requirements: Vec<Requirement>, conditions: Vec<Condition>) -> Target {
-    Target { requirements, conditions, ..Target::new(PathBuf::from("/usr/bin/app")) }
+pub fn program(requirements: Vec<Requirement>, conditions: Vec<Condition>) -> Program {
+    Program { requirements, conditions, ..Program::new(PathBuf::from("/usr/bin/app")) }
 }
 
 /// A file that offers these symbols.
@@ -179,7 +179,7 @@ const SMALL: &[(&str, u32)] =
     &[("cudnn", 9), ("curand", 10), ("cusolver", 11), ("cusparse", 12), ("nvjitlink", 12), ("npp", 12)];
 
 /// A few installations of a few families, and a few who ask: whatever can go wrong does.
-pub fn small(dice: &mut Dice) -> (Inventory, Target) {
+pub fn small(dice: &mut Dice) -> (Inventory, Program) {
     let mut installations = Vec::new();
     let families = 1 + dice.roll(SMALL.len());
     for (family, number) in &SMALL[..families] {
@@ -250,7 +250,7 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
     installation
 }
 
-fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
+fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Program {
     let askers = [asker("one", Some(12)), asker("two", None), asker("three", Some(13))];
     let mut requirements = Vec::new();
     for (family, number) in families {
@@ -289,12 +289,12 @@ fn small_target(families: &[(&str, u32)], dice: &mut Dice) -> Target {
             is_advice: false,
         });
     }
-    target(requirements, conditions)
+    program(requirements, conditions)
 }
 
 /// A machine with `count` installations over thirty families, and a program that asks for all of them. With `torn`, two of what
 /// it asks for exclude each other, whatever is picked for the rest.
-pub fn large(count: usize, torn: bool) -> (Inventory, Target) {
+pub fn large(count: usize, torn: bool) -> (Inventory, Program) {
     let families: Vec<_> =
         catalog().families.iter().filter(|family| family.name != "driver").take(30).collect();
     let offered = |name: &str| -> Vec<String> { (0..400).map(|symbol| format!("{name}_{symbol}")).collect() };
@@ -327,5 +327,5 @@ pub fn large(count: usize, torn: bool) -> (Inventory, Target) {
         requirements.retain(|requirement| requirement.family != *last);
         requirements.push(names(last, 9, &asker("other", None)));
     }
-    (machine(installations, Some("580.159.04"), Some("9.0")), target(requirements, Vec::new()))
+    (machine(installations, Some("580.159.04"), Some("9.0")), program(requirements, Vec::new()))
 }
