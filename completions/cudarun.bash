@@ -4,7 +4,16 @@
 _cudarun() {
     local cur prev verbs="run list explain export verify doctor trace record init allow hook completions"
     local common="-v --verbose -q --quiet --color --root --machine --also --without --config --no-config -h --help"
+    # The test `completions_offer_every_value` writes these lists.
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
+    local families="cublas cublasmp cudart cudensitymat cudla cudnn cudss cufft cufftmp cufile cupauliprop cupti curand cusolver cusolvermp cusparse cusparselt custabilizer custatevec cutensor cutensornet driver mathdx nccl npp nvcomp nvfatbin nvimgcodec nvjitlink nvjpeg nvjpeg2k nvrtc nvshmem nvtiff nvtx nvvm tensorrt"
+    local colors="auto always never"
+    local whens="never auto always"
+    local levels="load handle conv deep"
+    local modes="none clean audit view preload"
+    local dialects="sh fish direnv"
+    local shells="bash zsh fish"
+
     local wishes="--uses --pin --pin-mode --require --locked"
     # Verbs that no program follows.
     local alone=" list doctor allow hook completions "
@@ -48,14 +57,14 @@ _cudarun() {
 
     COMPREPLY=()
     case $prev in
-    --color) COMPREPLY=($(compgen -P "$before" -W "auto always never" -- "$cur")) ;;
-    --verify) COMPREPLY=($(compgen -P "$before" -W "never auto always" -- "$cur")) ;;
-    --level) COMPREPLY=($(compgen -P "$before" -W "load handle conv deep" -- "$cur")) ;;
+    --color) COMPREPLY=($(compgen -P "$before" -W "$colors" -- "$cur")) ;;
+    --verify) COMPREPLY=($(compgen -P "$before" -W "$whens" -- "$cur")) ;;
+    --level) COMPREPLY=($(compgen -P "$before" -W "$levels" -- "$cur")) ;;
     --root | --also) COMPREPLY=($(compgen -P "$before" -d -- "$cur")) ;;
     --without) COMPREPLY=($(compgen -P "$before" -W "$sources" -- "$cur")) ;;
-    --shell) COMPREPLY=($(compgen -P "$before" -W "sh fish direnv" -- "$cur")) ;;
+    --shell) COMPREPLY=($(compgen -P "$before" -W "$dialects" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
-    --pin-mode) COMPREPLY=($(compgen -P "$before" -W "view audit preload clean" -- "$cur")) ;;
+    --pin-mode) COMPREPLY=($(compgen -P "$before" -W "$modes" -- "$cur")) ;;
     -o | --output | --config | --machine | --save) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
@@ -66,13 +75,13 @@ _cudarun() {
     :-*) COMPREPLY=($(compgen -W "$common $wishes --verify -V --version" -- "$cur")) ;;
     run:-*) COMPREPLY=($(compgen -W "$common $wishes --verify" -- "$cur")) ;;
     list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
-    list:*) COMPREPLY=($(compgen -W "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc" -- "$cur")) ;;
+    list:*) COMPREPLY=($(compgen -W "$families" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
     verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;
     doctor:-*) COMPREPLY=($(compgen -W "$common --json --save" -- "$cur")) ;;
     export:-*) COMPREPLY=($(compgen -W "$common $wishes --json --shell" -- "$cur")) ;;
     hook:-* | completions:-*) COMPREPLY=($(compgen -W "$common" -- "$cur")) ;;
-    hook:* | completions:*) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")) ;;
+    hook:* | completions:*) COMPREPLY=($(compgen -W "$shells" -- "$cur")) ;;
     doctor:*) ;;
     explain:-*) COMPREPLY=($(compgen -W "$common $wishes --json --next" -- "$cur")) ;;
     record:-*) COMPREPLY=($(compgen -W "$common $wishes" -- "$cur")) ;;

@@ -46,6 +46,16 @@ end
 set -l every none run list explain export verify doctor trace record init allow hook completions
 set -l starting none run explain export verify trace record init
 
+# The test `completions_offer_every_value` writes these lists.
+set -l sources compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel
+set -l families cublas cublasmp cudart cudensitymat cudla cudnn cudss cufft cufftmp cufile cupauliprop cupti curand cusolver cusolvermp cusparse cusparselt custabilizer custatevec cutensor cutensornet driver mathdx nccl npp nvcomp nvfatbin nvimgcodec nvjitlink nvjpeg nvjpeg2k nvrtc nvshmem nvtiff nvtx nvvm tensorrt
+set -l colors auto always never
+set -l whens never auto always
+set -l levels load handle conv deep
+set -l modes none clean audit view preload
+set -l dialects sh fish direnv
+set -l shells bash zsh fish
+
 complete -c cudarun -f
 complete -c cudarun -n "__cudarun_after none" -a run -d "Start a program"
 complete -c cudarun -n "__cudarun_after none" -a list -d "Show every copy that is installed"
@@ -61,15 +71,15 @@ complete -c cudarun -n "__cudarun_after none" -a hook -d "Print what makes a she
 complete -c cudarun -n "__cudarun_after none" -a completions -d "Print the completions for a shell"
 complete -c cudarun -n "__cudarun_after $starting" -a "(__fish_complete_command)"
 complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"
-complete -c cudarun -n "__cudarun_after list" -a "cublas cudart cudnn cufft curand cusolver cusparse driver nccl nvrtc"
+complete -c cudarun -n "__cudarun_after list" -a "$families"
 
 complete -c cudarun -n "__cudarun_after $every" -s v -l verbose -d "Say more"
 complete -c cudarun -n "__cudarun_after $every" -s q -l quiet -d "Say nothing but errors"
-complete -c cudarun -n "__cudarun_after $every" -l color -x -a "auto always never" -d "When to use colour"
+complete -c cudarun -n "__cudarun_after $every" -l color -x -a "$colors" -d "When to use colour"
 complete -c cudarun -n "__cudarun_after $every" -l root -x -a "(__fish_complete_directories)" -d "Look at another root directory"
 complete -c cudarun -n "__cudarun_after $every" -l machine -r -F -d "Look at the machine that this file describes"
 complete -c cudarun -n "__cudarun_after $every" -l also -x -a "(__fish_complete_directories)" -d "Look for libraries there as well"
-complete -c cudarun -n "__cudarun_after $every" -l without -x -a "compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel" -d "Do not look there for libraries"
+complete -c cudarun -n "__cudarun_after $every" -l without -x -a "$sources" -d "Do not look there for libraries"
 complete -c cudarun -n "__cudarun_after $every" -l config -r -F -d "Read settings from this file"
 complete -c cudarun -n "__cudarun_after $every" -l no-config -d "Read no file with settings"
 complete -c cudarun -n "__cudarun_after $every" -s h -l help -d "Print help"
@@ -78,10 +88,10 @@ complete -c cudarun -n "__cudarun_after $starting" -l uses -x -d "Count these Py
 complete -c cudarun -n "__cudarun_after $starting" -l pin -x -d "Take this copy of a family"
 complete -c cudarun -n "__cudarun_after $starting" -l require -x -d "What libraries and machine must be"
 complete -c cudarun -n "__cudarun_after $starting" -l locked -d "Take the set of .cudarun.lock"
-complete -c cudarun -n "__cudarun_after $starting" -l pin-mode -x -a "view audit preload clean" -d "How the loader is made to take it"
-complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "never auto always" -d "When to prove the set first"
-complete -c cudarun -n "__cudarun_after hook completions" -a "bash zsh fish"
-complete -c cudarun -n "__cudarun_after export" -l shell -x -a "sh fish direnv" -d "For which reader"
+complete -c cudarun -n "__cudarun_after $starting" -l pin-mode -x -a "$modes" -d "How the loader is made to take it"
+complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "$whens" -d "When to prove the set first"
+complete -c cudarun -n "__cudarun_after hook completions" -a "$shells"
+complete -c cudarun -n "__cudarun_after export" -l shell -x -a "$dialects" -d "For which reader"
 complete -c cudarun -n "__cudarun_after doctor" -l save -r -F -d "Write what was looked at to this file"
 complete -c cudarun -n "__cudarun_after list explain export verify doctor trace" -l json -d "Print one JSON object"
 complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
@@ -90,7 +100,7 @@ complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name t
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
 complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"
 complete -c cudarun -n "__cudarun_after trace verify" -l as-is -d "Leave the environment as it is"
-complete -c cudarun -n "__cudarun_after verify" -l level -x -a "load handle conv deep" -d "How much to prove"
+complete -c cudarun -n "__cudarun_after verify" -l level -x -a "$levels" -d "How much to prove"
 complete -c cudarun -n "__cudarun_after verify" -l fresh -d "Prove it now"
 complete -c cudarun -n "__cudarun_after verify" -l seed -x -d "Make the random numbers from this"
 complete -c cudarun -n "__cudarun_after trace" -s o -l output -r -F -d "Write the report to this file"

@@ -152,10 +152,6 @@ impl Host {
         self.env.non_empty("HOME").map(PathBuf::from)
     }
 
-    pub fn stdout_is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
-    }
-
     pub fn stderr_is_terminal(&self) -> bool {
         io::stderr().is_terminal()
     }

@@ -28,6 +28,7 @@ pub mod loader;
 pub mod machine;
 pub mod parallel;
 pub mod pin;
+pub mod pipeline;
 pub mod predict;
 pub mod program;
 pub mod range;
@@ -44,15 +45,16 @@ pub mod version;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use clap::Parser;
+use anstream::adapter::strip_str;
 use clap::error::ErrorKind;
+use clap::{ColorChoice, Parser};
 
 use cli::{Cli, Verb};
-use commands::Ended;
 use commands::Exit;
 use error::{Error, Form};
 use host::Host;
 use program::Command;
+use report::Style;
 
 /// Does what the command line says, and returns the exit code; a program that is started does not return.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
@@ -78,7 +80,7 @@ fn warm_start() {
     let arguments: Vec<OsString> = host::arguments();
     let Some(command) = plain_start(&arguments) else { return };
     let host = Host::for_a_glance();
-    if let Some(exec) = commands::run::cached(&host, &command) {
+    if let Some(exec) = pipeline::kept_start(&host, &command) {
         launch::exec_early(&exec, &host.env);
     }
 }
@@ -92,7 +94,7 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
-        None if cli.words.is_empty() => return no_program(arguments.len() > 1),
+        None if cli.words.is_empty() => return usage(&no_program(arguments.len() > 1), arguments),
         None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
         Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
@@ -114,11 +116,11 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),
-        Some(Verb::Record(record)) => return traced(commands::record::record(&host, common, record)),
+        Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
         Some(Verb::Trace(trace)) if trace.predict => {
             (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
         }
-        Some(Verb::Trace(trace)) => return traced(commands::trace::trace(&host, common, trace)),
+        Some(Verb::Trace(trace)) => (Form::Run, false, commands::trace::trace(&host, common, trace)),
     };
     match ended {
         Ok(exit) => exit.code(),
@@ -126,15 +128,6 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             let is_bare = cli.verb.is_none() && first_word(arguments).is_some();
             complain(&error, form, json, is_bare)
         }
-    }
-}
-
-/// The program's own status, or why there is none.
-fn traced(ended: Result<Ended, Error>) -> u8 {
-    match ended {
-        Ok(Ended::Program(status)) => launch::end_as(status),
-        Ok(Ended::NotStarted(code)) => code,
-        Err(error) => complain(&error, Form::Run, false, false),
     }
 }
 
@@ -180,40 +173,46 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
     Some(word)
 }
 
+/// The value of `--color`, of a command line that may not parse.
+fn color(arguments: &[OsString]) -> ColorChoice {
+    let words: Vec<&str> =
+        arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let joined = words.iter().find_map(|word| word.strip_prefix("--color="));
+    let next = words.iter().position(|word| *word == "--color").and_then(|at| words.get(at + 1)).copied();
+    joined.or(next).and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
 /// What clap has to say: an answer that was asked for, or an error.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
     let is_answer =
         |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
-    let text = error.render().to_string();
-    // What clap would suggest starts a program that is called like the option.
-    let text: String =
-        text.split_inclusive('\n').filter(|line| !line.contains("as a value, use '-- ")).collect();
+    let text = error.render().ansi().to_string();
+    // clap's suggestion would start a program that is called like the option.
+    let is_kept = |line: &&str| !strip_str(line).to_string().contains("as a value, use '-- ");
+    let text: String = text.split_inclusive('\n').filter(is_kept).collect();
     let text = text.replace("\n\n\n", "\n\n");
+    let color = color(arguments);
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match commands::print(&text) {
+        return match commands::print(&Style::stdout(color).adapt(text)) {
             Ok(()) => 0,
             Err(error) => complain(&error, form, false, false),
         };
     }
     if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
     {
-        let _ = report::print(&report::json::usage_error(&text));
+        let _ = report::print(&report::json::usage_error(&Style::default().adapt(text.clone())));
     }
-    report::say(&text);
+    report::say(&Style::stderr(color).adapt(text));
     match form {
         Form::Run => 125,
         Form::Answer => 2,
     }
 }
 
-fn no_program(has_options: bool) -> u8 {
+fn no_program(has_options: bool) -> clap::Error {
+    let why = if has_options { ", or an option has taken its name for a value" } else { "" };
     let mut command = <Cli as clap::CommandFactory>::command();
-    if has_options {
-        report::say("error: no program is named, or an option has taken its name for a value\n\n");
-    }
-    report::say(&format!("{}\n", command.render_usage()));
-    report::say("\nFor more information, try '--help'.\n");
-    125
+    command.error(ErrorKind::MissingRequiredArgument, format!("no program is named{why}"))
 }

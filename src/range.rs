@@ -1,5 +1,6 @@
-//! What a person asks of a version: `9.1`, `>=9.1,<10`, `~12.4`, `!=9.10.0`. As in Cargo, a bare version
-//! means it or a newer one that is compatible. Imports nothing but versions.
+//! A person's range of versions: `9.1`, `>=9.1,<10`, `~12.4`, `~=9.1.0`, `!=9.10.0`. As in Cargo, a bare version
+//! means it or a newer one that is compatible. `semver` reads no version of four numbers, and NVIDIA's have four.
+//! Imports nothing but versions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,8 @@ enum Operator {
     Compatible,
     /// `~9.1`: from there to the next minor; of `~9` to the next major.
     Near,
+    /// `~=9.1.0`, as PEP 440 says: all numbers but the last remain, so 9.1.0 or newer, before 9.2.
+    Release,
     /// `=9.1`: whatever further numbers there are.
     Equal,
     NotEqual,
@@ -42,6 +45,7 @@ const OPERATORS: &[(&str, Operator)] = &[
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
     ("!=", Operator::NotEqual),
+    ("~=", Operator::Release),
     ("==", Operator::Equal),
     (">", Operator::Newer),
     ("<", Operator::Older),
@@ -103,7 +107,7 @@ impl Range {
         let low = self.lowest()?;
         let next = Version::new(&[low.major() + 1]);
         let is_below_next = |comparator: &Comparator| match comparator.operator {
-            Operator::Compatible | Operator::Near | Operator::Equal => true,
+            Operator::Compatible | Operator::Near | Operator::Release | Operator::Equal => true,
             Operator::Older => comparator.version <= next,
             Operator::AtMost => comparator.version < next,
             _ => false,
@@ -124,7 +128,9 @@ impl Range {
         let of = |comparator: &Comparator| {
             let version = comparator.version;
             match comparator.operator {
-                Operator::Compatible | Operator::Near => format!(">={version},<{}", comparator.end()),
+                Operator::Compatible | Operator::Near | Operator::Release => {
+                    format!(">={version},<{}", comparator.end())
+                }
                 // NVIDIA's wheels have a fourth number, which few people write.
                 Operator::Equal if version.numbers().len() < 4 => format!("=={version}.*"),
                 Operator::Equal => format!("=={version}"),
@@ -145,7 +151,9 @@ impl Comparator {
     fn allows(&self, version: &Version) -> bool {
         let than = &self.version;
         match self.operator {
-            Operator::Compatible | Operator::Near => version >= than && *version < self.end(),
+            Operator::Compatible | Operator::Near | Operator::Release => {
+                version >= than && *version < self.end()
+            }
             Operator::Equal => version.agrees_with(than),
             Operator::NotEqual => !version.agrees_with(than),
             Operator::AtLeast => version >= than,
@@ -160,6 +168,7 @@ impl Comparator {
         let numbers = self.version.numbers();
         let counts = match self.operator {
             Operator::Near => numbers.len().min(2),
+            Operator::Release => numbers.len() - 1,
             // Before the first release every minor is another.
             _ => numbers.iter().position(|number| *number != 0).map_or(numbers.len(), |first| first + 1),
         };
@@ -193,6 +202,8 @@ impl FromStr for Range {
             let rest = rest.trim();
             let rest = rest.strip_prefix('v').unwrap_or(rest);
             match (rest.strip_suffix(".*"), operator) {
+                // Without a number to keep, it would mean `>=`.
+                (None, Operator::Release) if !rest.contains('.') => Err(()),
                 (None, _) => Ok(Comparator { operator, version: rest.parse()? }),
                 (Some(rest), Operator::NotEqual) => Ok(Comparator { operator, version: rest.parse()? }),
                 (Some(rest), Operator::Compatible | Operator::Equal) => {
@@ -218,6 +229,7 @@ impl fmt::Display for Range {
             let sign = match comparator.operator {
                 Operator::Compatible => "",
                 Operator::Near => "~",
+                Operator::Release => "~=",
                 Operator::Equal => "=",
                 Operator::NotEqual => "!=",
                 Operator::AtLeast => ">=",
@@ -241,25 +253,50 @@ impl Serialize for Range {
 mod tests {
     use super::*;
 
+    /// Range, versions that it allows, versions that it denies.
+    const TABLE: &[(&str, &str, &str)] = &[
+        ("9.1", "9.1 9.1.0 9.28.0.42", "9.0.9 10 8.9.7"),
+        ("9.1.0", "9.1.0 9.1.0.70 9.28.0", "9.0.9.99 10.0.0"),
+        ("9.1.0.70", "9.1.0.70 9.1.0.71 9.2.0.1", "9.1.0.69 9.1.0 10.0.0.1"),
+        ("^9", "9.0 9.28", "10.0 8.9"),
+        ("^9.1.0", "9.1.0 9.1.0.70 9.28.0", "9.0.9.99 10.0.0"),
+        ("^9.1.0.70", "9.1.0.70 9.2.0", "9.1.0.69 10.0.0.1"),
+        ("0.6.2", "0.6.2 0.6.9", "0.7 0.6.1"),
+        ("~12.4", "12.4 12.4.127", "12.5 12.3"),
+        ("~12", "12.0 12.9", "13.0 11.8"),
+        ("~9.1.0", "9.1.0 9.1.0.70 9.1.7", "9.0.9.99 9.2.0"),
+        ("~9.1.0.70", "9.1.0.70 9.1.1.1", "9.1.0.69 9.2.0.0"),
+        ("~=9.1", "9.1 9.1.0.70 9.28.0", "9.0.9.99 10.0.0 10"),
+        ("~=9.1.0", "9.1.0 9.1.0.70 9.1.7.29", "9.0.9.99 9.2.0 9.2.0.1"),
+        ("~=9.1.0.70", "9.1.0.70 9.1.0.71", "9.1.0.69 9.1.1 9.1.1.0"),
+        ("=9.1", "9.1.0 9.1.1.17", "9.10 9.2"),
+        ("=9.1.0", "9.1.0 9.1.0.70", "9.1.1 9.10.0"),
+        ("==9.1.0", "9.1.0 9.1.0.70", "9.1.1 9.10.0"),
+        ("=9.1.0.70", "9.1.0.70", "9.1.0.71 9.1.1.70"),
+        ("==9.1.0.70", "9.1.0.70", "9.1.0.71 9.1.1.70"),
+        ("9.1.*", "9.1.0 9.1.1.17", "9.10 9.2"),
+        ("9.1.0.*", "9.1.0 9.1.0.70", "9.1.1 9.10.0"),
+        ("!=9.10.0", "9.10.1 9.9", "9.10.0 9.10.0.56"),
+        ("!=9.10.0.56", "9.10.0.57 9.10.1", "9.10.0.56"),
+        (">=8.7, <9", "8.7 8.9.7", "8.6.9 9.0"),
+        (">=9.1.0", "9.1.0 9.1.0.70 10.0.0", "9.0.9 9.0.9.99"),
+        (">=9.1.0.70", "9.1.0.70 9.1.1", "9.1.0.69 9.1.0"),
+        (">9.1", "9.2 9.10", "9.1 9.1.1"),
+        (">9.1.0", "9.1.1 9.1.1.17", "9.1.0 9.1.0.70"),
+        (">9.1.0.70", "9.1.0.71 9.1.1", "9.1.0.70 9.1.0.69"),
+        ("<=9.1", "9.1.1 9.0", "9.2"),
+        ("<=9.1.0", "9.1.0 9.1.0.70 9.0.9", "9.1.1 9.1.1.17"),
+        ("<=9.1.0.70", "9.1.0.70 9.1.0", "9.1.0.71 9.1.1"),
+        ("<9.1.0", "9.0.9 9.0.9.99", "9.1.0 9.1.0.70"),
+        ("<9.1.0.70", "9.1.0.69 9.1.0", "9.1.0.70 9.1.1"),
+        ("*", "1 99.9 9.1.0.70", ""),
+        (">=580.65.06", "580.65.06 580.159.04 615.1", "580.65.05 550.54.14"),
+        ("v9.1", "9.2", "9.0"),
+    ];
+
     #[test]
-    fn ranges_allow_what_cargo_would() {
-        let cases = [
-            ("9.1", "9.1 9.1.0 9.28.0.42", "9.0.9 10 8.9.7"),
-            ("^9", "9.0 9.28", "10.0 8.9"),
-            ("0.6.2", "0.6.2 0.6.9", "0.7 0.6.1"),
-            ("~12.4", "12.4 12.4.127", "12.5 12.3"),
-            ("~12", "12.0 12.9", "13.0 11.8"),
-            ("=9.1", "9.1.0 9.1.1.17", "9.10 9.2"),
-            ("9.1.*", "9.1.0 9.1.1.17", "9.10 9.2"),
-            ("!=9.10.0", "9.10.1 9.9", "9.10.0 9.10.0.56"),
-            (">=8.7, <9", "8.7 8.9.7", "8.6.9 9.0"),
-            (">9.1", "9.2 9.10", "9.1 9.1.1"),
-            ("<=9.1", "9.1.1 9.0", "9.2"),
-            ("*", "1 99.9", ""),
-            (">=580.65.06", "580.65.06 580.159.04 615.1", "580.65.05 550.54.14"),
-            ("v9.1", "9.2", "9.0"),
-        ];
-        for (range, allowed, denied) in cases {
+    fn each_operator_allows_and_denies() {
+        for (range, allowed, denied) in TABLE {
             let parsed: Range = range.parse().unwrap();
             for version in allowed.split_whitespace() {
                 assert!(parsed.allows(&version.parse().unwrap()), "{range} {version}");
@@ -270,8 +307,23 @@ mod tests {
             let again: Range = parsed.to_string().parse().unwrap();
             assert_eq!(again, parsed, "{range}");
         }
-        for bad in ["", ",", "9.1,", ">=", "a", ">=9.*", "9..1", "> =9", "9 1", "^*", "1.2.3.4.5"] {
+        for bad in
+            ["", ",", "9.1,", ">=", "a", ">=9.*", "9..1", "> =9", "9 1", "^*", "1.2.3.4.5", "~=9", "~=9.1.*"]
+        {
             assert!(bad.parse::<Range>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_each_operator_with_three_and_with_four_numbers() {
+        for (sign, _) in OPERATORS.iter().chain(&[("", Operator::Compatible)]) {
+            for count in [3, 4] {
+                let is_shown = |(range, ..): &(&str, &str, &str)| {
+                    let version = range.strip_prefix(sign).and_then(|rest| rest.parse::<Version>().ok());
+                    version.is_some_and(|version| version.numbers().len() == count)
+                };
+                assert!(TABLE.iter().any(is_shown), "`{sign}` with {count} numbers");
+            }
         }
     }
 
@@ -290,6 +342,9 @@ mod tests {
         assert_eq!(range(">=9.1,<=9.28").major(), Some(9));
         assert_eq!(range(">=8,<10").major(), None);
         assert_eq!(range("*").major(), None);
+        assert_eq!(range("~=9.1").major(), Some(9));
+        assert_eq!(range("~=9.1").to_pip(), ">=9.1,<10");
+        assert_eq!(range("~=9.1.0.70").to_pip(), ">=9.1.0.70,<9.1.1");
         assert_eq!(range(">=9.1,<10").to_pip(), ">=9.1,<10");
         assert_eq!(range(">=9.7,<9.11").from("9.8".parse().unwrap()).to_string(), ">=9.8,<9.11");
         assert_eq!(range(">=9.7,<9.11").from("9.1".parse().unwrap()).to_string(), ">=9.7,<9.11");

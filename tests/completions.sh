@@ -70,6 +70,8 @@ offers no cherry-pick cudarun doctor git cherry-
 offers no cherry-pick cudarun hook git cherry-
 offers yes cherry-pick cudarun export --shell direnv git cherry-
 offers yes cudnn cudarun list cu
+offers yes cutensor cudarun list cut
+offers yes none cudarun --pin-mode n
 for before in "" "run" "explain" "explain --" "-v --color always" "run --uses torch" "--"; do
     # shellcheck disable=SC2086  # a list of words
     offers yes cherry-pick cudarun $before git cherry-

@@ -12,6 +12,8 @@ use crate::version::Version;
 #[serde(deny_unknown_fields)]
 pub struct Family {
     pub name: String,
+    /// NVIDIA's spelling.
+    pub display: String,
     pub members: Vec<String>,
     pub main: String,
     pub group: Group,

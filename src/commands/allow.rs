@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, print};
+use super::{Exit, only_here, print};
 use crate::cli::{Allow, Common};
 use crate::error::Error;
 use crate::host::Host;
@@ -12,9 +12,7 @@ use crate::settings::resolve::vocabulary;
 use crate::settings::{PROJECT, Setting, files, read, trust};
 
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
-    if let Some(option) = common.elsewhere() {
-        return Err(Error::NothingRunsUnderRoot { option, verb: "allow" });
-    }
+    only_here(common, "allow")?;
     if options.list {
         print(&report::allowed(&trust::list(host)))?;
         return Ok(Exit::Yes);
@@ -48,6 +46,6 @@ fn file(host: &Host, common: &Common, options: &Allow) -> PathBuf {
 
 fn say(common: &Common, text: &str) {
     if !common.quiet {
-        report::say(&format!("cudarun: {text}\n"));
+        super::say(text);
     }
 }

@@ -1,19 +1,19 @@
-//! `cudarun doctor`: whether GPU programs can work from here.
+//! `cudarun doctor`: tells if GPU programs can work from here.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::progress::Looking;
-use super::{Exit, Purpose, everywhere, look, machine, of_any_program, own_views, print, style, wanted};
+use super::{Exit, machine, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, Scope};
+use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::machine::save;
+use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, any_program, everywhere, own_views};
 use crate::program::{self, Command};
-use crate::report;
-use crate::settings::{resolve, variables};
+use crate::report::{self, Style};
+use crate::settings::resolve::{self, Purpose, Settings};
 use crate::storage;
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
@@ -27,7 +27,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     }
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
-    let style = style(&host, common.color, host.stdout_is_terminal());
+    let style = Style::stdout(common.color);
     if options.json {
         print(&report::json::examination(&examination, &inventory))?;
     } else {
@@ -53,36 +53,52 @@ fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Err
     Ok((examination, inventory))
 }
 
-/// What a program from here may come to: no environments of others, and those of the first Python of the PATH.
+/// What a program from here may use: the machine, and the packages of the first Python in PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
-    // What is wrong with settings hinders nothing here: it is among the findings.
-    let wanted = wanted(host, common, &Wishes::default(), None, Purpose::Examine);
-    let mut settings = wanted.map(|wanted| wanted.settings).unwrap_or_default();
-    settings.add(variables::options(common, &Wishes::default(), &resolve::vocabulary())?);
-    let mut scope = of_any_program(host, common, &settings)?;
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    if let Ok(program) = program::environment(host, &python) {
-        scope.machine = program.machine;
-        scope.site_packages = program.site_packages;
-    }
-    let _shown = Looking::begin(host, common);
-    Ok(look(host, &scope))
+    let scope = |settings: &Settings| {
+        let mut scope = any_program(settings, common)?;
+        let python = Command { program: "python3".into(), arguments: Vec::new() };
+        if let Ok(program) = program::environment(host, &python) {
+            scope.machine = program.machine;
+            scope.site_packages = program.site_packages;
+        }
+        Ok(scope)
+    };
+    let request = Request {
+        host,
+        common,
+        wishes: &Wishes::default(),
+        subject: pipeline::Subject::Machine(&scope),
+        purpose: Purpose::Examine,
+        passed: 0,
+        proof: ProofOptions::default(),
+    };
+    let mut found = None;
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Inventory(_, inventory) => {
+            found = Some(inventory);
+            Err(Stop::Exit(Exit::Yes))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(found.expect("the flow of a machine ends with its inventory"))
 }
 
-/// Looks a second time, as under `--root` and at all that `list` would show, and writes down what was seen.
+/// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.
 fn save(host: &Host, common: &Common, file: &Path) -> Result<(), Error> {
     let unwritten = |error| Error::Report { path: file.to_owned(), error };
     let host = host.recording().map_err(unwritten)?;
     let (examination, _) = examine(&host, common)?;
-    let everywhere = everywhere(&host, common, Purpose::Examine, None).unwrap_or_default();
-    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut inventory::ScanCache::default());
+    let settings = Settings::resolve(&host, common, &Wishes::default(), None, Purpose::Examine)?;
+    let everywhere = everywhere(&settings, common, None).unwrap_or_default();
+    inventory::scan(&host, &Scope { code: true, ..everywhere }, &mut ScanCache::default());
     let saved = save::describe(&host, &examination);
     storage::publish_new_whole(&host, file, saved.text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
         _ => unwritten(error),
     })?;
     if !common.quiet {
-        report::say(&format!("cudarun: {}\n", report::saved(file, saved.files, &saved.lost)));
+        say(&report::saved(file, saved.files, &saved.lost));
     }
     Ok(())
 }

@@ -1,35 +1,55 @@
-//! `cudarun explain PROGRAM …`: what it needs, what was picked, and why. Starts nothing, writes nothing.
+//! `cudarun explain PROGRAM …`: what the program needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, Purpose, command_of, consider_next, machine, print, style, wanted};
+use super::{Exit, command_of, machine, print, say_remarks};
 use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
-use crate::report;
+use crate::pin::Decision;
+use crate::pipeline::{self, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::report::{self, Style};
+use crate::settings::resolve::Purpose;
 
 pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, Error> {
-    let question = &explain.question;
     let host = machine(host, common)?;
-    let command = command_of(&question.words);
-    let wanted = wanted(&host, common, &question.wishes, Some(&command), Purpose::Answer)?;
-    let host = &wanted.host;
-    let considered = consider_next(&wanted, common, &command, usize::from(explain.next))?;
-    let (diff, places) = considered.change(host, false)?;
-    let style = style(host, common.color, host.stdout_is_terminal());
-    let before = considered.before(host);
-    let explanation = report::Explanation {
-        program: &considered.program,
-        inventory: &considered.inventory,
-        decision: &considered.decision,
-        before: &before,
-        diff: &diff,
-        view: places.view.as_deref(),
-        settings: &wanted.settings,
-        remarks: &wanted.remarks,
+    let command = command_of(&explain.question.words);
+    let request = Request {
+        host: &host,
+        common,
+        wishes: &explain.question.wishes,
+        subject: Subject::Command(&command),
+        purpose: Purpose::Answer,
+        passed: usize::from(explain.next),
+        proof: ProofOptions::default(),
     };
-    print(&if question.json {
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Decision(facts, decision) => {
+            tell(facts, decision, common, explain)?;
+            Err(Stop::Exit(if decision.is_refused() { Exit::No } else { Exit::Yes }))
+        }
+        _ => Ok(()),
+    })
+}
+
+fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Explain) -> Result<(), Error> {
+    let change = pipeline::planned(facts, decision)?;
+    let remarks: Vec<String> = facts.settings.remarks.iter().map(report::setting_remark).collect();
+    let explanation = report::Explanation {
+        program: &facts.program,
+        inventory: &facts.inventory,
+        decision,
+        before: &facts.before(),
+        diff: &change.diff,
+        view: change.paths.view.as_deref(),
+        settings: &facts.settings.layers,
+        remarks: &remarks,
+    };
+    print(&if explain.question.json {
         report::json::explanation(&explanation)
     } else {
-        report::explained(&explanation, common.verbose, style)
-    })?;
-    Ok(if considered.decision.is_refused() { Exit::No } else { Exit::Yes })
+        report::explained(&explanation, common.verbose, Style::stdout(common.color))
+    })
 }

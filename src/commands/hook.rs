@@ -4,31 +4,27 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Exit, Purpose, Stages, print, wanted};
+use super::{Exit, only_here, print};
 use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
-use crate::formats::elf;
 use crate::host::Host;
-use crate::inventory;
-use crate::loader::search::Searcher;
+use crate::pipeline::{self, Facts, ProofOptions, Reached, Request, Stop, Subject};
 use crate::predict::project;
-use crate::program::{self, Command, Load, Program};
+use crate::program::{Command, Load};
 use crate::report;
-use crate::settings::resolve::Settings;
+use crate::settings::resolve::Purpose;
 use crate::settings::start_key::start_key;
 use crate::settings::{Key as Setting, files};
 use crate::shell;
-use crate::solve::{self, Outcome, Plan};
+use crate::solve::{Outcome, Plan};
 use crate::storage::{self, answers};
 
 /// How many projects a shell remembers.
 const REMEMBERED: usize = 32;
 
 pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
-    if let Some(option) = common.elsewhere() {
-        return Err(Error::NothingRunsUnderRoot { option, verb: "hook" });
-    }
+    only_here(common, "hook")?;
     match (hook.shell, &hook.check) {
         (Some(shell), _) => print(&shell::hook(shell, common.quiet))?,
         (None, told) => print(&check(host, common, told.as_deref().unwrap_or_default()))?,
@@ -79,7 +75,8 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
         read.is_partial = true;
         let hint = report::error_hint(&error, &[], false);
         let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
-        Some(format!("{}{hint}", report::error(&error)))
+        let error = report::error(&error);
+        Some(format!("{}{hint}", error.lines().next().unwrap_or_default()))
     });
     let answer = answer.unwrap_or_default();
     read.watched.insert(project.to_owned());
@@ -95,55 +92,55 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
 struct Read {
     watched: BTreeSet<PathBuf>,
     located: BTreeSet<PathBuf>,
-    /// It could have another answer by what was not read, or in another directory of the project.
+    /// The answer could differ by something that was not read, or in another directory of the project.
     is_partial: bool,
 }
 
 fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
-    let wanted = wanted(host, common, &Wishes::default(), None, Purpose::Project)?;
-    read.watched.extend(wanted.watched.iter().cloned());
-    if wanted.not_allowed.is_some() {
-        return Ok(wanted.not_allowed);
-    }
-    let (mut program, searcher, is_seen) = programs(&wanted)?;
-    read.is_partial = !is_seen;
-    wanted.join(&mut program)?;
-    let mut stages = Stages::of(&wanted, common, program, searcher)?;
-    let outcome = solve::solve(&stages.inventory, &stages.program, &stages.policy(0, &[]));
-    if let Outcome::Plan(plan) = &outcome {
-        stages.program.loads.extend(loads(plan));
-    }
-    let before = stages.before(host);
-    read.watched.extend(stages.watched(&outcome, Some(&before)));
-    read.located.extend(stages.program.located.iter().cloned());
-    read.is_partial |= stages.program.is_of_directory;
-    let trouble = project::judge(&outcome, &before, &stages.inventory);
-    let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
-    let remark = wanted.remarks.first().filter(|_| !common.quiet);
-    Ok(trouble.map(|trouble| report::trouble(&trouble)).or_else(|| remark.cloned()))
-}
-
-/// What stands for the programs of a project: Python with the packages that it names, where this shell finds them, or else
-/// any program that has no search path of its own; and whether it is what the project names.
-fn programs(wanted: &Settings) -> Result<(Program, Searcher<'_>, bool), Error> {
-    let host = &wanted.host;
-    let uses = wanted.settings.words(&Setting::Uses);
-    let python = || {
-        let command = |name: &str| Command { program: name.into(), arguments: Vec::new() };
-        ["python3", "python"].iter().find_map(|name| program::read(host, &command(name), &uses).ok())
+    let request = Request {
+        host,
+        common,
+        wishes: &Wishes::default(),
+        subject: Subject::Project,
+        purpose: Purpose::Project,
+        passed: 0,
+        proof: ProofOptions::default(),
     };
-    if let Some((program, searcher)) = Some(()).filter(|()| !uses.is_empty()).and_then(|()| python()) {
-        return Ok((program, searcher, true));
-    }
-    let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
-    let mut program = Program::new(own.clone());
-    program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
-    program.executable = host.canonical(&own).ok();
-    let searcher = Searcher::new(host, program.machine);
-    Ok((program, searcher, uses.is_empty()))
+    let mut answer = None;
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            read.watched.extend(settings.watched.iter().cloned());
+            answer = settings.not_allowed.as_ref().map(report::setting_remark);
+            if answer.is_some() { Err(Stop::Exit(Exit::No)) } else { Ok(()) }
+        }
+        Reached::Outcome(facts, outcome) => {
+            answer = examine(facts, outcome, common, read);
+            Err(Stop::Exit(Exit::Yes))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(answer)
 }
 
-/// What stands for the programs opens what was picked for them, by the name that every program uses.
+/// The trouble that programs of the project would have without cudarun, in one line.
+fn examine(facts: &mut Facts<'_>, outcome: &Outcome, common: &Common, read: &mut Read) -> Option<String> {
+    // Without the Python that it names, a project is represented by any program.
+    let names_packages = !facts.settings.layers.words(&Setting::Uses).is_empty();
+    read.is_partial = names_packages && facts.program.pip.is_none();
+    if let Outcome::Plan(plan) = outcome {
+        facts.program.loads.extend(loads(plan));
+    }
+    let before = facts.before();
+    read.watched.extend(facts.watched(outcome, Some(&before)));
+    read.located.extend(facts.program.located.iter().cloned());
+    read.is_partial |= facts.program.is_of_directory;
+    let trouble = project::judge(outcome, &before, &facts.inventory);
+    let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
+    let remark = facts.settings.remarks.first().filter(|_| !common.quiet);
+    trouble.map(|trouble| report::trouble(&trouble)).or_else(|| remark.map(report::setting_remark))
+}
+
+/// A stand-in for a project's programs opens what was picked for them, by the name that every program uses.
 fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
     plan.picks.iter().filter_map(|pick| {
         let main = &catalog().family(&pick.installation.family)?.main;

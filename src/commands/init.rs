@@ -1,33 +1,54 @@
-//! `cudarun init [PROGRAM …]`: a `.cudarun.toml` that says what was found that a program needs. Writes over nothing.
+//! `cudarun init [PROGRAM …]`: writes a `.cudarun.toml` with what the program was found to need. Overwrites nothing.
 
-use super::{Considered, Exit, Purpose, Stages, command_of, consider, machine, print, style, wanted};
+use super::{Exit, command_of, machine, print, refuse, say, say_remarks};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
 use crate::error::Error;
 use crate::host::Host;
-use crate::report;
+use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, Subject};
+use crate::report::{self, Style};
 use crate::settings::PROJECT;
+use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
 use crate::storage;
 use crate::version::DriverVersion;
 
 pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> {
     let host = machine(host, common)?;
-    let text = if options.words.is_empty() {
-        report::template(None)
-    } else {
-        let command = command_of(&options.words);
-        let wanted = wanted(&host, common, &options.wishes, Some(&command), Purpose::Answer)?;
-        let considered = consider(&wanted, common, &command)?;
-        if considered.refuse(false, style(&host, common.color, host.stderr_is_terminal()))? {
-            return Ok(Exit::No);
-        }
-        let Considered { decision, stages } = &considered;
-        let Stages { program, inventory, .. } = stages;
-        report::template(Some((program, inventory, &decision.outcome, floor(&decision.outcome))))
+    if options.words.is_empty() {
+        return write(&host, common, options, &report::template(None));
+    }
+    let command = command_of(&options.words);
+    let request = Request {
+        host: &host,
+        common,
+        wishes: &options.wishes,
+        subject: Subject::Command(&command),
+        purpose: Purpose::Answer,
+        passed: 0,
+        proof: ProofOptions::default(),
     };
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Decision(facts, decision) => {
+            if decision.is_refused() {
+                refuse(&facts.program, decision, false, Style::stderr(common.color))?;
+                return Err(Stop::Exit(Exit::No));
+            }
+            let outcome = &decision.outcome;
+            let found = (&facts.program, &facts.inventory, outcome, oldest_driver(outcome));
+            Err(Stop::Exit(write(&host, common, options, &report::template(Some(found)))?))
+        }
+        _ => Ok(()),
+    })
+}
+
+fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {
     if options.print || common.elsewhere().is_some() {
-        print(&text)?;
+        print(text)?;
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
@@ -36,13 +57,13 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         _ => Error::Report { path: path.clone(), error },
     })?;
     if !common.quiet {
-        report::say(&format!("cudarun: {}\n", report::written(&path)));
+        say(&report::written(&path));
     }
     Ok(Exit::Yes)
 }
 
-/// The oldest driver for what was picked.
-fn floor(outcome: &Outcome) -> Option<DriverVersion> {
+/// The oldest driver that supports what was picked.
+fn oldest_driver(outcome: &Outcome) -> Option<DriverVersion> {
     let Outcome::Plan(plan) = outcome else { return None };
     let cuda = plan.picks.iter().filter_map(|pick| pick.installation.cuda).max()?;
     knowledge().driver_floor(cuda, None)

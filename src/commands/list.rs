@@ -1,32 +1,59 @@
-//! `cudarun list`: every installation that is installed.
+//! `cudarun list`: every installation on the machine.
 
-use super::progress::Looking;
-use super::{Exit, Purpose, everywhere, family, look, machine, print, style};
-use crate::cli::{Common, List};
+use super::{Exit, machine, print, say_remarks};
+use crate::cli::{Common, List, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::report;
+use crate::inventory::{Inventory, Scope};
+use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, Subject};
+use crate::report::{self, Style};
+use crate::settings::resolve::{Purpose, Settings, vocabulary};
 
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
     let host = machine(host, common)?;
-    let families: Result<Vec<String>, Error> =
-        options.families.iter().map(|word| family(word).map(str::to_owned)).collect();
-    let families = families?;
-    let shown = Looking::begin(&host, common);
-    let mut scope = everywhere(&host, common, Purpose::Answer, options.python.as_deref())?;
-    scope.code = options.json || common.verbose > 0;
-    scope.symbol_names = options.symbols;
-    let inventory = look(&host, &scope);
-    drop(shown);
-    let style = style(&host, common.color, host.stdout_is_terminal());
+    let families: Vec<String> = options.families.iter().map(|word| family(word)).collect::<Result<_, _>>()?;
+    let scope = |settings: &Settings| {
+        let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
+        let code = options.json || common.verbose > 0;
+        Ok(Scope { code, symbol_names: options.symbols, ..everywhere })
+    };
+    let request = Request {
+        host: &host,
+        common,
+        wishes: &Wishes::default(),
+        subject: Subject::Machine(&scope),
+        purpose: Purpose::Answer,
+        passed: 0,
+        proof: ProofOptions::default(),
+    };
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(inventory, &families, common, options)?)),
+        _ => Ok(()),
+    })
+}
+
+fn tell(inventory: Inventory, families: &[String], common: &Common, options: &List) -> Result<Exit, Error> {
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.installations.iter().any(|installation| is_wanted(&installation.family));
     if options.json {
-        print(&report::json::inventory(inventory, &families))?;
+        print(&report::json::inventory(inventory, families))?;
     } else {
-        print(&report::listed(&inventory, &families, options.all, common.verbose, style))?;
-        // The process ends here, and all of it with it.
+        let style = Style::stdout(common.color);
+        print(&report::listed(&inventory, families, options.all, common.verbose, style))?;
+        // The process ends here, and its memory with it.
         std::mem::forget(inventory);
     }
     Ok(if found { Exit::Yes } else { Exit::No })
+}
+
+/// The family that a word means: its own name or its display name, in upper or lower case.
+fn family(word: &str) -> Result<String, Error> {
+    let words = vocabulary();
+    let families = || words.families.iter().map(|(name, _)| *name).collect();
+    let found = words.family(word).map(str::to_owned);
+    found.ok_or_else(|| Error::NoSuchFamily { name: word.to_owned(), families: families() })
 }

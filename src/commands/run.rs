@@ -1,100 +1,89 @@
-//! `cudarun PROGRAM …`: find, read, decide, publish, prove, become the program.
+//! `cudarun PROGRAM …`: the whole flow, up to the program.
 
-use super::proving::{BOOT, How, Proven};
-use super::{Considered, Exit, Purpose, consider, must_be_said, speak, style, wanted};
-use std::path::{Path, PathBuf};
-
+use super::{Exit, only_here, reported_at_every_start, say_before, say_remarks};
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
-use crate::launch::{self, Exec};
-use crate::pin::{Decision, PublishedPaths};
-use crate::program::{self, Command};
-use crate::report;
-use crate::settings::start_key::start_key;
+use crate::launch;
+use crate::pin::Decision;
+use crate::pipeline::{
+    self, Keeping, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+};
+use crate::program::Command;
+use crate::report::{self, Style};
+use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
-use crate::storage::{self, starts};
-use crate::verify::{Beside, Skip, Verdict};
-
-/// A start that was worked out before and still holds; none of what can be slow happens here.
-pub fn cached(host: &Host, command: &Command) -> Option<Exec> {
-    let program = program::locate(host, &command.program).ok()?;
-    let key = start_key(host, &program, command)?;
-    let diff = starts::find(host, storage::safe_directories(host), &key)?;
-    Some(Exec { diff, ..launch::unchanged(&program, command) })
-}
+use crate::verify::{Skip, Verdict};
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
-    if let Some(option) = common.elsewhere() {
-        return Err(Error::NothingRunsUnderRoot { option, verb: "run" });
-    }
-    let is_everywhere = common.also.is_empty() && common.without.is_empty();
-    let is_configured = common.config.is_some() || common.no_config;
-    let is_plain = is_everywhere && !is_configured && start.wishes.is_empty() && start.verify.is_none();
-    if is_plain
+    only_here(common, "run")?;
+    let has_deciding_options = has_deciding_options(common, start);
+    if !has_deciding_options
         && common.verbose == 0
-        && let Some(exec) = cached(host, command)
+        && let Some(exec) = kept_start(host, command)
     {
         return launch::exec(&exec).map(|never| match never {});
     }
-    let style = style(host, common.color, host.stderr_is_terminal());
-    let wanted = wanted(host, common, &start.wishes, Some(command), Purpose::Start)?;
-    // By what the key of a kept start is made from this one, variables that files set do not count.
-    let (outer, host) = (host, &wanted.host);
-    let mut considered = consider(&wanted, common, command)?;
-    let verify = start.verify.or(wanted.settings.verify()).unwrap_or_default();
-    speak(&considered, common, style);
-    if considered.refuse(false, style)? {
-        return Ok(Exit::Refused);
-    }
-    let level = wanted.settings.level().unwrap_or_default();
-    let how = How { when: verify, level, seed: None, is_quiet: common.quiet };
-    let Proven { diff, places, verdict, given_up, is_known } = considered.prove(host, how)?;
-    if let Verdict::Failed { .. } = verdict {
-        report::say(&report::verdict(&verdict, &given_up, is_known, style));
-        return Ok(Exit::Refused);
-    }
-    if !common.quiet {
-        report::say(&report::fallback(&given_up, style));
-    }
-    let is_unproved = matches!(verdict, Verdict::Busy { .. });
-    let is_skipped = matches!(verdict, Verdict::Skipped { why } if why != Skip::NothingToTry);
-    let is_news = is_unproved || verify == When::Always && is_skipped;
-    let is_plan = matches!(considered.decision.outcome, Outcome::Plan(_));
-    if is_plan && (common.verbose > 0 || is_news && !common.quiet) {
-        report::say(&report::proof_line(&verdict, is_known));
-    }
-    let exec = Exec { diff, ..launch::unchanged(&considered.program.path, command) };
-    // What must be said is said at every start.
-    let is_of_directory = considered.program.is_of_directory || wanted.is_of_directory;
-    let is_kept =
-        is_plain && verify != When::Always && !is_of_directory && !is_unproved && given_up.is_empty();
-    if is_kept && wanted.remarks.is_empty() && must_be_said(&considered).is_empty() {
-        keep(outer, &considered, command, &exec, &places, &verdict);
-    }
-    launch::exec(&exec).map(|never| match never {})
+    let style = Style::stderr(common.color);
+    let request = Request {
+        host,
+        common,
+        wishes: &start.wishes,
+        subject: Subject::Command(command),
+        purpose: Purpose::Start,
+        passed: 0,
+        proof: ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() },
+    };
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Decision(facts, decision) => {
+            say_before(facts, decision, common, style);
+            if decision.is_refused() {
+                report::say(&report::refusal(decision, &facts.program, style));
+            }
+            Ok(())
+        }
+        Reached::Proof(facts, decision, proven) => {
+            let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            say_proof(decision, proven, when, common, style)?;
+            let reports = !reported_at_every_start(facts, decision).is_empty();
+            let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
+            if keeping == Keeping::Kept {
+                pipeline::keep(host, facts, decision, proven, command);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    })
 }
 
-/// Keeps the start for the next time, where there is a place to keep it.
-fn keep(
-    host: &Host,
-    considered: &Considered<'_>,
-    command: &Command,
-    exec: &Exec,
-    places: &PublishedPaths,
-    verdict: &Verdict,
-) {
-    let (Ok(directory), Some(key)) =
-        (storage::cache_directory(host), start_key(host, &exec.program, command))
-    else {
-        return;
-    };
-    let Decision { outcome, pinned, .. } = &considered.decision;
-    let mut watched = considered.watched(outcome, pinned.as_ref().map(|pinned| &pinned.after));
-    if let Verdict::Passed { proof } = verdict {
-        watched.insert(BOOT.into());
-        watched.extend(proof.finding.beside.iter().map(Beside::path));
+/// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
+fn say_proof(
+    decision: &Decision,
+    proven: &Proven,
+    when: When,
+    common: &Common,
+    style: Style,
+) -> Result<(), Stop> {
+    let Proven { verdict, given_up, is_known, .. } = proven;
+    if let Verdict::Failed { .. } = verdict {
+        report::say(&report::verdict(verdict, given_up, *is_known, style));
+        return Err(Stop::Exit(Exit::Refused));
     }
-    let own: Vec<&Path> = places.view.iter().chain(&places.module).map(PathBuf::as_path).collect();
-    starts::keep(host, &directory, &key, &exec.diff, &watched, &considered.program.located, &own);
+    if !common.quiet {
+        report::say(&report::fallback(given_up, style));
+    }
+    let is_news = match verdict {
+        Verdict::Busy { .. } => true,
+        Verdict::Skipped { why } => when == When::Always && *why != Skip::NothingToTry,
+        _ => false,
+    };
+    let has_plan = matches!(decision.outcome, Outcome::Plan(_));
+    if has_plan && (common.verbose > 0 || is_news && !common.quiet) {
+        report::say(&report::proof_line(verdict, *is_known));
+    }
+    Ok(())
 }

@@ -1,102 +1,130 @@
-//! `cudarun trace PROGRAM …`: starts it as a start would, and reports which files were really mapped, who asked for
-//! them and by which rule; `--predict` says what the model of the loader expects, and starts nothing.
+//! `cudarun trace PROGRAM …`: runs the program, and reports which files were really mapped, which object asked for them and by
+//! which rule. `--predict` reports what the model of the loader expects, and starts nothing.
 
-use super::{
-    Considered, Ended, Exit, Purpose, command_of, consider, machine, print, say_notes, speak, style, wanted,
-    watched,
-};
+use super::{Exit, command_of, machine, only_here, print, refuse, say_before, say_notes, say_remarks};
 use crate::cli::{Common, Trace};
-use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::host::Host;
+use crate::pin::Decision;
+use crate::pipeline::{self, Change, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::program::Command;
 use crate::report::{self, Style};
+use crate::settings::resolve::Purpose;
 use crate::storage::Delivery;
 
-/// Where the report goes: to a file, or to standard error.
+/// The output of a report: a file, or standard error.
 struct Outlet<'o> {
     host: &'o Host,
     options: &'o Trace,
     file: Option<Delivery>,
 }
 
-/// What the model of the loader expects.
+/// Reports what the model of the loader expects.
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&options.words);
-    let wanted = wanted(&host, common, &options.wishes, Some(&command), Purpose::Start)?;
-    let host = &wanted.host;
-    let considered = consider(&wanted, common, &command)?;
-    let error_style = style(host, common.color, host.stderr_is_terminal());
-    if !options.as_is && considered.refuse(options.json, error_style)? {
-        return Ok(Exit::No);
-    }
-    let prediction = watched::expected(host, &considered, options.as_is);
-    let style = style(host, common.color, host.stdout_is_terminal());
-    print(&if options.json {
-        report::json::prediction(&prediction)
-    } else {
-        report::prediction(&prediction, options.all, style)
-    })?;
-    Ok(if prediction.failure.is_some() { Exit::No } else { Exit::Yes })
+    pipeline::run(&request(&host, common, options, &command), &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Decision(facts, decision) => {
+            if !options.as_is && decision.is_refused() {
+                refuse(&facts.program, decision, options.json, Style::stderr(common.color))?;
+                return Err(Stop::Exit(Exit::No));
+            }
+            let prediction = pipeline::expected(facts, decision, options.as_is);
+            print(&if options.json {
+                report::json::prediction(&prediction)
+            } else {
+                report::prediction(&prediction, options.all, Style::stdout(common.color))
+            })?;
+            Err(Stop::Exit(if prediction.failure.is_some() { Exit::No } else { Exit::Yes }))
+        }
+        _ => Ok(()),
+    })
 }
 
-/// Starts the program and reports what it mapped. As JSON, what keeps it from being started stands where the report
-/// would.
-pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Ended, Error> {
+/// Runs the program and reports what it mapped. As JSON, an error that prevents the start replaces the report.
+pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
     let mut outlet = Outlet { host, options, file: None };
     match watch(host, common, options, &mut outlet) {
         Err(error) if options.json => {
             let delivered = outlet.deliver(&report::json::error(&error, Form::Run));
             let is_said = delivered.is_ok() && options.output.is_none();
-            if is_said { Ok(Ended::NotStarted(error.code(Form::Run))) } else { Err(error) }
+            if is_said { Ok(Exit::Reported(error.code(Form::Run))) } else { Err(error) }
         }
         ended => ended,
     }
 }
 
-fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>) -> Result<Ended, Error> {
-    if let Some(option) = common.elsewhere() {
-        return Err(Error::NothingRunsUnderRoot { option, verb: "trace" });
-    }
-    let style = style(host, common.color, host.stderr_is_terminal());
+fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>) -> Result<Exit, Error> {
+    only_here(common, "trace")?;
+    let style = Style::stderr(common.color);
     let command = command_of(&options.words);
-    let wanted = wanted(host, common, &options.wishes, Some(&command), Purpose::Start)?;
-    let host = &wanted.host;
-    let considered = consider(&wanted, common, &command)?;
-    watched::can_be_watched(&considered)?;
-    match (options.as_is, common.quiet) {
-        (false, _) => speak(&considered, common, style),
-        (true, false) => say_notes(&considered),
-        (true, true) => {}
-    }
-    if !options.as_is && considered.decision.is_refused() {
-        refuse(&considered, style, outlet)?;
-        return Ok(Ended::NotStarted(Exit::Refused.code()));
-    }
-    let diff = if options.as_is { Diff::default() } else { considered.change(host, true)?.0 };
-    let start = watched::Start { host, considered: &considered, command: &command, as_is: options.as_is };
-    let (status, observation) = start.run(&diff, || outlet.open())?;
+    pipeline::run(&request(host, common, options, &command), &mut |reached| match reached {
+        Reached::Settings(settings) => {
+            say_remarks(settings, common);
+            Ok(())
+        }
+        Reached::Decision(facts, decision) => {
+            pipeline::can_be_watched(facts)?;
+            if options.as_is {
+                if !common.quiet {
+                    say_notes(facts, decision);
+                }
+                return run(facts, decision, &Change::default(), &command, outlet, style);
+            }
+            say_before(facts, decision, common, style);
+            if decision.is_refused() {
+                if !options.json || options.output.is_some() {
+                    report::say(&report::refusal(decision, &facts.program, style));
+                }
+                if options.json {
+                    outlet.deliver(&report::json::refusal(decision))?;
+                }
+            }
+            Ok(())
+        }
+        Reached::Change(facts, decision, change) => run(facts, decision, change, &command, outlet, style),
+        _ => Ok(()),
+    })
+}
+
+fn run(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    change: &Change,
+    command: &Command,
+    outlet: &mut Outlet<'_>,
+    style: Style,
+) -> Result<(), Stop> {
+    let options = outlet.options;
+    let (status, observation) =
+        pipeline::watch(facts, decision, change, command, options.as_is, || outlet.open())?;
     let status = status?;
-    let text = if options.json {
+    outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
         report::observation(&observation, options.all, style)
-    };
-    outlet.deliver(&text)?;
-    Ok(Ended::Program(status))
+    })?;
+    Err(Stop::Exit(Exit::Program(status)))
 }
 
-/// Says why nothing can be started.
-fn refuse(considered: &Considered<'_>, style: Style, outlet: &mut Outlet<'_>) -> Result<(), Error> {
-    let Outlet { options, .. } = outlet;
-    if !options.json || options.output.is_some() {
-        report::say(&report::refusal(&considered.decision, &considered.program, style));
+fn request<'r>(host: &'r Host, common: &'r Common, options: &'r Trace, command: &'r Command) -> Request<'r> {
+    Request {
+        host,
+        common,
+        wishes: &options.wishes,
+        subject: Subject::Command(command),
+        purpose: Purpose::Start,
+        passed: 0,
+        proof: ProofOptions::default(),
     }
-    if options.json { outlet.deliver(&report::json::refusal(&considered.decision)) } else { Ok(()) }
 }
 
 impl Outlet<'_> {
-    /// Before the start: what a program takes hours for is not to be lost.
+    /// Opens the file before the start: the report of a program that runs for hours must not be lost.
     fn open(&mut self) -> Result<(), Error> {
         if let (Some(path), None) = (&self.options.output, &self.file) {
             let path = self.host.absolute(path);

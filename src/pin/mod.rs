@@ -103,6 +103,14 @@ impl Decision {
         matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
     }
 
+    /// Fails where the best `passed` sets were passed over and there is no other.
+    pub fn must_be_another_set(&self, passed: usize) -> Result<(), Error> {
+        match &self.outcome {
+            Outcome::Conflict(conflict) if conflict.is_exhausted => Err(Error::NoOtherSet { passed }),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is a set, and no way to make the loader take it.
     pub fn leaks(&self) -> bool {
         matches!(self.outcome, Outcome::Plan(_)) && self.pinned.is_none()
@@ -122,20 +130,21 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
     searcher.release().map(|(major, minor)| Version::new(&[major, minor]))
 }
 
-/// Decides on a set and on the mode that makes the loader take it.
-pub fn decide(mut question: Question<'_, '_>) -> Result<Decision, Error> {
-    let mut decision = question.decide()?;
+/// Chooses the mode that makes the loader take the set of `outcome`. Where only force does, the solver is asked again for a
+/// set without regard to the program's own search paths.
+pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decision, Error> {
+    let mut decision = question.decide(outcome)?;
     if decision.is_refused() && question.mode.take().is_some() {
         question.policy.released.clear();
-        decision.instead = question.decide()?.pinned.map(|pinned| pinned.mode);
+        let outcome = solve::solve(question.inventory, question.program, &question.policy);
+        decision.instead = question.decide(outcome)?.pinned.map(|pinned| pinned.mode);
     }
     Ok(decision)
 }
 
 impl Question<'_, '_> {
-    fn decide(&mut self) -> Result<Decision, Error> {
+    fn decide(&mut self, outcome: Outcome) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
-        let outcome = solve::solve(self.inventory, self.program, &self.policy);
         let families = outcome.led_astray();
         if !families.is_empty() {
             let is_refused = matches!(outcome, Outcome::Conflict(_));

@@ -133,7 +133,7 @@ pub(super) fn sentence(what: &FindingKind) -> String {
         ),
         FindingKind::CacheOfLoaderBad { why } => format!("the loader's cache cannot be used: {}", show(why)),
         FindingKind::SettingFault { fault } | FindingKind::LockFault { fault } => settings::fault(fault),
-        FindingKind::UnknownKey { remark } => settings::remark(remark),
+        FindingKind::UnknownKey { remark } => settings::unknown_key(remark),
         FindingKind::NotAllowed { file, keys } => settings::not_allowed(file, keys),
         FindingKind::LockNeedsDriver { needs, kernel } => {
             format!("the lock was recorded for drivers from {needs} on, and the kernel runs {kernel}")

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use strsim::levenshtein;
+
 use super::settings::short;
 use super::words::{list, quoted_to_show};
 use crate::error::Error;
@@ -124,7 +126,7 @@ pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> 
     let far = if typed.len() > 5 { 2 } else { 1 };
     // What may be a whole book is like no name, and need not be compared with any.
     let is_as_long = |name: &&str| typed.len().abs_diff(name.len()) <= 4 * far;
-    let near = names.into_iter().filter(is_as_long).map(|name| (distance(typed, name), name));
+    let near = names.into_iter().filter(is_as_long).map(|name| (levenshtein(typed, name), name));
     let near = near.filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
@@ -164,22 +166,6 @@ pub(super) fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
         Some(near) => format!("did you mean {near}?"),
         None => format!("the {what} are {}", names.join(", ")),
     }
-}
-
-/// Insertions, deletions and replacements that turn one word into another.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

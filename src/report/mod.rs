@@ -34,8 +34,8 @@ pub use listed::listed;
 pub use pinned::{launches, refusal, too_old_for_auditors};
 pub use project::trouble;
 pub use settings::{
-    NotRecorded, allowed, fault, fault_hint, malformed, never_allowed, not_allowed, not_recorded,
-    now_allowed, place, recorded, remark, revoked, written,
+    NotRecorded, allowed, fault, fault_hint, fault_lines, never_allowed, not_recorded, now_allowed, place,
+    recorded, revoked, setting_remark, written,
 };
 pub use shell::{no_variable_of_a_shell, shell_change, watch};
 pub use style::Style;

@@ -8,12 +8,15 @@ use super::errors::{nearest, one_of, plain};
 use super::style::columns;
 use super::words::{self, list, quoted_to_show};
 use crate::settings::container::Malformed;
+use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
 use crate::settings::{Fault, Layers, Place, Remark, Setting, Wrong};
 use crate::text::show;
 
 /// How many keys are named that nobody has allowed.
 const KEYS: usize = 8;
+/// Longer lines of a file are not repeated in an error.
+const LINE: usize = 200;
 
 /// Where something is said, so that a person finds it.
 pub fn place(place: &Place) -> String {
@@ -32,7 +35,7 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::NotRegular => format!("{at} is not a regular file"),
         Wrong::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
         Wrong::NotText => format!("{at}: not UTF-8"),
-        Wrong::NotToml { what } => format!("{at}: {}", show(what)),
+        Wrong::NotToml { what, .. } => format!("{at}: {}", show(what)),
         Wrong::Type { key, wants, has } => format!("{} must be {wants}, and is of type {has}", named(key)),
         Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), short(text)),
         Wrong::BadPin { word } => {
@@ -51,7 +54,9 @@ pub fn fault(fault: &Fault) -> String {
         Wrong::NoDirectory { key, path } => {
             format!("{}: `{}`: there is no such directory", named(key), show(path))
         }
-        Wrong::TooOld { needed, own } => format!("{at}: asks for cudarun {needed}, and this is {own}"),
+        Wrong::OtherCudarun { needed, own } => {
+            format!("{at}: needs cudarun {needed}, and this is cudarun {own}")
+        }
         Wrong::OpenToOthers { path } => {
             format!("{at} is not used, since somebody else can write to {}", show(path))
         }
@@ -60,6 +65,16 @@ pub fn fault(fault: &Fault) -> String {
         }
         Wrong::NoLock => format!("there is no lock: {at}"),
         Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
+    }
+}
+
+/// The line of a file that is no TOML, with a caret below; empty for other faults and for long lines.
+pub fn fault_lines(fault: &Fault) -> String {
+    match &fault.wrong {
+        Wrong::NotToml { lines, .. } if lines.iter().all(|line| line.len() <= LINE) => {
+            lines.iter().map(|line| format!("\n{}", show(line))).collect()
+        }
+        _ => String::new(),
     }
 }
 
@@ -84,19 +99,30 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
             Some(format!("chmod go-w {} if it is yours, or --no-config", quoted_to_show(path.as_os_str())))
         }
         Wrong::OfAStranger { .. } => Some("--no-config, or --config FILE if you mean it".to_owned()),
+        Wrong::OtherCudarun { needed, .. } => Some(format!(
+            "install cudarun {needed} (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …"
+        )),
         Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
     }
 }
 
 /// A key that nobody knows.
-pub fn remark(remark: &Remark) -> String {
+pub fn setting_remark(remark: &SettingRemark) -> String {
+    match remark {
+        SettingRemark::Key(remark) => unknown_key(remark),
+        SettingRemark::Malformed(condition) => malformed(condition),
+        SettingRemark::NotAllowed { path, keys } => not_allowed(path, keys),
+    }
+}
+
+pub(super) fn unknown_key(remark: &Remark) -> String {
     let near = nearest(&remark.key, remark.known.iter().map(String::as_str));
     let meant = near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
     format!("{}: the key `{}` means nothing here{meant}", place(&remark.place), short(&remark.key))
 }
 
-pub fn malformed(malformed: &Malformed) -> String {
+pub(super) fn malformed(malformed: &Malformed) -> String {
     format!(
         "{}: `{}` makes no sense, and nothing that the variable asks for is looked at",
         short(&malformed.variable),
@@ -105,7 +131,7 @@ pub fn malformed(malformed: &Malformed) -> String {
 }
 
 /// What a project's file says that nobody has allowed yet.
-pub fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
+pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
     let counts = if keys.len() > 1 { "count" } else { "counts" };
     let rest = keys.len().saturating_sub(KEYS);
     let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();

@@ -1,8 +1,13 @@
 //! Colour, when it is wanted, and columns. Meaning is never in colour alone.
 
-use std::ffi::OsStr;
+use std::io;
 
+use anstream::AutoStream;
+use anstream::adapter::strip_str;
+use anstream::stream::RawStream;
+use anstyle::AnsiColor::{Cyan, Green, Red, Yellow};
 use clap::ColorChoice;
+use unicode_width::UnicodeWidthStr;
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,49 +16,55 @@ pub struct Style {
 }
 
 impl Style {
-    /// `auto` is colour on a terminal, unless `NO_COLOR` is set to something or the terminal is dumb.
-    pub fn new(
-        choice: ColorChoice,
-        is_terminal: bool,
-        no_color: Option<&OsStr>,
-        term: Option<&OsStr>,
-    ) -> Style {
+    pub fn stdout(choice: ColorChoice) -> Style {
+        Style::on(&io::stdout(), choice)
+    }
+
+    pub fn stderr(choice: ColorChoice) -> Style {
+        Style::on(&io::stderr(), choice)
+    }
+
+    /// `auto` goes by the terminal, `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM` of this process.
+    fn on<S: RawStream>(stream: &S, choice: ColorChoice) -> Style {
         let color = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                is_terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
-            }
+            ColorChoice::Auto => AutoStream::choice(stream) != anstream::ColorChoice::Never,
         };
         Style { color }
     }
 
+    /// Text that is styled already, without its styles where no colour is wanted.
+    pub fn adapt(self, text: String) -> String {
+        if self.color { text } else { strip_str(&text).to_string() }
+    }
+
     pub(super) fn error(self, text: &str) -> String {
-        self.paint("1;31", text)
+        self.paint(Red.on_default().bold(), text)
     }
 
     pub(super) fn warning(self, text: &str) -> String {
-        self.paint("1;33", text)
+        self.paint(Yellow.on_default().bold(), text)
     }
 
     pub(super) fn hint(self, text: &str) -> String {
-        self.paint("1;36", text)
+        self.paint(Cyan.on_default().bold(), text)
     }
 
     pub(super) fn good(self, text: &str) -> String {
-        self.paint("32", text)
+        self.paint(Green.on_default(), text)
     }
 
     pub(super) fn strong(self, text: &str) -> String {
-        self.paint("1", text)
+        self.paint(anstyle::Style::new().bold(), text)
     }
 
     pub(super) fn dim(self, text: &str) -> String {
-        self.paint("2", text)
+        self.paint(anstyle::Style::new().dimmed(), text)
     }
 
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    fn paint(self, style: anstyle::Style, text: &str) -> String {
+        if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }
 
@@ -77,21 +88,9 @@ pub(super) fn columns(prefix: &str, rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Characters that take room: escape sequences do not.
+/// Cells of a terminal that the text fills; escape sequences fill none.
 fn visible_width(text: &str) -> usize {
-    if text.is_ascii() && !text.contains('\x1b') {
-        return text.len();
-    }
-    let mut width = 0;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character == '\x1b' {
-            characters.by_ref().find(|c| *c == 'm');
-        } else {
-            width += 1;
-        }
-    }
-    width
+    strip_str(text).map(UnicodeWidthStr::width).sum()
 }
 
 #[cfg(test)]
@@ -99,19 +98,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_whatever_their_colour() {
+    fn columns_line_up_with_colours_and_wide_characters() {
         let style = Style { color: true };
         let rows = vec![vec!["a".into(), style.good("bb"), "c".into()], vec!["aaa".into(), "b".into()]];
         assert_eq!(columns("  ", &rows), "  a    \x1b[32mbb\x1b[0m  c\n  aaa  b\n");
+        let rows = vec![vec!["図書".into(), "c".into()], vec!["e\u{301}".into(), "b".into()]];
+        assert_eq!(columns("", &rows), "図書  c\ne\u{301}     b\n");
     }
 
     #[test]
-    fn terminals_get_colour_unless_a_variable_forbids_it() {
-        let wants = |choice, terminal, no_color: Option<&str>| {
-            Style::new(choice, terminal, no_color.map(OsStr::new), None).color
-        };
-        assert!(wants(ColorChoice::Auto, true, None) && wants(ColorChoice::Auto, true, Some("")));
-        assert!(!wants(ColorChoice::Auto, true, Some("1")) && !wants(ColorChoice::Auto, false, None));
-        assert!(wants(ColorChoice::Always, false, Some("1")) && !wants(ColorChoice::Never, true, None));
+    fn styles_are_removed_where_no_colour_is_wanted() {
+        let plain = Style { color: false };
+        let coloured = Style { color: true };
+        assert_eq!(plain.error("no"), "no");
+        assert_eq!(plain.adapt(coloured.error("no")), "no");
+        assert_eq!(coloured.adapt(coloured.hint("yes")), coloured.hint("yes"));
+        assert_ne!(coloured.hint("yes"), "yes", "the control");
     }
 }

@@ -4,6 +4,7 @@ use super::Style;
 pub use super::notes::note;
 pub(super) use super::reasons::{decided_by, named, reason};
 pub(super) use super::shell::{quoted, quoted_to_show};
+use crate::catalog::catalog;
 use crate::inventory::{
     Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
 };
@@ -12,47 +13,9 @@ use crate::solve::{Absent, Plan, Removal, Unpinned};
 use crate::text::{escape, show};
 use std::path::Path;
 
-/// The name that NVIDIA gives a family.
+/// The name that NVIDIA gives a family; of anything else, the name itself.
 pub fn family(name: &str) -> &str {
-    match name {
-        "cudnn" => "cuDNN",
-        "cudart" => "CUDA runtime",
-        "cublas" => "cuBLAS",
-        "cufft" => "cuFFT",
-        "curand" => "cuRAND",
-        "cusolver" => "cuSOLVER",
-        "cusparse" => "cuSPARSE",
-        "cusparselt" => "cuSPARSELt",
-        "cutensor" => "cuTENSOR",
-        "cufile" => "cuFile",
-        "cupti" => "CUPTI",
-        "nccl" => "NCCL",
-        "nvrtc" => "NVRTC",
-        "nvjitlink" => "nvJitLink",
-        "nvshmem" => "NVSHMEM",
-        "nvtx" => "NVTX",
-        "nvjpeg" => "nvJPEG",
-        "nvfatbin" => "nvFatbin",
-        "nvvm" => "NVVM",
-        "cudss" => "cuDSS",
-        "nvcomp" => "nvCOMP",
-        "cublasmp" => "cuBLASMp",
-        "cufftmp" => "cuFFTMp",
-        "cusolvermp" => "cuSOLVERMp",
-        "mathdx" => "MathDx",
-        "npp" => "NPP",
-        "custatevec" => "cuStateVec",
-        "cutensornet" => "cuTensorNet",
-        "cudensitymat" => "cuDensityMat",
-        "cupauliprop" => "cuPauliProp",
-        "custabilizer" => "cuStabilizer",
-        "nvjpeg2k" => "nvJPEG2000",
-        "nvtiff" => "nvTIFF",
-        "nvimgcodec" => "nvImageCodec",
-        "tensorrt" => "TensorRT",
-        "cudla" => "cuDLA",
-        other => other,
-    }
+    catalog().family(name).map_or(name, |family| &family.display)
 }
 
 /// `libcudnn.so.9, 9.8 or newer`

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
 use crate::cli::{Level, PinMode, When};
@@ -103,6 +104,8 @@ pub enum Wrong {
     NotText,
     NotToml {
         what: String,
+        /// The line at fault and a caret below, as the parser renders them.
+        lines: Vec<String>,
     },
     Type {
         key: String,
@@ -132,10 +135,10 @@ pub enum Wrong {
         key: String,
         path: PathBuf,
     },
-    /// The file wants a newer cudarun.
-    TooOld {
-        needed: Version,
-        own: Version,
+    /// The file is for other versions of cudarun.
+    OtherCudarun {
+        needed: VersionReq,
+        own: semver::Version,
     },
     /// Somebody else could have written it.
     OpenToOthers {
@@ -166,7 +169,7 @@ pub struct Vocabulary {
     pub families: Vec<(&'static str, &'static str)>,
     pub sources: Vec<&'static str>,
     /// The version of this cudarun.
-    pub own: Version,
+    pub own: semver::Version,
 }
 
 impl Vocabulary {

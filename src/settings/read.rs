@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use semver::{Comparator, VersionReq};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, variables};
 use crate::inventory::Origin;
 use crate::range::Range;
-use crate::version::Version;
 
 /// What a file says.
 #[derive(Clone, Debug, Default)]
@@ -19,13 +19,15 @@ pub struct File {
     pub remarks: Vec<Remark>,
 }
 
-/// The keys of each table; those of programs are the same without `program` and `min-version`.
-const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env", "program"];
-const VALUES: &[&str] = &["uses", "pin-mode", "locked", "min-version"];
+/// Keys of a file with settings; programs have all but `TOP`.
+pub const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env", "program"];
+pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
+pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// What is asked of the machine, beside families.
 pub const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
 const REMARKS: usize = 20;
 const RANGE: &str = "a range of versions, as \">=9.1,<10\"";
+const CUDARUN: &str = "a range of versions of cudarun, as \">=0.2\"";
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
@@ -34,7 +36,7 @@ pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault
     let (text, table) = parse(bytes, path)?;
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
     let mut reader = Reader { line_ends, path, words, remarks: Vec::new() };
-    reader.age(&table)?;
+    reader.needs_this_cudarun(&table)?;
     let mut file = File::default();
     file.layer = reader.settings(&table, &mut file.programs)?;
     file.remarks = reader.remarks;
@@ -50,7 +52,10 @@ pub(super) fn parse<'i>(bytes: &'i [u8], path: &Path) -> Result<(&'i str, DeTabl
     let parsed = DeTable::parse(text).map_err(|error| {
         let before = bytes.len() - text.len();
         let at = before + error.span().map_or(0, |span| span.start);
-        fault(at, Wrong::NotToml { what: first_line(error.message()) })
+        let rendered = error.to_string();
+        let lines = rendered.lines().skip(1).take(3).map(|line| line.replace('\t', " "));
+        let lines = if error.span().is_some() { lines.collect() } else { Vec::new() };
+        fault(at, Wrong::NotToml { what: first_line(error.message()), lines })
     })?;
     Ok((text, parsed.into_inner()))
 }
@@ -87,17 +92,31 @@ impl Reader<'_> {
         Err(Fault { place: self.place(value.span().start), wrong })
     }
 
-    /// A file for a newer cudarun may say what this one misunderstands, so that comes before all else.
-    fn age(&self, table: &DeTable<'_>) -> Result<(), Fault> {
-        let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == "min-version") else {
-            return Ok(());
-        };
-        let text = self.string("min-version", value)?;
-        match text.parse::<Version>() {
-            Ok(needed) if needed <= self.words.own => Ok(()),
-            Ok(needed) => self.fault(value, Wrong::TooOld { needed, own: self.words.own }),
-            Err(()) => self.bad("min-version", "a version, as \"0.1\"", text, value),
+    /// This cudarun may misunderstand a file for another one, so that comes before all else.
+    fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), Fault> {
+        for (key, value) in table {
+            let key = key.get_ref().as_ref();
+            let (text, needed) = match key {
+                "cudarun" => {
+                    let text = self.string(key, value)?;
+                    (text, VersionReq::parse(text))
+                }
+                "min-version" => {
+                    let text = self.string(key, value)?;
+                    let least = Comparator::parse(&format!(">={text}"));
+                    (text, least.map(|least| VersionReq { comparators: vec![least] }))
+                }
+                _ => continue,
+            };
+            let own = &self.words.own;
+            match needed {
+                Ok(needed) if needed.matches(own) => {}
+                Ok(needed) => return self.fault(value, Wrong::OtherCudarun { needed, own: own.clone() }),
+                Err(_) if key == "cudarun" => return self.bad(key, CUDARUN, text, value),
+                Err(_) => return self.bad(key, "a version, as \"0.1\"", text, value),
+            }
         }
+        Ok(())
     }
 
     fn settings(&mut self, table: &DeTable<'_>, programs: &mut Vec<(String, Layer)>) -> Result<Layer, Fault> {
@@ -106,7 +125,7 @@ impl Reader<'_> {
             let (key, value) = entry;
             match key.get_ref().as_ref() {
                 "program" => self.programs(value, programs)?,
-                "min-version" => {}
+                "cudarun" | "min-version" => {}
                 name => {
                     if !self.setting(name, value, &mut layer)? {
                         self.unknown("", entry, TABLES.iter().chain(VALUES).copied());
@@ -127,13 +146,9 @@ impl Reader<'_> {
             for entry in entries(self.table(&format!("program.{}", name.get_ref()), value)?) {
                 let (key, value) = entry;
                 let key = key.get_ref().as_ref();
-                if ["program", "min-version"].contains(&key) || !self.setting(key, value, &mut layer)? {
+                if TOP.contains(&key) || !self.setting(key, value, &mut layer)? {
                     let known = TABLES.iter().chain(VALUES).copied();
-                    self.unknown(
-                        "program.",
-                        entry,
-                        known.filter(|it| !["program", "min-version"].contains(it)),
-                    );
+                    self.unknown("program.", entry, known.filter(|key| !TOP.contains(key)));
                 }
             }
             for setting in &mut layer {

@@ -9,20 +9,23 @@ use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
+use crate::loader::search::Searcher;
 use crate::program::{self, Command, Condition, Demand, Note, Pin, Program, Requirement, Want};
 use crate::range::Range;
 use crate::report;
+use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    Fault, Key, Layer, Layers, Place, Setting, Value, Vocabulary, Wrong, container, lock, trust, variables,
+    Fault, Key, Layer, Layers, Place, Remark, Setting, Value, Vocabulary, Wrong, container, lock, trust,
+    variables,
 };
 
 /// Settings as they count for one start.
 pub struct Settings {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
-    pub settings: Layers,
+    pub layers: Layers,
     asked: Asked,
     /// What is asked of programs that need some library of NVIDIA's, and of no others.
     asked_of_concerned: Asked,
@@ -34,11 +37,22 @@ pub struct Settings {
     pub watched: BTreeSet<PathBuf>,
     /// A file that is of no project wants a lock, which stands in the current directory.
     pub is_of_directory: bool,
-    /// What must be said of the settings themselves.
-    pub remarks: Vec<String>,
-    /// What of the project's file nobody has allowed, among them.
-    pub not_allowed: Option<String>,
+    /// Remarks about the settings themselves, for every verb to report.
+    pub remarks: Vec<SettingRemark>,
+    /// The remark about a project's file that is not allowed, which is among them.
+    pub not_allowed: Option<SettingRemark>,
     purpose: Purpose,
+}
+
+/// A remark about settings.
+#[derive(Clone, Debug)]
+pub enum SettingRemark {
+    /// A key that is unknown, and passed over.
+    Key(Remark),
+    /// A condition of a container image that is not understood.
+    Malformed(Malformed),
+    /// Keys of a project's file that need `cudarun allow`.
+    NotAllowed { path: PathBuf, keys: BTreeSet<String> },
 }
 
 #[derive(Default)]
@@ -62,85 +76,115 @@ pub enum Purpose {
 }
 
 pub fn vocabulary() -> Vocabulary {
-    let families = catalog().families.iter().map(|family| family.name.as_str());
+    let families = catalog().families.iter();
     Vocabulary {
-        families: families.map(|name| (name, report::family(name))).collect(),
+        families: families.map(|family| (family.name.as_str(), family.display.as_str())).collect(),
         sources: inventory::source_names().collect(),
-        own: env!("CARGO_PKG_VERSION").parse().unwrap_or_default(),
+        own: env!("CARGO_PKG_VERSION").parse().expect("Cargo reads it as well"),
     }
 }
 
-/// Finds, reads and puts in order. Without a command only what is not of one program counts.
-pub fn wanted(
-    host: &Host,
-    common: &Common,
-    wishes: &Wishes,
-    command: Option<&Command>,
-    purpose: Purpose,
-) -> Result<Settings, Error> {
-    let words = vocabulary();
-    let found = find(host, common)?;
-    let read = |source: &files::Source| read::file(&source.bytes, &source.path, &words);
-    let files = found.sources.iter().map(read).collect::<Result<Vec<File>, Fault>>()?;
-    let names = match command {
-        Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
-        _ => BTreeSet::new(),
-    };
-    let mut remarks: Vec<String> = files.iter().flat_map(|file| &file.remarks).map(report::remark).collect();
-    let said = [variables::options(common, wishes, &words)?, variables::variables(&host.env, &words)?];
-    let layers = |keep: &dyn Fn(&Setting) -> bool| in_order(&said, &files, &names, keep);
-    let mut settings = layers(&|_| true);
-    let mut watched = found.watched.clone();
-    let mut not_allowed = None;
-    if let Some((source, keys)) = distrusted(host, &found, &settings, &mut watched) {
-        let why = report::not_allowed(&source.path, &keys);
-        if matches!(purpose, Purpose::Start | Purpose::Record) {
-            return Err(Error::Setting { why, hint: None });
-        }
-        remarks.push(why.clone());
-        not_allowed = Some(why);
-        settings = layers(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
-    }
-    let variables = variables(&settings);
-    let inner = host.inside(host.env.with(&variables), host.cwd.clone());
-    let (conditions, malformed) = container::conditions(&host.env);
-    remarks.extend(malformed.iter().map(report::malformed));
-    if !common.quiet && !matches!(purpose, Purpose::Examine | Purpose::Project) {
-        for remark in &remarks {
-            report::say(&format!("cudarun: {remark}\n"));
+impl Settings {
+    /// Reads options, variables and files, and puts them in order. Without a command, what files say of single programs
+    /// does not count. With [`Purpose::Examine`], files that cannot be used do not count either: `doctor` reports them.
+    pub fn resolve(
+        host: &Host,
+        common: &Common,
+        wishes: &Wishes,
+        command: Option<&Command>,
+        purpose: Purpose,
+    ) -> Result<Settings, Error> {
+        let words = vocabulary();
+        let given = [variables::options(common, wishes, &words)?, variables::variables(&host.env, &words)?];
+        let files = Files::read(host, common, command, &words);
+        match files.and_then(|files| Settings::in_order(host, &given, files, command, purpose, &words)) {
+            Err(_) if purpose == Purpose::Examine => {
+                Settings::in_order(host, &given[..1], Files::default(), None, purpose, &words)
+            }
+            settings => settings,
         }
     }
-    let mut wanted = Settings {
-        host: inner,
-        settings,
-        asked: Asked::default(),
-        asked_of_concerned: Asked { conditions, requirements: Vec::new() },
-        directories: Vec::new(),
-        variables,
-        project: found.project().map(|source| source.path.clone()),
-        watched,
-        is_of_directory: false,
-        remarks,
-        not_allowed,
-        purpose,
-    };
-    wanted.ask()?;
-    let obeys = match purpose {
-        Purpose::Record => false,
-        Purpose::Project => wanted.watch_lock(),
-        Purpose::Start | Purpose::Answer | Purpose::Examine => {
-            wanted.settings.is_locked() && command.is_some()
+
+    fn in_order(
+        host: &Host,
+        given: &[Layer],
+        files: Files,
+        command: Option<&Command>,
+        purpose: Purpose,
+        words: &Vocabulary,
+    ) -> Result<Settings, Error> {
+        let mut remarks: Vec<SettingRemark> =
+            files.files.iter().flat_map(|file| &file.remarks).cloned().map(SettingRemark::Key).collect();
+        let in_order = |keep: &dyn Fn(&Setting) -> bool| in_order(given, &files.files, &files.names, keep);
+        let mut layers = in_order(&|_| true);
+        let mut watched = files.found.watched.clone();
+        let mut not_allowed = None;
+        if let Some((source, keys)) = distrusted(host, &files.found, &layers, &mut watched) {
+            let remark = SettingRemark::NotAllowed { path: source.path.clone(), keys };
+            if matches!(purpose, Purpose::Start | Purpose::Record) {
+                return Err(Error::Setting { why: report::setting_remark(&remark), hint: None });
+            }
+            remarks.push(remark.clone());
+            not_allowed = Some(remark);
+            layers = in_order(&|setting| !(setting.needs_trust() && setting.stands_in(&source.path)));
         }
-    };
-    if obeys {
-        wanted.obey_lock(&words)?;
+        let variables = variables(&layers);
+        let (conditions, malformed) = container::conditions(&host.env);
+        remarks.extend(malformed.into_iter().map(SettingRemark::Malformed));
+        let mut settings = Settings {
+            host: host.inside(host.env.with(&variables), host.cwd.clone()),
+            layers,
+            asked: Asked::default(),
+            asked_of_concerned: Asked { conditions, requirements: Vec::new() },
+            directories: Vec::new(),
+            variables,
+            project: files.found.project().map(|source| source.path.clone()),
+            watched,
+            is_of_directory: false,
+            remarks,
+            not_allowed,
+            purpose,
+        };
+        settings.ask()?;
+        let obeys_lock = match purpose {
+            Purpose::Record => false,
+            Purpose::Project => settings.watch_lock(),
+            Purpose::Start | Purpose::Answer | Purpose::Examine => {
+                settings.layers.is_locked() && command.is_some()
+            }
+        };
+        if obeys_lock {
+            settings.obey_lock(words)?;
+        }
+        Ok(settings)
     }
-    Ok(wanted)
 }
 
-/// The files that count for this command line.
-pub fn find(host: &Host, common: &Common) -> Result<Found, Error> {
-    Ok(files::find(host, &choice(host, common))?)
+/// The files that count for a command line.
+#[derive(Default)]
+struct Files {
+    found: Found,
+    files: Vec<File>,
+    /// The names by which files may mean the program: as typed, and of each step from there.
+    names: BTreeSet<String>,
+}
+
+impl Files {
+    fn read(
+        host: &Host,
+        common: &Common,
+        command: Option<&Command>,
+        words: &Vocabulary,
+    ) -> Result<Files, Error> {
+        let found = files::find(host, &choice(host, common))?;
+        let read = |source: &files::Source| read::file(&source.bytes, &source.path, words);
+        let files = found.sources.iter().map(read).collect::<Result<Vec<File>, Fault>>()?;
+        let names = match command {
+            Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
+            _ => BTreeSet::new(),
+        };
+        Ok(Files { found, files, names })
+    }
 }
 
 pub fn choice(host: &Host, common: &Common) -> Choice {
@@ -154,7 +198,8 @@ pub fn choice(host: &Host, common: &Common) -> Choice {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        Error::Setting { why: report::fault(&fault), hint: report::fault_hint(&fault) }
+        let why = format!("{}{}", report::fault(&fault), report::fault_lines(&fault));
+        Error::Setting { why, hint: report::fault_hint(&fault) }
     }
 }
 
@@ -216,7 +261,7 @@ fn variables(settings: &Layers) -> Diff {
 impl Settings {
     /// Settings as requirements and conditions.
     fn ask(&mut self) -> Result<(), Error> {
-        for setting in self.settings.iter() {
+        for setting in self.layers.iter() {
             let asked = if setting.is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
             let by = setting.from.asker();
             let (name, want) = match (&setting.key, &setting.value) {
@@ -247,7 +292,7 @@ impl Settings {
         let path = files::lock(&self.host, self.project.as_deref());
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
-        let says = |flag| self.settings.get(&Key::Locked).any(|setting| setting.value == Value::Flag(flag));
+        let says = |flag| self.layers.get(&Key::Locked).any(|setting| setting.value == Value::Flag(flag));
         says(true) || is_there && !says(false)
     }
 
@@ -267,25 +312,22 @@ impl Settings {
             family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
-        let is_of_start = self.settings.get(&Key::Locked).any(|setting| setting.is_of_start);
+        let is_of_start = self.layers.get(&Key::Locked).any(|setting| setting.is_of_start);
         let asked = if is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
         asked.requirements.extend(requirements);
         asked.conditions.extend(conditions);
         self.watched.insert(path);
         // What a variable says is part of the key of a kept start already.
         let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
-        self.is_of_directory = self.project.is_none() && self.settings.get(&Key::Locked).any(is_of_file);
+        self.is_of_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 
-    /// Reads the program. What a file or a variable says that programs use is not said of one that is no Python program.
-    pub fn read<'h>(
-        &self,
-        host: &'h Host,
-        command: &Command,
-    ) -> Result<(Program, crate::loader::search::Searcher<'h>), Error> {
-        let uses = self.settings.words(&Key::Uses);
-        let from = self.settings.get(&Key::Uses).next().map(|setting| &setting.from);
+    /// Reads the program. Packages that a file or a variable names are left out where the program is not Python.
+    pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
+        let host = &self.host;
+        let uses = self.layers.words(&Key::Uses);
+        let from = self.layers.get(&Key::Uses).next().map(|setting| &setting.from);
         match (program::read(host, command, &uses), from) {
             (Err(Error::NoSuchPackage { sites, .. }), Some(Place::Variable(_) | Place::File { .. }))
                 if sites.is_empty() =>
@@ -299,13 +341,13 @@ impl Settings {
                 let why = format!("{}: {}", report::place(place), report::error(&error));
                 Err(Error::Setting { why, hint: None })
             }
-            (other, _) => other,
+            (read, _) => read,
         }
     }
 
     /// Adds to what a program asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
     /// to it, and what was typed for this very start cannot be kept.
-    pub fn join(&self, program: &mut Program) -> Result<(), Error> {
+    pub fn apply(&self, program: &mut Program) -> Result<(), Error> {
         let is_asked =
             |setting: &&Setting| matches!(setting.key, Key::Pin(_) | Key::Requires(_) | Key::Locked);
         let typed = |setting: &&Setting| match setting.from {
@@ -314,7 +356,7 @@ impl Settings {
         };
         let lost = program.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
-            let option = self.settings.iter().filter(is_asked).find_map(|setting| typed(&setting));
+            let option = self.layers.iter().filter(is_asked).find_map(|setting| typed(&setting));
             return match option {
                 Some(option) => Err(Error::NotPinned { option, why: report::note(note, program) }),
                 None => Ok(()),

@@ -246,6 +246,45 @@ fn colour_is_for_the_stream_that_is_a_terminal() {
     assert!(run("--color=always verify").1.contains('\x1b'), "the control: there is colour in it");
 }
 
+/// `doctor` always has something in bold. Standard output is a pipe or a terminal.
+#[test]
+fn variables_and_the_option_decide_about_colour() {
+    let is_coloured = |on_terminal: bool, variables: &[(&str, &str)], arguments: &str| {
+        let line = format!("{CUDARUN} {arguments} 2>&1");
+        let mut command = if on_terminal {
+            let mut command = std::process::Command::new("script");
+            command.args(["-qec", &line, "/dev/null"]);
+            command
+        } else {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &line]);
+            command
+        };
+        command
+            .stdin(std::process::Stdio::null())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("SHELL", "/bin/sh");
+        let output = command.env("TERM", "xterm").envs(variables.iter().copied()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.len() > 20, "{text}");
+        text.contains('\x1b')
+    };
+    let help = "list --help";
+    for verb in ["--no-config doctor", help, "list --bad"] {
+        assert!(is_coloured(true, &[], verb) && !is_coloured(false, &[], verb), "{verb}");
+        assert!(!is_coloured(true, &[("NO_COLOR", "1")], verb), "{verb}");
+        assert!(is_coloured(true, &[("NO_COLOR", "")], verb), "{verb}");
+        assert!(!is_coloured(true, &[("TERM", "dumb")], verb), "{verb}");
+        assert!(is_coloured(false, &[("CLICOLOR_FORCE", "1")], verb), "{verb}");
+        assert!(!is_coloured(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], verb), "{verb}");
+        let always = format!("--color always {verb}");
+        assert!(is_coloured(false, &[("NO_COLOR", "1")], &always), "{verb}");
+        assert!(!is_coloured(true, &[("CLICOLOR_FORCE", "1")], &format!("--color=never {verb}")), "{verb}");
+    }
+    assert!(!is_coloured(false, &[], "-- --color=always"), "the program's own option");
+}
+
 #[test]
 fn families_are_known_by_the_names_that_a_list_shows() {
     let machine = Machine::load("h200-container");

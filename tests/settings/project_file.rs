@@ -263,8 +263,22 @@ fn an_invalid_value_is_an_error_with_its_line() {
         ("locked = 1\n", 1, "`locked` must be true or false"),
         ("program = 1\n", 1, "`program` must be a table"),
         ("[program.x]\nuses = 1\n", 2, "`uses` must be a list of strings"),
-        ("min-version = \"99\"\n", 1, "asks for cudarun 99, and this is 0.1.0"),
-        ("a = 1\na = 2\n", 2, "duplicate key"),
+        ("min-version = \"99\"\n", 1, "needs cudarun >=99, and this is cudarun "),
+        ("min-version = \">=0.1\"\n", 1, "`min-version`: `>=0.1` is not a version, as \"0.1\""),
+        ("min-version = \"0.1, <99\"\n", 1, "`min-version`: `0.1, <99` is not a version"),
+        ("\ncudarun = \">=99\"\n", 2, "needs cudarun >=99, and this is cudarun "),
+        ("cudarun = \"<0.2\"\n", 1, "needs cudarun <0.2, and this is cudarun "),
+        ("min-version = \"0.1\"\ncudarun = \"0.1\"\n", 2, "needs cudarun ^0.1, and this is cudarun "),
+        ("cudarun = \"new\"\n", 1, "`cudarun`: `new` is not a range of versions of cudarun, as \">=0.2\""),
+        ("cudarun = \"\"\n", 1, "`cudarun`: `` is not a range of versions of cudarun"),
+        ("cudarun = 0.2\n", 1, "`cudarun` must be a string, and is of type float"),
+        (
+            "[new]\nkey = {}\n[requires]\ncudnn = 9\n[program.x]\ny = 1\n[\"cudarun\"]\n",
+            7,
+            "must be a string",
+        ),
+        ("a = 1\na = 2\n", 2, "duplicate key\n  |\n2 | a = 2\n  | ^\n"),
+        ("a = 1\n\ta\t= \"\u{1b}[2J\"\n", 2, "\n2 |  a = \"\\u{1b}[2J\"\n"),
         ("[requires\n", 1, ""),
         ("x = \"\n", 1, ""),
     ] {
@@ -273,6 +287,16 @@ fn an_invalid_value_is_an_error_with_its_line() {
         project.plain(&[]).status(125).stderr_contains(&[&at, says]).check();
         project.plain(&["explain"]).status(2).stderr_contains(&[&at, says]).check();
         project.run(&["list"]).status(2).stderr_contains(&[&at]).check();
+    }
+    // Other versions may know keys that this one does not, and other values.
+    let project = Project::with("cudarun = \">=99\"\nnew = 1\npin-mode = \"vew\"\n[requires]\ncudnn = 9\n");
+    let hint =
+        "hint: install cudarun >=99 (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …";
+    project.plain(&[]).status(125).stderr_contains(&["needs cudarun >=99", hint]).check();
+    let own = env!("CARGO_PKG_VERSION");
+    for fits in [">=0.2", own, ">=0.1, <99", "*", &format!("={own}"), &format!("~{own}")] {
+        project.says(&format!("cudarun = \"{fits}\"\n"));
+        project.plain(&[]).any_stdout().check();
     }
     let project = Project::with("min-version = \"0.1\"\npin-mode = \"vew\"\n");
     project.plain(&[]).status(125).stderr_contains(&["hint: did you mean view?"]).check();

@@ -554,7 +554,7 @@ fn driver_halves_and_substitutes_are_checked() {
 
 #[test]
 fn a_kept_verdict_is_reported_like_a_new_one() {
-    let style = cudarun::report::Style::new(clap::ColorChoice::Never, false, None, None);
+    let style = cudarun::report::Style::default();
     let say = |verdict: &Verdict| cudarun::report::verdict(verdict, &[], false, style);
     let text = say(&WORLD.trial("").verdict());
     for part in [

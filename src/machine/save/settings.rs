@@ -4,6 +4,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::names;
+use crate::settings::read;
 
 /// What stands for settings that are no TOML, which it is not either.
 const NO_TOML: &str = "no TOML\n";
@@ -58,25 +59,10 @@ fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, say: &mut dyn FnMu
 
 /// Tables of settings and of locks. What else there may be is somebody's own.
 fn is_known(path: &[&str]) -> bool {
-    const KNOWN: [&str; 15] = [
-        "requires",
-        "pin",
-        "prefer",
-        "search",
-        "verify",
-        "env",
-        "program",
-        "uses",
-        "pin-mode",
-        "locked",
-        "min-version",
-        "format",
-        "driver",
-        "family",
-        "gpus",
-    ];
+    const OF_LOCKS: [&str; 4] = ["format", "driver", "family", "gpus"];
+    let known = [read::TABLES, read::VALUES, read::TOP, &OF_LOCKS];
     match path {
-        ["program", _, key, ..] | [key, ..] => KNOWN.contains(key),
+        ["program", _, key, ..] | [key, ..] => known.iter().any(|keys| keys.contains(key)),
         [] => true,
     }
 }

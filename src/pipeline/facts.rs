@@ -1,0 +1,158 @@
+//! What a decision is made from.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::Subject;
+use crate::cli::PinMode;
+use crate::error::Error;
+use crate::formats::elf;
+use crate::host::{FileId, Host};
+use crate::inventory::{self, Inventory};
+use crate::loader::search::Searcher;
+use crate::pin::{self, Mode, Question};
+use crate::predict::{self, Prediction};
+use crate::program::{self, Command, Program};
+use crate::settings::Key;
+use crate::settings::resolve::Settings;
+use crate::solve::{FailedProof, Outcome, Policy};
+
+/// The program and the machine, as far as they matter for it.
+pub struct Facts<'h> {
+    pub host: &'h Host,
+    pub settings: &'h Settings,
+    pub program: Program,
+    pub inventory: Inventory,
+    pub searcher: Searcher<'h>,
+    /// Directories that hold views of ours.
+    pub views: Vec<PathBuf>,
+}
+
+/// Reads the program that is asked about; `None` when only the machine is.
+pub(super) fn read_program<'h>(
+    settings: &'h Settings,
+    subject: Subject<'_>,
+) -> Result<Option<(Program, Searcher<'h>)>, Error> {
+    let (mut program, searcher) = match subject {
+        Subject::Command(command) => settings.read(command)?,
+        Subject::Project => programs_of_project(settings)?,
+        Subject::Machine(_) => return Ok(None),
+    };
+    settings.apply(&mut program)?;
+    Ok(Some((program, searcher)))
+}
+
+/// Represents the programs of a project: Python with the packages that the project names, where this shell finds them, or
+/// else any program that has no search path of its own.
+fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), Error> {
+    let host = &settings.host;
+    let uses = settings.layers.words(&Key::Uses);
+    for name in ["python3", "python"].iter().filter(|_| !uses.is_empty()) {
+        let command = Command { program: name.into(), arguments: Vec::new() };
+        if let Ok(found) = program::read(host, &command, &uses) {
+            return Ok(found);
+        }
+    }
+    let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
+    let mut program = Program::new(own.clone());
+    program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
+    program.executable = host.canonical(&own).ok();
+    let searcher = Searcher::new(host, program.machine);
+    Ok((program, searcher))
+}
+
+impl<'h> Facts<'h> {
+    pub(super) fn new(
+        settings: &'h Settings,
+        program: Program,
+        searcher: Searcher<'h>,
+        inventory: Inventory,
+        views: Vec<PathBuf>,
+    ) -> Facts<'h> {
+        let searcher = match &program.executable {
+            Some(executable) => searcher.of_program(executable),
+            None => searcher,
+        };
+        let searcher = match &program.inside {
+            Some(inside) => searcher.in_directory(&inside.environment, &inside.directory),
+            None => searcher,
+        };
+        Facts { host: &settings.host, settings, program, inventory, searcher, views }
+    }
+
+    /// How the solver is to choose, passing over the best `passed` sets and all installations whose proof failed.
+    pub(super) fn policy(&self, passed: usize, failed_proofs: &[FailedProof]) -> Policy {
+        Policy {
+            views: self.views.clone(),
+            origins: self.settings.layers.origins(),
+            passed,
+            failed_proofs: failed_proofs.to_vec(),
+            mapped: self.mapped(),
+            ..Policy::default()
+        }
+    }
+
+    pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {
+        Question {
+            host: self.host,
+            searcher: &self.searcher,
+            inventory: &self.inventory,
+            program: &self.program,
+            policy,
+            mode: self.settings.layers.mode().map(mode),
+            asks_all_sources: self.settings.layers.words(&Key::SearchWithout).is_empty(),
+        }
+    }
+
+    /// The files that the program maps in the environment as it is. They matter only where other users can change an
+    /// installation: such an installation is picked only if the program takes it anyway.
+    fn mapped(&self) -> BTreeSet<FileId> {
+        if self.inventory.installations.iter().all(|installation| installation.open.is_empty()) {
+            return BTreeSet::new();
+        }
+        self.before().files.iter().map(|file| file.id).collect()
+    }
+
+    /// What the program maps in the environment as it is.
+    pub fn before(&self) -> Prediction {
+        let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
+        let called = self.program.called.as_ref().map_or(self.program.path.as_path(), |called| &called.path);
+        let pinned = pin::inherited::pins(self.host, env, &self.views, called);
+        predict::predict(&self.searcher.within(env, pinned), &self.program, &self.inventory)
+    }
+
+    /// Every path that a decision was read from, with all installations of the families that were required or picked.
+    pub fn watched(&self, outcome: &Outcome, predicted: Option<&Prediction>) -> BTreeSet<PathBuf> {
+        let Facts { program, inventory, .. } = self;
+        let mut watched = program.watched.clone();
+        watched.extend(inventory.watched.iter().cloned());
+        watched.extend(self.settings.watched.iter().cloned());
+        watched.extend(inventory.warnings.iter().map(|warning| warning.path.clone()));
+        watched.extend(predicted.iter().flat_map(|predicted| &predicted.watched).cloned());
+        let mut families: BTreeSet<&str> =
+            program.requirements.iter().map(|requirement| requirement.family.as_str()).collect();
+        if let Outcome::Plan(plan) = outcome {
+            families.extend(plan.picks.iter().map(|pick| pick.installation.family.as_str()));
+        }
+        // An installation that was passed over may be the better one once it is whole.
+        let all = inventory.installations.iter();
+        for installation in all.filter(|installation| families.contains(installation.family.as_str())) {
+            watched.extend(installation.directories().map(Path::to_owned));
+            // The permissions of the directory that really holds a file may change as well.
+            let real = installation.files.iter().filter_map(|member| member.path.parent());
+            watched.extend(real.map(Path::to_owned));
+            watched.extend(installation.files.iter().map(|member| member.path.clone()));
+        }
+        watched
+    }
+}
+
+fn mode(mode: PinMode) -> Mode {
+    match mode {
+        PinMode::None => Mode::None,
+        PinMode::View => Mode::View,
+        PinMode::Audit => Mode::Audit,
+        PinMode::Preload => Mode::Preload,
+        PinMode::Clean => Mode::Clean,
+    }
+}

@@ -1,0 +1,88 @@
+//! Kept starts: a start that was worked out once is used again while everything that it was read from looks as it did.
+
+use std::path::{Path, PathBuf};
+
+use super::{Facts, Proven, proofs};
+use crate::cli::{Common, Start, When};
+use crate::host::Host;
+use crate::launch::{self, Exec};
+use crate::pin::Decision;
+use crate::program::{self, Command};
+use crate::settings::start_key::start_key;
+use crate::storage::{self, starts};
+use crate::verify::{Beside, Verdict};
+
+/// Tells if a start is kept, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    Kept,
+    /// Options decided something, and are not part of the key.
+    ByOptions,
+    /// A proof is wanted at every start.
+    ProofEachTime,
+    /// Another current directory may lead to another decision.
+    ByDirectory,
+    /// The set is not proved, or it is not the best one.
+    NotProved,
+    /// Something is reported at every start.
+    Reports,
+}
+
+/// The start that was kept for a command, if it still holds. Nothing slow happens here.
+pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
+    let program = program::locate(host, &command.program).ok()?;
+    let key = start_key(host, &program, command)?;
+    let diff = starts::find(host, storage::safe_directories(host), &key)?;
+    Some(Exec { diff, ..launch::unchanged(&program, command) })
+}
+
+/// Tells if a start with these options could be a kept one.
+pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
+    !common.also.is_empty()
+        || !common.without.is_empty()
+        || common.config.is_some()
+        || common.no_config
+        || !start.wishes.is_empty()
+        || start.verify.is_some()
+}
+
+/// Decides if a proved start is kept. `reports` is true when something is printed at every such start.
+pub fn keeping(
+    facts: &Facts<'_>,
+    proven: &Proven,
+    when: When,
+    has_deciding_options: bool,
+    reports: bool,
+) -> Keeping {
+    if has_deciding_options {
+        Keeping::ByOptions
+    } else if when == When::Always {
+        Keeping::ProofEachTime
+    } else if facts.program.is_of_directory || facts.settings.is_of_directory {
+        Keeping::ByDirectory
+    } else if matches!(proven.verdict, Verdict::Busy { .. }) || !proven.given_up.is_empty() {
+        Keeping::NotProved
+    } else if reports || !facts.settings.remarks.is_empty() {
+        Keeping::Reports
+    } else {
+        Keeping::Kept
+    }
+}
+
+/// Keeps a start for the next time, where a directory can hold it. The key is made from `host`, the machine without the
+/// variables that files set.
+pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven, command: &Command) {
+    let directory = storage::cache_directory(host);
+    let (Ok(directory), Some(key)) = (directory, start_key(host, &facts.program.path, command)) else {
+        return;
+    };
+    let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
+    let mut watched = facts.watched(&decision.outcome, after);
+    if let Verdict::Passed { proof } = &proven.verdict {
+        watched.insert(proofs::BOOT.into());
+        watched.extend(proof.finding.beside.iter().map(Beside::path));
+    }
+    let paths = &proven.change.paths;
+    let own: Vec<&Path> = paths.view.iter().chain(&paths.module).map(PathBuf::as_path).collect();
+    starts::keep(host, &directory, &key, &proven.change.diff, &watched, &facts.program.located, &own);
+}

@@ -1,0 +1,289 @@
+//! The proof of a plan, and the way back: a set that fails through a library is followed by the next best one without that
+//! library.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::progress::PATIENCE;
+use super::publish::change_by;
+use super::{Change, Facts};
+use crate::cli::{Level, When};
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::host::Host;
+use crate::inventory::{Gpu, Inventory};
+use crate::pin::{Decision, audit_module};
+use crate::program::ImportCertainty;
+use crate::report;
+use crate::settings::resolve::Settings;
+use crate::settings::start_key::reaches_libraries;
+use crate::solve::{self, FailedProof, Outcome, Pick, Plan};
+use crate::storage;
+use crate::verify::kept::{self, KeptVerdict, Turn};
+use crate::verify::protocol::Place;
+use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
+
+/// How many sets are tried after the first.
+const MORE: usize = 3;
+
+/// What a verb's own options say of the proof.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProofOptions {
+    pub when: Option<When>,
+    pub level: Option<Level>,
+    /// The seed of the random numbers.
+    pub seed: Option<u32>,
+    /// The verb is there to prove: `never` in settings does not count.
+    pub is_asked_for: bool,
+    /// Nothing is shown while the proof runs.
+    pub is_quiet: bool,
+}
+
+/// When and how much is proved.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub when: When,
+    pub level: Level,
+    seed: Option<u32>,
+    is_quiet: bool,
+}
+
+impl Effort {
+    pub fn new(settings: &Settings, options: &ProofOptions) -> Effort {
+        let set = settings.layers.verify().filter(|when| !options.is_asked_for || *when == When::Always);
+        Effort {
+            when: options.when.or(set).unwrap_or_default(),
+            level: options.level.or(settings.layers.level()).unwrap_or_default(),
+            seed: options.seed,
+            is_quiet: options.is_quiet,
+        }
+    }
+}
+
+/// A set that was settled on, and the sets that were tried before it.
+#[derive(Debug)]
+pub struct Proven {
+    pub change: Change,
+    pub verdict: Verdict,
+    /// Why each set before it was given up.
+    pub given_up: Vec<Cause>,
+    /// An earlier start made the verdict, and it still holds.
+    pub is_known: bool,
+}
+
+/// A verdict, and if an earlier start made it.
+pub(super) struct Proof {
+    verdict: Verdict,
+    is_known: bool,
+}
+
+/// The sets that were tried so far, and failed.
+#[derive(Default)]
+pub(super) struct Attempts {
+    failed: Vec<FailedProof>,
+    given_up: Vec<Cause>,
+    first: Option<Proven>,
+}
+
+pub(super) enum Next {
+    Try(Box<Decision>),
+    Settled(Proven),
+}
+
+impl Attempts {
+    /// Settles on a set that did not fail. After a failure it returns the next best decision without the library at fault;
+    /// where there is none, it settles on the first failure.
+    pub(super) fn next(
+        &mut self,
+        facts: &Facts<'_>,
+        decision: &Decision,
+        change: Change,
+        proof: Proof,
+    ) -> Result<Next, Error> {
+        let Proof { verdict, is_known } = proof;
+        let Verdict::Failed { cause, .. } = &verdict else {
+            let given_up = std::mem::take(&mut self.given_up);
+            return Ok(Next::Settled(Proven { change, verdict, given_up, is_known }));
+        };
+        self.given_up.push(cause.clone());
+        let next = if self.given_up.len() > MORE { None } else { self.without(facts, decision, cause)? };
+        let failed = Proven { given_up: Vec::new(), change, verdict, is_known };
+        let first = self.first.take().unwrap_or(failed);
+        Ok(match next {
+            Some(next) => {
+                self.first = Some(first);
+                Next::Try(Box::new(next))
+            }
+            None => Next::Settled(Proven { given_up: std::mem::take(&mut self.given_up), ..first }),
+        })
+    }
+
+    /// The next best decision without the library at fault. `None` where no library is at fault, or where the program is known
+    /// to use the library and would have to do without one: it would load the one at fault all the same.
+    fn without(
+        &mut self,
+        facts: &Facts<'_>,
+        decision: &Decision,
+        cause: &Cause,
+    ) -> Result<Option<Decision>, Error> {
+        let Some(culprit) = cause.culprit.as_ref().filter(|_| cause.kind.is_of_library()) else {
+            return Ok(None);
+        };
+        let failed = FailedProof { family: culprit.family.clone(), directory: culprit.directory.clone() };
+        if self.failed.contains(&failed) {
+            return Ok(None);
+        }
+        self.failed.push(failed);
+        let policy = facts.policy(0, &self.failed);
+        let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
+        let next = crate::pin::decide(facts.question(policy), outcome)?;
+        let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome) else {
+            return Ok(None);
+        };
+        let of_family =
+            |plan: &Plan| plan.picks.iter().find(|pick| pick.installation.family == culprit.family).cloned();
+        let is_used =
+            |pick: Pick| pick.asked_by.iter().any(|asker| asker.standing == ImportCertainty::Imported);
+        let is_lost = of_family(after).is_none() && of_family(before).is_some_and(is_used);
+        Ok((!is_lost && !next.is_refused()).then_some(next))
+    }
+}
+
+/// Proves a published plan: by a verdict that was kept, where that is enough, or by a new one.
+pub(super) fn prove(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    change: &Change,
+    effort: Effort,
+) -> Result<Proof, Error> {
+    let skipped = |why| Ok(Proof { verdict: Verdict::Skipped { why }, is_known: false });
+    let Outcome::Plan(plan) = &decision.outcome else { return skipped(Skip::NothingToTry) };
+    if effort.when == When::Never {
+        return skipped(Skip::NotAsked);
+    }
+    // The child has no search paths that lead to the plan, and is not the program that the audit module answers to.
+    let aided = decision.pinned.as_ref().and_then(|pinned| pinned.for_proof(plan));
+    let mut env = match aided.map(|aided| change_by(facts, plan, &aided, true)) {
+        Some(Err(Error::NoCache { .. })) => return skipped(Skip::NoPlace),
+        Some(aided) => facts.host.env.with(&aided?.diff),
+        None => facts.host.env.with(&change.diff),
+    };
+    env.remove(OsStr::new(audit_module::FOR));
+    let subject = Subject::of_plan(plan);
+    let run = || prove_once(facts.host, &facts.inventory, &subject, &env, effort);
+    let names = names(facts, &subject, &env, effort.level);
+    if names.is_empty() {
+        return Ok(Proof { verdict: run()?, is_known: false });
+    }
+    let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
+    // A proof that is wanted now waits for no other process.
+    let turn = match effort.when {
+        When::Auto => kept::await_turn(facts.host, &places, &names, verify::limit(effort.level)),
+        When::Always | When::Never => Turn::Ours(None),
+    };
+    Ok(match turn {
+        Turn::Known(KeptVerdict::Verdict(verdict)) => Proof { verdict: *verdict, is_known: true },
+        Turn::Known(KeptVerdict::Passed) => {
+            Proof { verdict: Verdict::Skipped { why: Skip::ProvedBefore }, is_known: true }
+        }
+        Turn::Ours(_held) => {
+            let verdict = run()?;
+            kept::keep(facts.host, &places, &names[0], &verdict);
+            Proof { verdict, is_known: false }
+        }
+    })
+}
+
+/// Runs a new proof. Without a GPU, files can only be loaded.
+pub fn prove_once(
+    host: &Host,
+    inventory: &Inventory,
+    subject: &Subject,
+    env: &Environment,
+    effort: Effort,
+) -> Result<Verdict, Error> {
+    if !inventory.has_gpu() && effort.level > Level::Load {
+        return Ok(Verdict::Skipped { why: Skip::NoGpu });
+    }
+    let executable = host.own_executable().map_err(|error| Error::Verifier { error })?;
+    let machine = Machine {
+        driver: inventory.driver.as_ref().map(|driver| driver.version),
+        devices: inventory.devices.len(),
+    };
+    let ask = Ask::new(effort.level, effort.seed.unwrap_or_else(|| seed(host)));
+    let is_shown = host.stderr_is_terminal() && !effort.is_quiet;
+    let mut shown: Option<Place> = None;
+    let mut progress = |place: &Place, since: Duration| {
+        if is_shown && since > PATIENCE && shown.as_ref() != Some(place) {
+            report::say(&report::proving(place));
+            shown = Some(place.clone());
+        }
+    };
+    let verdict = verify::run(host, &executable, subject, env, ask, machine, &mut progress);
+    if shown.is_some() {
+        report::say(report::NO_MORE_PROGRESS);
+    }
+    verdict
+}
+
+/// The names under which a proof is kept that shows this level or more. They stand for all that could falsify it:
+/// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Where one of these is not
+/// known there is no name, and nothing is kept.
+fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) -> Vec<String> {
+    let Some(parts) = key(facts, subject, env) else { return Vec::new() };
+    // Between the first and the last level, not every file is loaded.
+    let shown_by: &[Level] = match level {
+        Level::Load => &[Level::Load, Level::Deep],
+        Level::Handle => &[Level::Handle, Level::Conv, Level::Deep],
+        Level::Conv => &[Level::Conv, Level::Deep],
+        Level::Deep => &[Level::Deep],
+    };
+    let name = |level: &Level| {
+        let level = format!("{level:?}");
+        storage::digest(parts.iter().map(String::as_bytes).chain([level.as_bytes()]))
+    };
+    shown_by.iter().map(name).collect()
+}
+
+fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<String>> {
+    let Facts { host, inventory, .. } = facts;
+    let driver = match &inventory.driver {
+        Some(driver) => driver.version.to_string(),
+        None if inventory.devices.is_empty() => "none".to_owned(),
+        None => return None,
+    };
+    // Where the kernel does not list the GPUs, others may be there the next time.
+    if inventory.gpus.is_empty() && !inventory.devices.is_empty() {
+        return None;
+    }
+    let own = host.stat(Path::new("/proc/self/exe")).ok()?;
+    // Another machine with the same home, or this one after what needs a restart.
+    let boot = host.read_text(Path::new(BOOT)).ok()?;
+    // A GPU that sleeps does not say its UUID.
+    let known = |gpu: &Gpu| (gpu.bus.clone(), gpu.model.clone(), gpu.capability, gpu.visible);
+    let gpus: Vec<_> = inventory.gpus.iter().map(known).collect();
+    let mut files = Vec::new();
+    for file in subject.libraries.iter().flat_map(|library| &library.files) {
+        let stat = host.stat(&file.path).ok()?;
+        files.push(format!("{:?} {} {:?} {:?}", stat.id, stat.size, stat.modified, stat.changed));
+    }
+    let reaches = |name: &OsStr| reaches_libraries(name) || name == audit_module::PINS;
+    let variables: Vec<_> = env.iter().filter(|(name, _)| reaches(name)).collect();
+    Some(vec![
+        boot,
+        format!("{} {:?} {:?}", env!("CARGO_PKG_VERSION"), own.id, own.modified),
+        driver,
+        format!("{gpus:?} {:?}", inventory.devices),
+        files.join("\n"),
+        format!("{variables:?}"),
+    ])
+}
+
+/// Different on each machine, and after each start of it.
+pub(super) const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Another one at each proof.
+fn seed(host: &Host) -> u32 {
+    host.started.duration_since(UNIX_EPOCH).map_or(1, |since| since.subsec_nanos() | 1)
+}

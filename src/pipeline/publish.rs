@@ -1,0 +1,75 @@
+//! Publishing a plan: the view and the audit module, and the change of environment that leads the loader to them.
+
+use std::path::PathBuf;
+
+use super::Facts;
+use crate::environment::Diff;
+use crate::error::Error;
+use crate::host::Host;
+use crate::pin::{Decision, Mode, Pinned, PublishedPaths, audit_module, view};
+use crate::solve::{Outcome, Plan};
+use crate::storage::{self, Refusal};
+
+/// The change of environment that the program gets, and the paths that it leads to.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub diff: Diff,
+    pub paths: PublishedPaths,
+}
+
+/// Publishes the plan of a decision. Where no directory can hold the view, the plan is pinned without one, if the program
+/// gets all of it by itself.
+pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Error> {
+    match change(facts, decision, true) {
+        Err(error @ Error::NoCache { .. }) => {
+            let Outcome::Plan(plan) = &decision.outcome else { return Err(error) };
+            let question = facts.question(facts.policy(0, &[]));
+            let pinned = question.without_a_view(plan).filter(|_| question.mode.is_none());
+            decision.pinned = Some(pinned.ok_or(error)?);
+            change(facts, decision, true)
+        }
+        changed => changed,
+    }
+}
+
+/// The change that publishing would make; nothing is written.
+pub fn planned(facts: &Facts<'_>, decision: &Decision) -> Result<Change, Error> {
+    change(facts, decision, false)
+}
+
+fn change(facts: &Facts<'_>, decision: &Decision, writes: bool) -> Result<Change, Error> {
+    match (&decision.outcome, &decision.pinned) {
+        (Outcome::Plan(plan), Some(pinned)) => change_by(facts, plan, pinned, writes),
+        _ => Ok(Change { diff: facts.settings.variables.clone(), paths: PublishedPaths::default() }),
+    }
+}
+
+/// The change that pins a plan in one way.
+pub(super) fn change_by(
+    facts: &Facts<'_>,
+    plan: &Plan,
+    pinned: &Pinned,
+    writes: bool,
+) -> Result<Change, Error> {
+    let host = facts.host;
+    let view = match (pinned.spec.is_empty(), writes) {
+        (true, _) => None,
+        (false, true) => Some(view::publish(host, &pinned.spec)?),
+        (false, false) => Some(view::place(host, &pinned.spec)?),
+    };
+    let module = match (pinned.mode, writes) {
+        (Mode::Audit, true) => Some(publish_module(host)?),
+        (Mode::Audit, false) => Some(audit_module::place(&storage::planned_cache_directory(host)?)),
+        _ => None,
+    };
+    let paths = PublishedPaths { view, module };
+    let change = pinned.environment(plan, &paths, &facts.views, &host.env);
+    Ok(Change { diff: facts.settings.variables.then(&change), paths })
+}
+
+/// Publishes the audit module in the first directory that takes it.
+pub(super) fn publish_module(host: &Host) -> Result<PathBuf, Error> {
+    storage::first_usable(host, |directory| {
+        audit_module::publish(host, directory).map_err(|error| Refusal::Here(error.into()))
+    })
+}

@@ -1,0 +1,62 @@
+//! A program that is started, waited for, and asked what it mapped.
+
+use std::process::ExitStatus;
+
+use super::publish::publish_module;
+use super::{Change, Facts};
+use crate::error::Error;
+use crate::formats::audit_log;
+use crate::launch::{self, Exec};
+use crate::pin::{self, Decision};
+use crate::predict::Prediction;
+use crate::predict::observe::Observation;
+use crate::program::Command;
+use crate::report;
+use crate::solve::Outcome;
+use crate::storage;
+
+/// Runs the program with the audit module, which records what is mapped. `before_start` runs right before the program, and
+/// can still prevent it. `as_is` is true when the plan is not pinned.
+pub fn watch(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    change: &Change,
+    command: &Command,
+    as_is: bool,
+    before_start: impl FnOnce() -> Result<(), Error>,
+) -> Result<(Result<ExitStatus, Error>, Observation), Error> {
+    let host = facts.host;
+    let log = storage::temporary_path(host, &storage::cache_directory(host)?);
+    let diff = pin::watched(&change.diff, &publish_module(host)?, &log, &host.env);
+    before_start()?;
+    storage::create(&log).map_err(|error| Error::Report { path: log.clone(), error })?;
+    let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
+    let status = launch::run(&exec);
+    let records = audit_log::records(&storage::read_and_remove(host, &log));
+    let prediction = expected(facts, decision, as_is);
+    let plan = match &decision.outcome {
+        Outcome::Plan(plan) if !as_is => Some(plan),
+        _ => None,
+    };
+    Ok((status, Observation::new(host, records, &facts.program, &prediction, plan)))
+}
+
+/// What the program is expected to map, pinned or as it is.
+pub fn expected(facts: &Facts<'_>, decision: &Decision, as_is: bool) -> Prediction {
+    match &decision.pinned {
+        Some(pinned) if !as_is => pinned.after.clone(),
+        _ => facts.before(),
+    }
+}
+
+/// Fails where the dynamic loader does not ask an audit module.
+pub fn can_be_watched(facts: &Facts<'_>) -> Result<(), Error> {
+    let why = match facts.program.cannot_be_pinned() {
+        Some(note) => report::note(note, &facts.program),
+        None if !pin::suits_auditors(&facts.searcher) => {
+            report::too_old_for_auditors(pin::release(&facts.searcher))
+        }
+        None => return Ok(()),
+    };
+    Err(Error::NotTraced { why })
+}
