@@ -6,7 +6,7 @@
 # `cudarun true` below a project's file, and with hardly a variable, where `env` reads no locale, beside `env true`; of a
 # program that is linked against twelve of NVIDIA's libraries, at which every start looks, beside `env` with it; then
 # PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. Fails when
-# `cudarun true` takes more than 1.15 times as long as `env true`. With --table prints the table of the README and
+# `cudarun true` takes more than 1.15 times as long as `env true`. With --table prints the table of docs/benchmarks.md and
 # fails in the same case. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -162,7 +162,7 @@ awk -F '\t' -v budget=$budget -v is_table="$is_table" -v missing="$(printf '%s\n
         else printf "%-62s %9s us %9s   (quartiles %s and %s)\n", name, median, ratio, low, high
     }
     FNR == 1 { file++ }
-    BEGIN { if (is_table) print "| what | µs | against `env`, in the same run |\n|---|---|---|" }
+    BEGIN { if (is_table) print "| command | µs | against `env`, in the same run |\n|---|---|---|" }
     $1 ~ /^env / { env[file] = $2 }
     { name[file, FNR] = $1; median[file, FNR] = $2; low[file, FNR] = $3; high[file, FNR] = $4; lines[file] = FNR }
     END {

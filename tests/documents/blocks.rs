@@ -1,4 +1,4 @@
-//! Every block of commands in README.md and docs/ is run as it stands there, here or by a script that a comment above it
+//! Every block of commands in README.md, CONTRIBUTING.md, SECURITY.md and docs/ is run as it stands there, here or by a script that a comment above it
 //! names, or is marked as needing a GPU:
 //!
 //! - `<!-- run -->`: here, in a project with a `train.py` that opens a stand-in cuDNN; of a transcript, what it prints
@@ -6,6 +6,7 @@
 //! - `<!-- run on NAME -->`: a transcript, on a machine of `tests/machines/`
 //! - `<!-- run by PATH -->`, `<!-- run by PATH as NAME -->`: by a script of ours, which takes it from the document by
 //!   that name or runs all of it itself
+//! - `<!-- PATH runs this -->`: the same; the script takes every block of README.md that has this mark
 //! - `<!-- needs a GPU -->`
 //!
 //! In what a transcript expects, `…` on a line of its own stands for any lines, and at an end for any text.
@@ -37,7 +38,7 @@ fn documents() -> Vec<PathBuf> {
     let listed = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<PathBuf> =
         listed.filter(|path| path.extension().is_some_and(|it| it == "md")).collect();
-    documents.push(root().join("README.md"));
+    documents.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
     documents.sort();
     documents
 }
@@ -93,6 +94,8 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
         let wrong = match words.as_slice() {
             ["needs", "a", "GPU" | "GPU:", ..] => None,
             ["run", "by", script, rest @ ..] => is_run_by(&block, script, rest),
+            [script, "runs", "this"] if !root().join(script).exists() => None,
+            [script, "runs", "this"] => is_run_by(&block, script, &[]),
             ["run", "on", machine] => transcript(&block, &Place::on(machine)),
             ["run"] if block.language == "console" => transcript(&block, &Place::project()),
             ["run"] => commands(&block, &Place::project()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use clap::CommandFactory;
 use serde_json::Value;
@@ -125,6 +126,58 @@ fn the_readme_names_every_verb_and_exit_code() {
     for code in ["125", "126", "127"] {
         assert!(readme.contains(code), "{code}");
     }
+}
+
+/// The first cells of the rows of the table below a heading of docs/sources.md.
+fn rows_below(heading: &str) -> Vec<String> {
+    let document = read("docs/sources.md");
+    let (_, section) = document.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let cell = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
+    section.lines().filter_map(cell).collect()
+}
+
+#[test]
+fn every_source_is_documented_once_and_no_other() {
+    let sources: Vec<&str> = cudarun::inventory::source_names().collect();
+    let (mut documented, mut known) = (rows_below("Sources"), sources.clone());
+    documented.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(documented, known, "docs/sources.md has one row for each row of SOURCES");
+}
+
+/// An installation has the first origin that applies, so the order is part of the meaning.
+#[test]
+fn every_origin_is_documented_in_the_order_that_counts() {
+    let origins = variants("src/inventory/model.rs", "pub enum Origin {");
+    assert!(origins.len() >= 12 && origins.contains(&"toolkit".to_owned()), "{origins:?}");
+    assert_eq!(rows_below("Origins"), origins, "docs/sources.md has one row for each variant of Origin");
+}
+
+/// `tests/gpu/row.sh` prints the rows of docs/gpu-results.md through this script.
+#[test]
+fn gpu_results_have_one_short_line_for_each_row() {
+    let page = read("docs/gpu-results.md");
+    assert!(page.len() <= 12_000, "docs/gpu-results.md has {} bytes", page.len());
+    let rows: String =
+        page.lines().filter(|line| line.starts_with("| ok |")).map(|row| format!("{row}\n")).collect();
+    assert!(rows.lines().count() >= 84, "{} rows", rows.lines().count());
+    assert_eq!(shortened(&rows), rows, "tests/gpu/short.sed shortens a row of docs/gpu-results.md further");
+    let long = "| ok | torch | LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu | status 1; mixed: cudnn from nvidia/cudnn/lib and \
+                /usr/lib/x86_64-linux-gnu | 3 files: a.so b.so from nvidia/cu13/lib; c.so from /usr/local/nvidia/lib64 |\n";
+    let short = "| ok | torch | LD_LIBRARY_PATH=DEBIAN | status 1; mixed cudnn | 3 files |\n";
+    assert_eq!(shortened(long), short);
+}
+
+fn shortened(rows: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rows");
+    fs::write(&file, rows).unwrap();
+    let mut sed = Command::new("sed");
+    sed.args(["-E", "-f", "tests/gpu/short.sed"]).arg(file).env("LC_ALL", "C.UTF-8");
+    let output = sed.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Every key of what `--json` prints is explained, however deep it stands.

@@ -15,10 +15,8 @@ failed=0
 debian=/usr/lib/x86_64-linux-gnu
 toolkit=/usr/local/cuda
 
-row() { # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH
-    printf '| %s | %s | %s | %s | %s |\n' "$@"
-    [ "$1" != FAIL ] || failed=1
-}
+# shellcheck source=/dev/null
+. "$here/row.sh"
 
 python=$(command -v python3)
 site=$(python3 -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))')

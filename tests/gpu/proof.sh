@@ -19,10 +19,8 @@ toolkit=/usr/local/cuda
 wheel=$(python3 -c 'import os, nvidia.cudnn as m; print(os.path.join(list(m.__path__)[0], "lib"))' 2>/dev/null)
 cc -O1 -o "$work/program" "$here/convcheck.c" -ldl -lm || exit 1
 
-row() { # row RESULT CASE ENVIRONMENT WITHOUT WITH
-    printf '| %s | %s | %s | %s | %s |\n' "$@"
-    [ "$1" != FAIL ] || failed=1
-}
+# shellcheck source=/dev/null
+. "$here/row.sh"
 
 # verify EXPECTED SETTING OPTIONS…: prints the verdict; the status says whether it is the one that is expected.
 verify() {

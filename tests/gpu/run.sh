@@ -18,10 +18,8 @@ failed=0
 debian=/usr/lib/x86_64-linux-gnu
 toolkit=/usr/local/cuda
 
-row() { # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH
-    printf '| %s | %s | %s | %s | %s |\n' "$@"
-    [ "$1" != FAIL ] || failed=1
-}
+# shellcheck source=/dev/null
+. "$here/row.sh"
 
 has_module() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)" 2>/dev/null; }
 

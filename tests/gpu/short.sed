@@ -1,0 +1,20 @@
+# Shortens a row of tests/gpu/run.sh that is ok, for docs/gpu-results.md: `sed -E -f short.sed` in a UTF-8 locale.
+# Directories that the page explains
+s#/usr/lib/x86_64-linux-gnu#DEBIAN#g
+s#/usr/local/cuda(-[0-9.]+)?(/targets/[^/ |;:]+)?#TOOLKIT#g
+s#nvidia/cudnn/lib#WHEEL#g
+s#(FIRST|OTHER)/WHEEL#\1#g
+# Lists of files: their number
+s#([0-9]+) files: [^|;]* from [^|;]*[^|; ](; [^|;]* from [^|;]*[^|; ])*#\1 files#g
+s#mixed: ([a-z]+) from [^|;]*[^|; ]#mixed \1#g
+s#([0-9]+) files of cuDNN from ([^|; ]+)#\1 of \2#g
+# Predictions, verdicts
+s#(--as-is|as planned): ([0-9]+) files of [0-9]+ families, the model was wrong about 0#\2 files as predicted#g
+s#passed +\(([0-9]+) files, ([0-9]+) computations right, 0 not supported here\)#passed: \1 files, \2 computations#g
+s#as it is: (failed )?##g
+s# at [a-z-]+ [^ |)]+\)#)#g
+# The beginning of a long message
+s#([^|; ][^|;]{51}[^|; ]) *[^|; ][^|;]{3,}[^|; ]#\1…#g
+# Ends
+s#; +\|# |#g
+s# +# #g
