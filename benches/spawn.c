@@ -1,8 +1,9 @@
 /* Times how long a command takes from posix_spawn to its end: spawn ROUNDS COMMAND [-- COMMAND]...
    Each word list between `--`, or what SEPARATOR says, is one command, and may begin with NAME=VALUE for its
    environment. The commands take turns, so that all of them meet the same noise, and every round starts with another
-   one; before each round, the shell runs what BEFORE says. What the commands print goes nowhere. Prints a line each:
-   median and quartiles in microseconds, and the most memory that a run had, in kilobytes. */
+   one; before each round, the shell runs what BEFORE says. What the commands print goes nowhere. The
+   first rounds do not count. Prints a line each: median and quartiles in microseconds, the most memory that a run
+   had, in kilobytes, and the median of the processor time, in microseconds. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -71,6 +72,7 @@ int main(int argc, char **argv)
         return 1;
     }
     double *times = calloc((size_t)count * rounds, sizeof *times);
+    double *busy = calloc((size_t)count * rounds, sizeof *busy);
     long memory[COMMANDS] = {0};
     for (int round = rounds < 100 ? -1 : -3; round < rounds; round++) {
         if (before && system(before)) {
@@ -94,15 +96,20 @@ int main(int argc, char **argv)
             }
             if (usage.ru_maxrss > memory[which])
                 memory[which] = usage.ru_maxrss;
-            if (round >= 0)
-                times[which * rounds + round] = took;
+            if (round < 0)
+                continue;
+            times[which * rounds + round] = took;
+            busy[which * rounds + round] = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+                                           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
         }
     }
     for (int which = 0; which < count; which++) {
         double *sorted = times + which * rounds;
+        double *processor = busy + which * rounds;
         qsort(sorted, rounds, sizeof *sorted, ascending);
-        fprintf(results, "%.1f\t%.1f\t%.1f\t%ld\n", sorted[rounds / 2], sorted[rounds / 4], sorted[rounds * 3 / 4],
-                memory[which]);
+        qsort(processor, rounds, sizeof *processor, ascending);
+        fprintf(results, "%.1f\t%.1f\t%.1f\t%ld\t%.1f\n", sorted[rounds / 2], sorted[rounds / 4],
+                sorted[rounds * 3 / 4], memory[which], processor[rounds / 2]);
     }
     return 0;
 }

@@ -5,8 +5,9 @@
 # In one run, medians of commands that take turns: ROUNDS (2000) of `true`, `env true` and `cudarun true`; of
 # `cudarun true` below a project's file, and with hardly a variable, where `env` reads no locale, beside `env true`; of a
 # program that is linked against twelve of NVIDIA's libraries, at which every start looks, beside `env` with it; then
-# PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. Fails when
-# `cudarun true` takes more than 1.15 times as long as `env true`. With --table prints the table of docs/benchmarks.md and
+# PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. The first rounds of
+# each do not count. Fails when `cudarun true` takes more than 1.15 times as long as `env true`: the median of the ratios
+# of five blocks of rounds, so that a burst of other work in one or two of them decides nothing. With --table prints the table of docs/benchmarks.md and
 # fails in the same case. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -101,10 +102,23 @@ measure() {
     names=() commands=()
 }
 cd "$work/empty"
-peer true true
-peer 'env true' env true
-peer 'cudarun true' "$cudarun" true
-measure "${ROUNDS:-2000}" >"$work/1"
+for _ in 1 2 3 4 5; do
+    peer true true
+    peer 'env true' env true
+    peer 'cudarun true' "$cudarun" true
+    measure "$((${ROUNDS:-2000} / 5))" >"$work/block"
+    awk -F '\t' '{ took[$1] = $2 } END { print took["cudarun true"] / took["env true"] }' "$work/block" >>"$work/ratios"
+    cat "$work/block" >>"$work/blocks"
+done
+ratio=$(sort -n "$work/ratios" | sed -n 3p)
+# One row each, of the medians of all blocks.
+for name in true 'env true' 'cudarun true'; do
+    printf '%s' "$name"
+    for column in 2 3 4; do
+        printf '\t%s' "$(awk -F '\t' -v name="$name" -v column=$column '$1 == name { print $column }' "$work/blocks" | sort -n | sed -n 3p)"
+    done
+    echo
+done >"$work/1"
 
 cd "$work/project"
 peer 'env true' env true
@@ -156,7 +170,7 @@ for package in environment-modules lmod; do
 done
 measure "${PEERS:-60}" >"$work/5"
 
-awk -F '\t' -v budget=$budget -v is_table="$is_table" -v missing="$(printf '%s\n' ${missing[@]+"${missing[@]}"})" '
+awk -F '\t' -v budget=$budget -v ratio="$ratio" -v is_table="$is_table" -v missing="$(printf '%s\n' ${missing[@]+"${missing[@]}"})" '
     function row(name, median, ratio, low, high) {
         if (is_table) printf "| %s | %s | %s |\n", name, median, ratio
         else printf "%-62s %9s us %9s   (quartiles %s and %s)\n", name, median, ratio, low, high
@@ -171,7 +185,6 @@ awk -F '\t' -v budget=$budget -v is_table="$is_table" -v missing="$(printf '%s\n
             if (f == 1 || name[f, n] !~ /^env /)
                 row(name[f, n], sprintf("%.0f", median[f, n]), sprintf("%.2f", median[f, n] / env[f]), \
                     sprintf("%.0f", low[f, n]), sprintf("%.0f", high[f, n]))
-            if (f == 1 && name[f, n] == "cudarun true") ratio = median[f, n] / env[f]
         }
         count = split(missing, names, "\n")
         for (n = 1; n <= count; n++) if (names[n] != "") row(names[n], "not measured here", "", "-", "-")

@@ -273,7 +273,7 @@ fn an_older_loader_and_a_start_that_asks_for_nothing_are_refused() {
 
 /// The loader maps nothing to be executed from such a file system, says one line in each process, and goes on.
 #[test]
-fn where_nothing_may_be_executed_the_module_is_not_published() {
+fn the_module_is_not_published_on_a_noexec_file_system() {
     let place = tempfile::tempdir().unwrap();
     let mount = |options: &str| {
         let mut command = Command::new("mount");

@@ -94,7 +94,6 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
         let wrong = match words.as_slice() {
             ["needs", "a", "GPU" | "GPU:", ..] => None,
             ["run", "by", script, rest @ ..] => is_run_by(&block, script, rest),
-            [script, "runs", "this"] if !root().join(script).exists() => None,
             [script, "runs", "this"] => is_run_by(&block, script, &[]),
             ["run", "on", machine] => transcript(&block, &Place::on(machine)),
             ["run"] if block.language == "console" => transcript(&block, &Place::project()),
@@ -110,9 +109,14 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
 
 /// The script must take the block from the document, by its name or as all that is there, or run each of its commands.
 fn is_run_by(block: &Block, script: &str, rest: &[&str]) -> Option<String> {
-    let Ok(text) = fs::read_to_string(root().join(script)) else {
+    let Ok(mut text) = fs::read_to_string(root().join(script)) else {
         return Some(format!("there is no {script}"));
     };
+    // `.ci/run` is made of other scripts.
+    let parts: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with(".ci/")).collect();
+    let parts = parts.into_iter().filter_map(|part| fs::read_to_string(root().join(part)).ok());
+    let parts = parts.collect::<String>();
+    text.push_str(&parts);
     match rest {
         ["as", name] if !text.contains(name) => Some(format!("{script} does not know `{name}`")),
         ["as", _] => None,

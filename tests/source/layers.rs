@@ -164,7 +164,7 @@ fn names(line: &str) -> Vec<String> {
     found
 }
 
-fn files(directory: &Path) -> Vec<std::path::PathBuf> {
+pub fn files(directory: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

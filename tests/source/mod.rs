@@ -1,3 +1,5 @@
 //! Rules for the source tree.
 
+mod banned_words;
+mod circles;
 mod layers;

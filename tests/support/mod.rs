@@ -7,6 +7,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
 
 pub mod audited;
 pub mod gpu_machine;
@@ -186,17 +190,28 @@ impl Workshop {
         path
     }
 
-    /// Compiles C from a string; the flags decide what it becomes.
+    /// Compiles C from a string; the flags decide what it becomes. The result is kept and copied from then on, unless
+    /// source or flags name a temporary file.
     #[track_caller]
     pub fn compile(&self, below: &str, source: &str, flags: &[&str]) -> PathBuf {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let unit = self.write(&format!("{below}.c"), source);
-        let mut command = Command::new("cc");
-        command.arg("-o").arg(&path).arg(&unit).args(flags).args(["-ldl", "-lm"]);
-        let output = command.output().unwrap();
-        fs::remove_file(unit).unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let temporary = std::env::temp_dir();
+        let temporary = temporary.to_str().unwrap();
+        if source.contains(temporary) || flags.iter().any(|flag| flag.contains(temporary)) {
+            compile(source, flags, &path);
+            return path;
+        }
+        let key = Sha256::digest(format!("{source}\0{}\0{:?}", flags.join("\0"), *COMPILER));
+        let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(key);
+        if !kept.exists() {
+            let new =
+                kept.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
+            compile(source, flags, &new);
+            fs::rename(new, &kept).unwrap();
+        }
+        copy_program(&kept, &path);
         path
     }
 
@@ -208,6 +223,27 @@ impl Workshop {
         all.extend(flags);
         self.compile(below, source, &all)
     }
+}
+
+/// The compiler's own file and when it was changed: with another one, everything is compiled again.
+static COMPILER: LazyLock<(PathBuf, SystemTime)> = LazyLock::new(|| {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut files =
+        std::env::split_paths(&path).filter_map(|directory| directory.join("cc").canonicalize().ok());
+    let file = files.next().expect("the tests need a C compiler");
+    let changed = fs::metadata(&file).unwrap().modified().unwrap();
+    (file, changed)
+});
+
+#[track_caller]
+fn compile(source: &str, flags: &[&str], path: &Path) {
+    let unit = path.with_added_extension("c");
+    fs::write(&unit, source).unwrap();
+    let mut command = Command::new("cc");
+    command.arg("-o").arg(path).arg(&unit).args(flags).args(["-ldl", "-lm"]);
+    let output = command.output().unwrap();
+    fs::remove_file(unit).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Installations a program by another process: one that this process has open for writing cannot be started while a thread of

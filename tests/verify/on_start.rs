@@ -370,7 +370,8 @@ fn one_of_64_processes_proves() {
     let started = machine.started();
     assert_eq!((started.len(), machine.proofs()), (COUNT, (1, 1)));
     let after = started[COUNT - 1] - started[0];
-    assert!(after <= 1000, "the last one started {after} ms after the first");
+    // Less than one more proof takes.
+    assert!(after <= 3000, "the last one started {after} ms after the first");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn ignored_and_blocked_signals_lose_no_start() {
             echo "$? $(wc -l <"$STARTED") $when $*"
         }
         while read -r line; do
-            while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+            while [ "$(jobs -rp | wc -l)" -ge 10 ]; do wait -n; done
             start $line &
         done <"$WORK/ways"
         wait
@@ -189,22 +189,28 @@ fn the_program_and_the_proof_have_the_callers_signals() {
         states.push(format!("--block-signal={signal}"));
     }
     let code = r#"
-        for state in $STATES; do
-            export CUDA_CACHE_PATH="/$state"
-            echo "state $state"
+        look() {
+            export CUDA_CACHE_PATH="/$1" STAND_IN_LOG="$WORK/log.$1"
+            echo "state $1"
             for through in "" "$CUDARUN" "$CUDARUN" "$CUDARUN trace -q"; do
                 echo "through $through"
-                env --default-signal $state $through "$WORK/state" 2>/dev/null
+                env --default-signal $1 $through "$WORK/state" 2>/dev/null
             done
             rm -f "$STAND_IN_LOG"
-            env --default-signal $state "$CUDARUN" --verify=always "$WORK/state" >/dev/null &
+            env --default-signal $1 "$CUDARUN" --verify=always "$WORK/state" >/dev/null &
             child=$(child_of_proof)
             echo "child of proof"
             grep SigBlk "/proc/$child/status"
             wait
+        }
+        for state in $STATES; do
+            while [ "$(jobs -rp | wc -l)" -ge 5 ]; do wait -n; done
+            look $state >"$WORK/seen.$state" &
         done
+        wait
+        cat "$WORK"/seen.*
     "#;
-    let session = machine.session(&["a"]).mode("slow:200").set("STATES", states.join(" "));
+    let session = machine.session(&["a"]).mode("slow:1000").set("STATES", states.join(" "));
     let (out, err) = texts(&session.shell(&format!("{LOOK}{code}")));
     let mut seen = std::collections::BTreeSet::new();
     for part in out.split("state ").skip(1) {
