@@ -1,6 +1,26 @@
 //! How the binary is linked: half of a warm start is the loader's work on it. And the module that it carries, which
 //! is compiled here, since it is for another kind of process: one that may have no Rust and no libc.
-#![allow(clippy::disallowed_methods, reason = "a build script has no Host")]
+//! And `profiles/`, which is checked here and embedded as JSON, which is faster to read than TOML.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::exit,
+    clippy::print_stderr,
+    reason = "a build script has no Host"
+)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "it shares files with the crate, and uses a part of each"
+)]
+
+mod range;
+#[path = "catalog/rows.rs"]
+mod rows;
+mod version;
+
+#[path = "catalog/check.rs"]
+mod check;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -10,12 +30,13 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
-    println!("cargo:rerun-if-changed=profiles/wrappers.toml");
-    println!("cargo:rerun-if-changed=profiles/frameworks");
+    println!("cargo:rerun-if-changed=profiles");
     let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names.rs");
     std::fs::write(names, wrapper_names()).expect("OUT_DIR can be written to");
-    let frameworks = PathBuf::from(required("OUT_DIR")).join("frameworks.rs");
-    std::fs::write(frameworks, framework_files()).expect("OUT_DIR can be written to");
+    if let Err(error) = embed_profiles(Path::new("profiles"), &PathBuf::from(required("OUT_DIR"))) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
@@ -54,17 +75,28 @@ fn wrapper_names() -> String {
     format!("&{names:?}").replace('{', "[").replace('}', "]")
 }
 
-/// The text of every file in `profiles/frameworks/`, as an expression, so that a new framework is a file and no more.
-fn framework_files() -> String {
-    let directory = Path::new(&required("CARGO_MANIFEST_DIR")).join("profiles/frameworks");
-    let entries = std::fs::read_dir(directory).expect("the frameworks' profiles are there");
-    let paths = entries.map(|entry| entry.expect("the directory can be read").path());
-    let mut files: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
-    files.sort();
-    let names = files.iter().map(|file| file.to_str().expect("the path of the sources is text"));
-    let included: String = names.map(|file| format!("include_str!({file:?}),")).collect();
-    format!("&[{included}]")
+/// Checks every file, and writes each as JSON; the frameworks are one list, so that a new one is a file and no more.
+fn embed_profiles(profiles: &Path, out: &Path) -> Result<(), String> {
+    let toml_files = |directory: &Path| {
+        let entries = std::fs::read_dir(profiles.join(directory)).expect("profiles/ can be listed");
+        let names = entries.map(|entry| directory.join(entry.expect("profiles/ can be listed").file_name()));
+        names.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect::<BTreeSet<_>>()
+    };
+    let checked = |path: &PathBuf| {
+        let text = std::fs::read_to_string(profiles.join(path)).expect("a profile is text");
+        check::checked(path.to_str().expect("a profile's name is text"), &text)
+    };
+    let write = |path: &Path, value: &serde_json::Value| {
+        let file = out.join(path.with_extension("json"));
+        std::fs::write(file, value.to_string()).expect("OUT_DIR can be written to");
+    };
+    for path in toml_files(Path::new("")) {
+        write(&path, &checked(&path)?);
+    }
+    let frameworks = toml_files(Path::new("frameworks"));
+    let frameworks = frameworks.iter().map(checked).collect::<Result<_, _>>()?;
+    write(Path::new("frameworks"), &serde_json::Value::Array(frameworks));
+    Ok(())
 }
 
 /// Asks the linker's driver; where it has no such file, it answers with the bare name.

@@ -16,7 +16,7 @@ pub enum Error {
     /// There is one, but it cannot be run.
     NotExecutable {
         path: PathBuf,
-        why: String,
+        why: Refusal,
     },
     /// The operating system refused at the last moment.
     Exec {
@@ -107,6 +107,23 @@ pub enum Error {
     /// The file for a report cannot be written.
     Report {
         path: PathBuf,
+        error: io::Error,
+    },
+}
+
+/// Why a file is not run.
+#[derive(Debug)]
+pub enum Refusal {
+    PermissionDenied,
+    IsDirectory,
+    /// Its `#!` line names this file, which cannot be run.
+    Interpreter {
+        file: PathBuf,
+        error: io::Error,
+    },
+    /// Its `#!` lines lead to one another.
+    Circle,
+    System {
         error: io::Error,
     },
 }

@@ -39,6 +39,7 @@ pub mod signals;
 pub mod solve;
 pub mod storage;
 pub mod text;
+pub mod variables;
 pub mod verify;
 pub mod version;
 

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::version::Version;
 
@@ -246,6 +246,13 @@ impl fmt::Display for Range {
 impl Serialize for Range {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| serde::de::Error::custom(format!("`{text}` is not a range of versions")))
     }
 }
 

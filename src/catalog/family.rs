@@ -1,149 +1,10 @@
-//! Library families: which files must come together, and what says something about them.
+//! Library families: the files that must come together, and the names of packages that bring them.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
+use super::rows::{Family, Shim};
 use super::{first_number, matches_pattern};
 use crate::version::Version;
-
-/// A library family: files that must come together. The fields are explained in `profiles/libraries.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Family {
-    pub name: String,
-    /// NVIDIA's spelling.
-    pub display: String,
-    pub members: Vec<String>,
-    pub main: String,
-    pub group: Group,
-    #[serde(default)]
-    suffix: BTreeMap<String, String>,
-    /// That it has no code for a GPU is no fault.
-    #[serde(default)]
-    pub code_is_optional: bool,
-    /// The number in the SONAME is the major version of the library, not of CUDA.
-    #[serde(default)]
-    pub soname_is_version: bool,
-    /// Its version is that of the CUDA that it is of, to the minor.
-    #[serde(default)]
-    pub version_is_cuda: bool,
-    #[serde(default)]
-    pub(super) required: BTreeMap<String, Vec<String>>,
-    #[serde(default)]
-    pub(super) opens: BTreeMap<String, Opens>,
-    #[serde(default)]
-    opens_bare: BTreeMap<String, Vec<String>>,
-    /// Made for some GPUs only, and linked by programs that run on others.
-    #[serde(default)]
-    pub for_some_gpus: bool,
-    /// Beginnings of the names that it exports, where these have no versions.
-    #[serde(default)]
-    symbols: Vec<String>,
-    /// It opens members of its own at run time: one without the others is of no use.
-    #[serde(default)]
-    pub opens_own: bool,
-    /// By SONAME major, the file that works over the complete rest of another version of that major.
-    #[serde(default)]
-    shim: BTreeMap<String, Shim>,
-    /// Stems whose SONAME carries the minor of the version: another minor is of no use.
-    #[serde(default)]
-    pub minor_in_soname: Vec<String>,
-    #[serde(default)]
-    pub version: Vec<Evidence>,
-    #[serde(default)]
-    pub cuda: Vec<Evidence>,
-    /// Stems of another family's files that are of this one when they are linked against its main file.
-    #[serde(default)]
-    pub wraps: Vec<String>,
-    /// The numbers in its file names are not its version.
-    #[serde(default)]
-    pub numbered_otherwise: bool,
-    /// The C header that defines its version.
-    pub header: Option<Header>,
-    #[serde(default)]
-    wheel: Option<String>,
-    #[serde(default)]
-    wheel_always_suffixed: bool,
-    #[serde(default)]
-    apt: Option<String>,
-    /// The first SONAME major whose Debian package is called so.
-    #[serde(default)]
-    apt_from: u32,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    pub file: String,
-    /// The macros that hold the numbers of the version, in order.
-    pub defines: Vec<String>,
-}
-
-/// The file of a family that opens the others.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Shim {
-    stem: String,
-    /// A shim of this version or newer needs the others to be so, too.
-    since: Version,
-}
-
-/// By the stem of the file that opens, the stems that it opens.
-type Opens = BTreeMap<String, Vec<String>>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Group {
-    Soname,
-    Place,
-}
-
-/// Where a number stands in a library's own bytes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Evidence {
-    /// A text in the constants: the number right after `after`, or after the `then` that follows it.
-    Text {
-        file: String,
-        after: String,
-        #[serde(default)]
-        then: Option<String>,
-        #[serde(default)]
-        separator: Option<char>,
-    },
-    /// A function that does nothing but return a constant.
-    Function {
-        file: String,
-        name: String,
-        #[serde(default = "one")]
-        major: u32,
-        #[serde(default = "one")]
-        minor: u32,
-        from: u32,
-        to: u32,
-    },
-    /// An exported object of four bytes: major << 16 | minor << 8 | patch.
-    Object { file: String, name: String },
-    /// A function that does nothing but return the address of three such numbers, each of four bytes.
-    Pointer { file: String, name: String },
-    /// Three numbers that are handed to `snprintf`, the first of which is `major`.
-    Printed { file: String, major: u32 },
-    /// The CUDA major that has this SONAME.
-    Suffix,
-    /// The number in a DT_NEEDED of this stem.
-    Needed { file: String, stem: String },
-    /// The version of the CUDA runtime that is linked into it.
-    Embedded,
-}
-
-fn one() -> u32 {
-    1
-}
 
 impl Family {
     pub fn has_member(&self, stem: &str) -> bool {
@@ -176,8 +37,8 @@ impl Family {
     }
 
     /// The stems that files of this SONAME major open at run time, each with the stem of the file that opens it.
-    pub fn opens(&self, soname_major: u32) -> impl Iterator<Item = (&str, &str)> {
-        let opens = self.opens.get(&soname_major.to_string()).or_else(|| self.opens.get("any"));
+    pub fn dlopens(&self, soname_major: u32) -> impl Iterator<Item = (&str, &str)> {
+        let opens = self.dlopens.get(&soname_major.to_string()).or_else(|| self.dlopens.get("any"));
         let pairs =
             opens.into_iter().flatten().flat_map(|(by, stems)| stems.iter().map(move |stem| (by, stem)));
         pairs.map(|(by, stem)| (by.as_str(), stem.as_str()))
@@ -207,8 +68,8 @@ impl Family {
     }
 
     /// The names without a version that files of this SONAME major open at run time.
-    pub fn opens_bare(&self, soname_major: u32) -> &[String] {
-        by_major(&self.opens_bare, soname_major)
+    pub fn dlopens_unversioned(&self, soname_major: u32) -> &[String] {
+        by_major(&self.dlopens_unversioned, soname_major)
     }
 
     /// The distribution on the Python package index that brings it.

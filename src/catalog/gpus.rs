@@ -1,37 +1,16 @@
 //! GPUs: which capability a device has, and which capabilities there are.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use serde::Deserialize;
-
-use crate::version::{ComputeCapability, CudaVersion};
+use super::rows::{Architecture, Architectures};
+use crate::version::ComputeCapability;
 
 const GPUS: &str = include_str!("../../profiles/gpus.tsv");
-const ARCHITECTURES: &str = include_str!("../../profiles/architectures.toml");
-
-/// A compute capability. The fields are explained in `profiles/architectures.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Architecture {
-    pub capability: ComputeCapability,
-    pub name: String,
-    pub chips: String,
-    pub cuda: Vec<CudaVersion>,
-    #[serde(default)]
-    pub on_a_chip: bool,
-}
 
 /// Every compute capability that there is, in order.
 pub fn architectures() -> &'static [Architecture] {
-    #[derive(Deserialize)]
-    struct Architectures {
-        architecture: Vec<Architecture>,
-    }
-    static ARCHITECTURES_READ: OnceLock<Vec<Architecture>> = OnceLock::new();
-    ARCHITECTURES_READ.get_or_init(|| {
-        let read = toml::from_str::<Architectures>(ARCHITECTURES);
-        read.expect("profiles/ is checked by the tests").architecture
-    })
+    static TABLE: LazyLock<Architectures> = LazyLock::new(|| profile!("architectures"));
+    &TABLE.architecture
 }
 
 /// The GPU with a PCI device id: its compute capability, chip and product.

@@ -2,165 +2,38 @@
 //! `profiles/{drivers,cudnn,builds,known-bad}.toml`.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer};
-
+use super::rows::{BadRelease, Build, Builds, Combination, Cudnn, DriverOfCuda, Drivers, KnownBad, Support};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
-
-const DRIVERS: &str = include_str!("../../profiles/drivers.toml");
-const CUDNN: &str = include_str!("../../profiles/cudnn.toml");
-const BUILDS: &str = include_str!("../../profiles/builds.toml");
-const KNOWN_BAD: &str = include_str!("../../profiles/known-bad.toml");
 
 /// All of it.
 #[derive(Debug)]
 pub struct Knowledge {
     drivers: Drivers,
-    support: Vec<Support>,
-    builds: Vec<Build>,
-    bad: Bad,
+    cudnn: Cudnn,
+    builds: Builds,
+    bad: KnownBad,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Drivers {
-    floor: Vec<Floor>,
-    branch: Vec<Branch>,
-    toolkit: Vec<Toolkit>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Floor {
-    cuda: Version,
-    driver: DriverVersion,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Branch {
-    driver: u32,
-    cuda: CudaVersion,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Toolkit {
-    cuda: Version,
-    driver: DriverVersion,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// For which GPUs a range of cuDNN's versions has code.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Support {
-    #[serde(deserialize_with = "range")]
-    versions: Range,
-    cuda: Vec<u32>,
-    #[serde(deserialize_with = "range")]
-    gpus: Range,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// For which GPUs the builds of a framework have code.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Build {
-    framework: String,
-    pub distribution: String,
-    #[serde(deserialize_with = "range")]
-    pub versions: Range,
-    #[serde(deserialize_with = "range")]
-    gpus: Range,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Bad {
-    release: Vec<BadRelease>,
-    combination: Vec<Combination>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BadRelease {
-    family: String,
-    version: Version,
-    why: String,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// Versions that are bad together, or on certain GPUs.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Combination {
-    #[serde(deserialize_with = "ranges")]
-    of: BTreeMap<String, Range>,
-    #[serde(default, deserialize_with = "some_range")]
-    gpus: Option<Range>,
-    #[serde(default)]
-    several_gpus: bool,
-    pub effect: String,
-    pub remedy: String,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// What is built in.
+/// The tables that are built in.
 pub fn knowledge() -> &'static Knowledge {
-    static KNOWLEDGE: OnceLock<Knowledge> = OnceLock::new();
-    KNOWLEDGE.get_or_init(|| Knowledge::parse().expect("profiles/ is checked by the tests"))
+    static TABLES: LazyLock<Knowledge> = LazyLock::new(|| Knowledge {
+        drivers: profile!("drivers"),
+        cudnn: profile!("cudnn"),
+        builds: profile!("builds"),
+        bad: profile!("known-bad"),
+    });
+    &TABLES
 }
 
 impl Knowledge {
-    fn parse() -> Result<Knowledge, toml::de::Error> {
-        #[derive(Deserialize)]
-        struct Cudnn {
-            support: Vec<Support>,
-        }
-        #[derive(Deserialize)]
-        struct Builds {
-            build: Vec<Build>,
-        }
-        Ok(Knowledge {
-            drivers: toml::from_str(DRIVERS)?,
-            support: toml::from_str::<Cudnn>(CUDNN)?.support,
-            builds: toml::from_str::<Builds>(BUILDS)?.build,
-            bad: toml::from_str(KNOWN_BAD)?,
-        })
-    }
-
     /// The oldest driver that runs this CUDA: any minor of its major, from CUDA 11 on. Of an older major whose minor
     /// is not known, what its oldest minor needs.
     pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<DriverVersion> {
         let of_major = self.drivers.floor.iter().filter(|floor| floor.cuda.major() == major);
-        let is_it = |floor: &&Floor| {
+        let is_it = |floor: &&DriverOfCuda| {
             floor.cuda.numbers().len() == 1 || minor.is_none_or(|minor| floor.cuda.minor() == minor)
         };
         of_major.filter(is_it).map(|floor| floor.driver).min()
@@ -173,8 +46,9 @@ impl Knowledge {
 
     /// The oldest driver that came with a toolkit of this CUDA version: all of it works from there on.
     pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<DriverVersion> {
-        let is_it =
-            |toolkit: &&Toolkit| (toolkit.cuda.major(), toolkit.cuda.minor()) == (cuda.major, cuda.minor);
+        let is_it = |toolkit: &&DriverOfCuda| {
+            (toolkit.cuda.major(), toolkit.cuda.minor()) == (cuda.major, cuda.minor)
+        };
         self.drivers.toolkit.iter().filter(is_it).map(|toolkit| toolkit.driver).min()
     }
 
@@ -182,7 +56,7 @@ impl Knowledge {
     pub fn cudnn_for(&self, gpu: ComputeCapability, cuda: u32) -> Vec<&Range> {
         let gpu = gpu.version();
         let serves = |row: &&Support| row.cuda.contains(&cuda) && row.gpus.allows(&gpu);
-        self.support.iter().filter(serves).map(|row| &row.versions).collect()
+        self.cudnn.support.iter().filter(serves).map(|row| &row.versions).collect()
     }
 
     /// The newest builds of a framework that have code for a GPU, and are others than the one that has none.
@@ -194,7 +68,7 @@ impl Knowledge {
     ) -> Option<&Build> {
         let gpu = gpu.version();
         let is_other = |build: &&Build| without.is_none_or(|version| !build.versions.allows(&version));
-        let of_framework = self.builds.iter().filter(|build| build.framework == framework);
+        let of_framework = self.builds.build.iter().filter(|build| build.framework == framework);
         of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
     }
 
@@ -240,39 +114,14 @@ impl Combination {
     }
 }
 
-fn parse<E: serde::de::Error>(text: &str) -> Result<Range, E> {
-    text.parse().map_err(|()| E::custom(format!("`{text}` is no range of versions")))
-}
-
-fn range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
-    parse(&String::deserialize(deserializer)?)
-}
-
-fn some_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Range>, D::Error> {
-    range(deserializer).map(Some)
-}
-
-fn ranges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Range>, D::Error> {
-    let texts = BTreeMap::<String, String>::deserialize(deserializer)?;
-    texts.into_iter().map(|(family, text)| Ok((family, parse(&text)?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalog::catalog;
 
     #[test]
-    fn every_row_loads_and_means_something() {
-        let knowledge = Knowledge::parse().unwrap();
-        let count =
-            |text: &str, table: &str| text.lines().filter(|line| *line == format!("[[{table}]]")).count();
-        assert_eq!(knowledge.drivers.floor.len(), count(DRIVERS, "floor"));
-        assert_eq!(knowledge.drivers.branch.len(), count(DRIVERS, "branch"));
-        assert_eq!(knowledge.drivers.toolkit.len(), count(DRIVERS, "toolkit"));
-        assert_eq!(knowledge.support.len(), count(CUDNN, "support"));
-        assert_eq!(knowledge.builds.len(), count(BUILDS, "build"));
-        assert_eq!(knowledge.bad.combination.len(), count(KNOWN_BAD, "combination"));
+    fn rows_agree_with_each_other() {
+        let knowledge = knowledge();
         let named = knowledge.bad.combination.iter().flat_map(Combination::families);
         let named = named.chain(knowledge.bad.release.iter().map(|row| row.family.as_str()));
         named.for_each(|family| assert!(catalog().family(family).is_some(), "{family}"));

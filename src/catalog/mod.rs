@@ -2,30 +2,40 @@
 //! Must not read the machine.
 
 use std::path::Path;
-use std::sync::OnceLock;
-
-use serde::Deserialize;
+use std::sync::LazyLock;
 
 use crate::formats::names;
 
-const LIBRARIES: &str = include_str!("../../profiles/libraries.toml");
-const PYTHON: &str = include_str!("../../profiles/python.toml");
+/// A file of `profiles/`, as the build script has checked and embedded it.
+macro_rules! profile {
+    ($name:literal) => {
+        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/", $name, ".json")))
+            .expect("the build script has read it with these types")
+    };
+}
 
+#[cfg(test)]
+mod check;
 mod family;
 mod framework;
 mod gpus;
 mod knowledge;
 mod packages;
+pub mod rows;
 mod statuses;
 mod wrappers;
 
-pub use family::{Evidence, Family, Group, Header};
-pub use framework::{Check, CodeRecord, Framework, Record, Rule, Sign, Variable};
-pub use gpus::{Architecture, architectures, gpu};
-pub use knowledge::{Build, Combination, Knowledge, knowledge};
+pub use gpus::{architectures, gpu};
+pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
-pub use statuses::{Means, Status, Statuses, is_driver_call, statuses};
+pub use rows::{
+    Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
+    PythonFacts, Record, Sign, Status, Statuses, Variable,
+};
+pub use statuses::{is_driver_call, statuses};
 pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
+
+use rows::Libraries;
 
 #[derive(Debug)]
 pub struct Catalog {
@@ -34,41 +44,16 @@ pub struct Catalog {
     pub python: PythonFacts,
 }
 
-/// What an interpreter brings. The fields are explained in `profiles/python.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PythonFacts {
-    builtin: Vec<String>,
-    runners: Vec<String>,
-    tools: Vec<String>,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
 /// The catalog that is built in.
 pub fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::parse().expect("profiles/ is checked by the tests"))
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+        let Libraries { family: families } = profile!("libraries");
+        Catalog { families, frameworks: profile!("frameworks"), python: profile!("python") }
+    });
+    &CATALOG
 }
 
 impl Catalog {
-    fn parse() -> Result<Catalog, toml::de::Error> {
-        #[derive(Deserialize)]
-        struct Libraries {
-            family: Vec<Family>,
-        }
-        Ok(Catalog {
-            families: toml::from_str::<Libraries>(LIBRARIES)?.family,
-            frameworks: framework::PROFILES
-                .iter()
-                .map(|text| toml::from_str(text))
-                .collect::<Result<_, _>>()?,
-            python: toml::from_str(PYTHON)?,
-        })
-    }
-
     pub fn family(&self, name: &str) -> Option<&Family> {
         self.families.iter().find(|family| family.name == name)
     }
@@ -146,13 +131,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_loads_and_means_something() {
-        let catalog = Catalog::parse().unwrap();
+    fn families_name_their_own_files() {
+        let catalog = catalog();
         for family in &catalog.families {
             assert!(family.has_member(&family.main), "{}", family.name);
             let named = family.required.values().flatten();
             assert!(named.clone().all(|stem| family.has_member(stem)), "{}", family.name);
-            for (by, stems) in family.opens.values().flatten() {
+            for (by, stems) in family.dlopens.values().flatten() {
                 assert!(family.has_member(by), "{by}");
                 for stem in stems {
                     assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");

@@ -1,43 +1,17 @@
 //! `profiles/packages.toml`: which packages of a distribution may hold libraries. Read apart from the rest of the
 //! catalog, by those who ask a package manager's database.
 
-use std::sync::OnceLock;
-
-use serde::Deserialize;
+use std::sync::LazyLock;
 
 use super::matches_pattern;
+use super::rows::{PackageTable, Packages};
 
-const PACKAGES: &str = include_str!("../../profiles/packages.toml");
+static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 
-/// Packages that are alike. The fields are explained in `profiles/packages.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Packages {
-    names: Vec<String>,
-    /// Whether the first part of their version is that of the libraries in them.
-    pub upstream: bool,
-    /// Whether their libraries are for programs of their own.
-    #[serde(default)]
-    pub own_use: bool,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// What is known of a package of this name; none when it holds no library of interest.
+/// The row of a package; none when it holds no library of interest.
 pub fn packages_of(name: &str) -> Option<&'static Packages> {
-    static TABLE: OnceLock<Vec<Packages>> = OnceLock::new();
-    let rows = TABLE.get_or_init(|| parse().expect("profiles/ is checked by the tests"));
-    rows.iter().find(|row| row.names.iter().any(|pattern| matches_pattern(pattern, name)))
-}
-
-fn parse() -> Result<Vec<Packages>, toml::de::Error> {
-    #[derive(Deserialize)]
-    struct Table {
-        package: Vec<Packages>,
-    }
-    Ok(toml::from_str::<Table>(PACKAGES)?.package)
+    let is_it = |row: &&Packages| row.names.iter().any(|pattern| matches_pattern(pattern, name));
+    TABLE.package.iter().find(is_it)
 }
 
 #[cfg(test)]
@@ -45,8 +19,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_loads_and_is_sorted() {
-        for row in parse().unwrap() {
+    fn names_are_sorted_and_have_one_star() {
+        for row in &TABLE.package {
             assert!(row.names.is_sorted(), "{:?}", row.names);
             assert!(row.names.iter().all(|name| name.matches('*').count() <= 1));
         }

@@ -1,79 +1,14 @@
 //! What codes and messages of NVIDIA's libraries say by themselves. The fields are explained in
 //! `profiles/statuses.toml`.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use serde::Deserialize;
-
-const STATUSES: &str = include_str!("../../profiles/statuses.toml");
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Statuses {
-    pub cudnn: Vec<Status>,
-    pub cuda: Vec<Status>,
-    message: Vec<Message>,
-}
-
-/// A `cudnnStatus_t`, a `CUresult`, or a `cudaError_t` that is no `CUresult`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Status {
-    pub code: i64,
-    pub name: String,
-    /// Of cuDNN: 7 and 8 share their numbers, 9 has others.
-    #[serde(default)]
-    pub majors: Vec<u32>,
-    pub means: Means,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-/// What a library prints before it gives up.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Message {
-    text: String,
-    means: Means,
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "date")]
-    _date: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Means {
-    Memory,
-    Sublibrary,
-    NoEngine,
-    NoKernel,
-    DriverTooOld,
-    DriverIncomplete,
-    OtherRuntime,
-    MissingLibrary,
-    Compilation,
-    NotInitialized,
-    Internal,
-    Execution,
-    NoDevice,
-    Stub,
-    Mismatch,
-    Compat,
-    Unreachable,
-    NotReady,
-    Busy,
-    Hardware,
-    Mps,
-    Other,
-}
+use super::rows::{Means, Status, Statuses};
 
 /// The table that is built in.
 pub fn statuses() -> &'static Statuses {
-    static TABLE: OnceLock<Statuses> = OnceLock::new();
-    TABLE.get_or_init(|| toml::from_str(STATUSES).expect("profiles/ is checked by the tests"))
+    static TABLE: LazyLock<Statuses> = LazyLock::new(|| profile!("statuses"));
+    &TABLE
 }
 
 impl Statuses {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Subject;
 use super::finding::Named;
 use super::startup::{Line, Lines};
+use crate::variables;
 
 /// One of them.
 #[derive(Clone, Debug)]
@@ -34,24 +35,24 @@ pub(super) fn of(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
         here.map(Named::of).collect::<Vec<_>>()
     };
     let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {
-        variable: "LD_LIBRARY_PATH",
+        variable: variables::LIBRARY_PATH,
         position,
         text: element.text.clone(),
         leads_to: element.directory.clone(),
         holds: element.directory.as_deref().map(holds).unwrap_or_default(),
         family: None,
-        set_by: lines.that_name("LD_LIBRARY_PATH", &element.text),
+        set_by: lines.that_name(variables::LIBRARY_PATH, &element.text),
     });
     let preload = inventory.search.preload.iter().zip(1..).map(|(element, position)| {
         let file = subject.host.absolute(Path::new(&element.text));
         Element {
-            variable: "LD_PRELOAD",
+            variable: variables::PRELOAD,
             position,
             text: element.text.clone(),
             leads_to: subject.host.is_file(&file).then_some(file),
             holds: Vec::new(),
             family: element.family.clone(),
-            set_by: lines.that_name("LD_PRELOAD", &element.text),
+            set_by: lines.that_name(variables::PRELOAD, &element.text),
         }
     });
     path.chain(preload).collect()
@@ -59,7 +60,7 @@ pub(super) fn of(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
 
 impl Element {
     pub(super) fn is_path(&self) -> bool {
-        self.variable == "LD_LIBRARY_PATH"
+        self.variable == variables::LIBRARY_PATH
     }
 
     /// A name without a directory, which the loader looks for like any other.

@@ -7,9 +7,10 @@ use super::finding::Named;
 use super::{Element, Evidence, Finding, FindingKind, Severity, Subject};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
+use crate::variables;
 
 /// FindingKind we set ourselves for what we start.
-const OF_OURS: [&str; 4] = ["CUDARUN_VIEW", "CUDARUN_PINS", "CUDARUN_PINS_FOR", "CUDARUN_TRACE"];
+const OF_OURS: [&str; 4] = [variables::VIEW, variables::PINS, variables::PINS_FOR, variables::TRACE];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -199,7 +200,7 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
         Some(Evidence::Variable { name: name.to_owned(), value })
     };
     let mut findings = Vec::new();
-    if let (Some(evidence), Some(value)) = (variable("LD_AUDIT"), env.get("LD_AUDIT")) {
+    if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
         let ours = subject.views.iter().filter_map(|views| views.parent());
         let ours: Vec<&Path> = ours.collect();
         let is_ours =

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::{Origin, Problem, Warning};
+use crate::inventory::{self, Origin, Problem, Warning};
 use crate::settings::{Fault, Remark, container::Malformed};
 use crate::storage::Unfit;
 use crate::version::{DriverVersion, Version};
@@ -109,7 +109,7 @@ pub enum FindingKind {
     HookShadowed { variable: &'static str },
     SystemPreload,
     CacheStale { directory: PathBuf, name: String },
-    CacheOfLoaderBad { why: String },
+    CacheOfLoaderBad { fault: inventory::ReadFault },
     SettingFault { fault: Fault },
     UnknownKey { remark: Remark },
     NotAllowed { file: PathBuf, keys: BTreeSet<String> },
@@ -273,14 +273,64 @@ impl FindingKind {
         }
     }
 
-    /// Its name for programs.
-    pub fn code(&self) -> String {
-        let debug = format!("{self:?}");
-        let name = debug.split([' ', '{', '(']).next().unwrap_or_default();
-        let letter = |(index, letter): (usize, char)| {
-            let dash = if index > 0 && letter.is_ascii_uppercase() { "-" } else { "" };
-            format!("{dash}{}", letter.to_ascii_lowercase())
-        };
-        name.chars().enumerate().map(letter).collect()
+    /// Its name in JSON and in docs/doctor.md.
+    pub fn code(&self) -> &'static str {
+        use FindingKind as W;
+        match self {
+            W::NoDriver => "no-driver",
+            W::DriverNotLoaded => "driver-not-loaded",
+            W::NoModuleForKernel { .. } => "no-module-for-kernel",
+            W::Nouveau => "nouveau",
+            W::DriverMismatch { .. } => "driver-mismatch",
+            W::NoLibcuda { .. } => "no-libcuda",
+            W::LibcudaNotFound => "libcuda-not-found",
+            W::LibcudaShadowed { .. } => "libcuda-shadowed",
+            W::WslWithoutGpu => "wsl-without-gpu",
+            W::WslLinuxDriver => "wsl-linux-driver",
+            W::NoGpu => "no-gpu",
+            W::ContainerWithoutGpus => "container-without-gpus",
+            W::DeviceNodesMissing => "device-nodes-missing",
+            W::DeviceNotPermitted => "device-not-permitted",
+            W::UvmMissing => "uvm-missing",
+            W::GpusHidden => "gpus-hidden",
+            W::NoSuchGpu { .. } => "no-such-gpu",
+            W::CopyIncomplete { .. } => "installation-incomplete",
+            W::CopyMixed { .. } => "installation-mixed",
+            W::CopyDamaged { .. } => "installation-damaged",
+            W::CopyNotAsInstalled { .. } => "installation-not-as-installed",
+            W::CopyWorldWritable { .. } => "installation-world-writable",
+            W::TwoOfOneSoname { .. } => "two-of-one-soname",
+            W::StubGiven { .. } => "stub-given",
+            W::PassedOver { .. } => "passed-over",
+            W::PathMissing { .. } => "path-missing",
+            W::PathEmpty { .. } => "path-empty",
+            W::PathRelative { .. } => "path-relative",
+            W::PathDuplicate => "path-duplicate",
+            W::PathStubs => "path-stubs",
+            W::PathOtherDriver { .. } => "path-other-driver",
+            W::PathOwnView => "path-own-view",
+            W::VersionsMixed { .. } => "versions-mixed",
+            W::CompletedElsewhere { .. } => "completed-elsewhere",
+            W::PreloadMissing => "preload-missing",
+            W::PreloadLibrary { .. } => "preload-library",
+            W::AuditSet { .. } => "audit-set",
+            W::TunablesSet => "tunables-set",
+            W::OwnVariables { .. } => "own-variables",
+            W::SetAtStart { .. } => "set-at-start",
+            W::HookShadowed { .. } => "hook-shadowed",
+            W::SystemPreload => "system-preload",
+            W::CacheStale { .. } => "cache-stale",
+            W::CacheOfLoaderBad { .. } => "cache-of-loader-bad",
+            W::SettingFault { .. } => "setting-fault",
+            W::UnknownKey { .. } => "unknown-key",
+            W::NotAllowed { .. } => "not-allowed",
+            W::LockFault { .. } => "lock-fault",
+            W::LockNeedsDriver { .. } => "lock-needs-driver",
+            W::ImageConditionMalformed { .. } => "image-condition-malformed",
+            W::NoCache => "no-cache",
+            W::CacheRefused { .. } => "cache-refused",
+            W::CacheFull { .. } => "cache-full",
+            W::CacheNoexec => "cache-noexec",
+        }
     }
 }

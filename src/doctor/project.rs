@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{Evidence, Finding, FindingKind, Severity, Subject, evidence};
-use crate::settings::{Fault, Layers, Setting, container, files, lock, read, trust, variables};
+use crate::settings::{Fault, Layers, Setting, container, files, invocation, lock, read, trust};
 
 /// FindingKind there is.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     };
     // In the order in which a start takes them.
     let mut settings = Layers::default();
-    match variables::variables(&host.env, &subject.vocabulary) {
+    match invocation::variables(&host.env, &subject.vocabulary) {
         Ok(layer) => settings.add(layer),
         Err(wrong) => findings.push(fault(wrong)),
     }
@@ -51,7 +51,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
             let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
-            // FindingKind is variables of one program stops no other.
+            // A fault in the settings of one program stops no other.
             let is_of_all = |it: &Setting| it.needs_trust() && it.stands_in(&source.path);
             let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
             findings.push(Finding::new(

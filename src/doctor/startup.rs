@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use super::{Evidence, Finding, FindingKind, Subject, said};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
-use crate::inventory::{Inventory, ReadFault};
+use crate::inventory::Inventory;
+use crate::variables;
 
-pub(super) const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
+pub(super) const VARIABLES: [&str; 3] = [variables::LIBRARY_PATH, variables::PRELOAD, variables::AUDIT];
 /// Below the home directory.
 const OF_USER: &[&str] = &[
     ".bashrc",
@@ -300,11 +301,7 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
 fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Evidence) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {
-        let why = match &warning.fault {
-            ReadFault::BadRecord { what } => what.clone(),
-            other => format!("{other:?}"),
-        };
-        let what = FindingKind::CacheOfLoaderBad { why };
+        let what = FindingKind::CacheOfLoaderBad { fault: warning.fault.clone() };
         return vec![Finding::warning(what, vec![Evidence::file(cache, "")])];
     }
     if inventory.search.cache.is_empty() {

@@ -13,6 +13,7 @@ use crate::formats::elf::Elf;
 use crate::formats::names;
 use crate::host::Host;
 use crate::loader::search::{self, Tokens};
+use crate::variables;
 
 /// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
 const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
@@ -23,7 +24,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     // A directory that is not there yet would be found once it is.
     let named = elements.iter().filter(|(text, _)| !text.is_empty());
     look.watched.extend(named.filter_map(|(_, path)| Some(host.absolute(path.as_deref()?))));
-    let preloaded = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let preloaded = host.env.non_empty(variables::PRELOAD).map(preload_elements).unwrap_or_default();
     let preloaded =
         preloaded.iter().filter_map(|element| Path::new(element).parent()).filter(|p| p.is_absolute());
     let searched = elements.iter().filter_map(|(_, path)| {
@@ -45,7 +46,7 @@ pub(super) fn own_directories(look: &mut ScanContext<'_>) -> Vec<SearchLocation>
 pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     let cache = system::read_cache(host, scope.machine).unwrap_or_default();
     let known = cache.iter().filter(|(soname, _)| catalog().family_of(soname).is_some());
-    let preload = host.env.non_empty("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let preload = host.env.non_empty(variables::PRELOAD).map(preload_elements).unwrap_or_default();
     let mut defaults: Vec<PathBuf> = Vec::new();
     for directory in search::default_directories(host, scope.machine) {
         let real = host.canonical(&directory).ok().filter(|real| !defaults.contains(real));
@@ -68,7 +69,7 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
 /// The elements of `LD_LIBRARY_PATH` and where each leads, perhaps from the current directory; nowhere where that
 /// depends on an executable that is not known.
 fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
-    let Some(given) = host.env.get("LD_LIBRARY_PATH") else { return Vec::new() };
+    let Some(given) = host.env.get(variables::LIBRARY_PATH) else { return Vec::new() };
     let executable = scope.executable.as_ref().and_then(|executable| host.canonical(executable).ok());
     let origin = executable.as_ref().and_then(|executable| executable.parent());
     let tokens = Tokens::new(host, scope.machine);

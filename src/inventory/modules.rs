@@ -10,6 +10,7 @@ use super::location::{self, ScanContext, SearchLocation};
 use super::{Origin, compat, hpc_sdk, toolkit};
 use crate::formats::modulefile::{self, Modulefile};
 use crate::host::{FileId, Kind};
+use crate::variables;
 
 /// What a module with NVIDIA's libraries has in its name, as a site writes it.
 const NAMES: &[&str] = &[
@@ -30,7 +31,7 @@ const NAMES: &[&str] = &[
 ];
 /// What the variable is called that names the root of such libraries: `CUDNN_ROOT`, `EBROOTCUDA`, `NVHPC`.
 const ROOTS: &[&str] = &["_BASE", "_DIR", "_HOME", "_PATH", "_ROOT"];
-const SEARCHED: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
+const SEARCHED: [&str; 2] = [variables::LIBRARY_PATH, "LIBRARY_PATH"];
 /// What stands here is not the module's, although it may name it.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 /// Where modules are on a machine that does not say.

@@ -21,6 +21,7 @@ pub use super::rules::{Tokens, default_directories};
 use crate::environment::{Environment, library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::host::Host;
+use crate::variables;
 
 const PRELOAD: &str = "/etc/ld.so.preload";
 /// Before this release, a file that stands where a relative directory should be ends its search path.
@@ -405,12 +406,12 @@ impl<'h> Searcher<'h> {
 
 impl Setting {
     fn new(rules: Rules, env: &Environment, directory: &Path, overlay: Option<Overlay>) -> Setting {
-        let library_path = env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
+        let library_path = env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
         let is_common = !library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
         Setting {
             rules,
             library_path,
-            preload: env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default(),
+            preload: env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default(),
             directory: directory.to_owned(),
             overlay,
             is_secure: false,

@@ -17,15 +17,11 @@ use crate::environment::fits_library_path;
 use crate::host::Host;
 use crate::storage;
 
+pub use crate::variables::TRACE;
+
 /// The table of pinned names; see [`pins()`].
 pub const PINS: &str = pins::VARIABLE;
-
-/// The program that the table is for: its path; for Python, with a slash at its end. Without it, the table is for every
-/// process.
 pub const FOR: &str = pins::FOR;
-
-/// The path of a file to which the module adds a record for each object that is mapped.
-pub const TRACE: &str = "CUDARUN_TRACE";
 
 /// Where it stands in the directory for what is kept between runs: beside the views.
 pub const DIRECTORY: &str = "audit";
@@ -119,6 +115,12 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
 #[allow(clippy::disallowed_methods, reason = "arranges what is looked at")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_module_and_the_crate_name_one_variable() {
+        use crate::variables::{PINS as TABLE, PINS_FOR};
+        assert_eq!((PINS, FOR), (TABLE, PINS_FOR), "the table, and the program that it is for");
+    }
 
     #[test]
     fn a_table_is_read_back_and_what_cannot_be_is_none() {

@@ -8,9 +8,8 @@ use crate::environment::{Change, Diff, Environment, audit_elements, join_element
 use crate::pin::audit_module;
 use crate::pin::view::ViewSpec;
 use crate::solve::Plan;
-
-/// Tells the program, and a cudarun below it, which view it was started with.
-pub const VIEW: &str = "CUDARUN_VIEW";
+use crate::variables;
+pub use crate::variables::VIEW;
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
 /// With an auditor, the loader fixes the room for thread-local storage before it has seen the program's libraries:
@@ -29,10 +28,10 @@ pub struct PublishedPaths {
 /// A change of environment, and besides it what makes the module write down what is mapped.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
-    let all = watched.get("LD_AUDIT").map(audit_elements).unwrap_or_default();
+    let all = watched.get(variables::AUDIT).map(audit_elements).unwrap_or_default();
     let others = all.into_iter().filter(|element| *element != module.as_os_str());
     let all = join_elements(others.chain([module.as_os_str()]));
-    watched.set("LD_AUDIT", all);
+    watched.set(variables::AUDIT, all);
     let tunables = with_room(watched.get(TUNABLES));
     watched.set(TUNABLES, tunables);
     watched.set(audit_module::TRACE, log.as_os_str());
@@ -63,14 +62,14 @@ impl EnvironmentEdits<'_> {
                 diff.0.push(Change { name: OsString::from(name), value });
             }
         };
-        change("LD_LIBRARY_PATH", self.library_path(places, env));
-        change("LD_PRELOAD", self.preload(places, env));
+        change(variables::LIBRARY_PATH, self.library_path(places, env));
+        change(variables::PRELOAD, self.preload(places, env));
         let pins = if self.mode == Mode::Audit { self.pins(places) } else { None };
         let module = places.module.as_deref().filter(|_| pins.is_some());
         if module.is_some() {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }
-        change("LD_AUDIT", self.auditors(module, env));
+        change(variables::AUDIT, self.auditors(module, env));
         change(audit_module::FOR, pins.as_ref().and(self.only_for).map(OsStr::to_owned));
         change(audit_module::PINS, pins);
         if let Some(view) = &places.view {
@@ -93,21 +92,25 @@ impl EnvironmentEdits<'_> {
         // Every child searches LD_LIBRARY_PATH; the module answers where it is to answer.
         let view = places.view.as_deref().filter(|_| self.mode != Mode::Audit);
         let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept).collect();
-        if elements.is_empty() { as_empty(env.get("LD_LIBRARY_PATH")) } else { Some(join_elements(elements)) }
+        if elements.is_empty() {
+            as_empty(env.get(variables::LIBRARY_PATH))
+        } else {
+            Some(join_elements(elements))
+        }
     }
 
     fn preload(&self, places: &PublishedPaths, env: &Environment) -> Option<OsString> {
         let is_removed = |text: &OsStr| {
             self.plan.preload.iter().any(|element| element.text == *text && element.removed.is_some())
         };
-        let inherited = env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+        let inherited = env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
         let own = |text: &OsStr| self.is_in_own_view(Path::new(text));
         let kept = inherited.iter().filter(|text| !is_removed(text) && !own(text));
         let view = places.view.as_deref();
         let added = self.preload.iter().filter_map(|name| Some(view?.join(name).into_os_string()));
         let elements: Vec<OsString> = added.chain(kept.cloned()).collect();
         if elements == inherited {
-            return env.get("LD_PRELOAD").map(OsStr::to_owned);
+            return env.get(variables::PRELOAD).map(OsStr::to_owned);
         }
         joined(elements.iter().map(OsString::as_os_str).collect())
     }
@@ -115,13 +118,13 @@ impl EnvironmentEdits<'_> {
     /// Those of others, then ours: what one answers is handed on to the next, and the last has the last word. Where an
     /// outer cudarun wants a log, its module stays.
     fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
-        let inherited = env.get("LD_AUDIT").unwrap_or_default();
+        let inherited = env.get(variables::AUDIT).unwrap_or_default();
         let elements: Vec<&OsStr> = audit_elements(inherited);
         let is_own = |element: &&OsStr| is_own_module(Path::new(element), self.own);
         let (own, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().copied().partition(is_own);
         let logs = own.last().copied().filter(|_| env.non_empty(audit_module::TRACE).is_some());
         all.extend(module.map(Path::as_os_str).or(logs));
-        if all == elements { env.get("LD_AUDIT").map(OsStr::to_owned) } else { joined(all) }
+        if all == elements { env.get(variables::AUDIT).map(OsStr::to_owned) } else { joined(all) }
     }
 
     /// Whether a file stands in a view of ours.

@@ -10,12 +10,13 @@ use crate::environment::{Environment, audit_elements};
 use crate::host::Host;
 use crate::loader::search::Overlay;
 use crate::pin::audit_module;
+use crate::variables;
 
 /// The view that the module answers from in a program that is called by this path; none where there is no module of ours,
 /// or nothing for it to answer.
 pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> Option<Overlay> {
     let is_ours = |element: &&OsStr| is_own_module(Path::new(element), own);
-    audit_elements(env.get("LD_AUDIT").unwrap_or_default()).iter().find(|element| is_ours(element))?;
+    audit_elements(env.get(variables::AUDIT).unwrap_or_default()).iter().find(|element| is_ours(element))?;
     env.get(audit_module::FOR)
         .is_none_or(|value| audit_module::is_meant(host, value, called))
         .then_some(())?;

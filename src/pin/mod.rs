@@ -24,6 +24,7 @@ mod unaided;
 pub mod view;
 mod why;
 
+use crate::variables;
 use edits::EnvironmentEdits;
 pub use edits::{PublishedPaths, VIEW, watched};
 use view::ViewSpec;
@@ -313,8 +314,8 @@ impl Question<'_, '_> {
     /// What keeps a mode from working at all.
     fn obstacle(&self, mode: Mode) -> Option<Why> {
         let variables = match mode {
-            Mode::Audit => &["LD_AUDIT", audit_module::PINS, audit_module::FOR][..],
-            Mode::Preload => &["LD_PRELOAD"],
+            Mode::Audit => &[variables::AUDIT, audit_module::PINS, audit_module::FOR][..],
+            Mode::Preload => &[variables::PRELOAD],
             Mode::View | Mode::Clean | Mode::None => &[],
         };
         if let Some(variable) = self.program.undone.iter().find(|undone| variables.contains(undone)) {

@@ -43,7 +43,8 @@ pub fn spec(plan: &Plan) -> ViewSpec {
             for name in pick.view_names(member) {
                 spec.links.entry(name).or_insert_with(|| member.path.clone());
             }
-            let identity = format!("{:?} {} {:?}", member.id, member.size, member.modified);
+            let (id, (seconds, nanoseconds)) = (member.id, member.modified);
+            let identity = format!("{} {} {} {seconds} {nanoseconds}", id.device, id.inode, member.size);
             spec.identities.insert(member.path.clone(), identity);
         }
     }

@@ -240,7 +240,7 @@ fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) 
         Level::Deep => &[Level::Deep],
     };
     let name = |level: &Level| {
-        let level = format!("{level:?}");
+        let level = serde_json::json!(level).to_string();
         storage::digest(parts.iter().map(String::as_bytes).chain([level.as_bytes()]))
     };
     shown_by.iter().map(name).collect()
@@ -266,17 +266,18 @@ fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<St
     let mut files = Vec::new();
     for file in subject.libraries.iter().flat_map(|library| &library.files) {
         let stat = host.stat(&file.path).ok()?;
-        files.push(format!("{:?} {} {:?} {:?}", stat.id, stat.size, stat.modified, stat.changed));
+        files.push((stat.id, stat.size, stat.modified, stat.changed));
     }
     let reaches = |name: &OsStr| reaches_libraries(name) || name == audit_module::PINS;
-    let variables: Vec<_> = env.iter().filter(|(name, _)| reaches(name)).collect();
+    let variables = env.iter().filter(|(name, _)| reaches(name));
+    let variables = variables.map(|(name, value)| (name.as_encoded_bytes(), value.as_encoded_bytes()));
     Some(vec![
         boot,
-        format!("{} {:?} {:?}", env!("CARGO_PKG_VERSION"), own.id, own.modified),
+        serde_json::to_string(&(env!("CARGO_PKG_VERSION"), own.id, own.modified)).ok()?,
         driver,
-        format!("{gpus:?} {:?}", inventory.devices),
-        files.join("\n"),
-        format!("{variables:?}"),
+        serde_json::to_string(&(gpus, &inventory.devices)).ok()?,
+        serde_json::to_string(&files).ok()?,
+        serde_json::to_string(&variables.collect::<Vec<_>>()).ok()?,
     ])
 }
 

@@ -235,26 +235,27 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     // A view has a shim under names of the version that it is over as well.
     let of_shim = || installation.filter(|_| family.is_shim(stem, Some(major)))?.shim;
     let version = of_shim().or(of_name).or_else(|| installation?.version);
-    let opened = family.opens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
-        match catalog().family_of_stem(opened)? {
-            own if own.name == family.name => {
-                let is_required = family.required(major).contains(&opened);
-                Some(Opened {
-                    names: own_names(family, opened, major, version, installation)?,
-                    required: is_required.then(|| format!("{opened}.so.{major}")),
-                    is_own: family.opens_own,
-                })
+    let opened =
+        family.dlopens(major).filter(|(by, _)| *by == stem).filter_map(|(_, opened)| {
+            match catalog().family_of_stem(opened)? {
+                own if own.name == family.name => {
+                    let is_required = family.required(major).contains(&opened);
+                    Some(Opened {
+                        names: own_names(family, opened, major, version, installation)?,
+                        required: is_required.then(|| format!("{opened}.so.{major}")),
+                        is_own: family.dlopens_own_members,
+                    })
+                }
+                other => {
+                    let suffix =
+                        other.suffix(installation.and_then(|installation| installation.cuda).unwrap_or(0))?;
+                    let bare = format!("{opened}.so");
+                    let is_tried = family.dlopens_unversioned(major).contains(&bare);
+                    let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
+                    Some(Opened { names: names.collect(), required: None, is_own: false })
+                }
             }
-            other => {
-                let suffix =
-                    other.suffix(installation.and_then(|installation| installation.cuda).unwrap_or(0))?;
-                let bare = format!("{opened}.so");
-                let is_tried = family.opens_bare(major).contains(&bare);
-                let names = [format!("{opened}.so.{suffix}")].into_iter().chain(is_tried.then_some(bare));
-                Some(Opened { names: names.collect(), required: None, is_own: false })
-            }
-        }
-    });
+        });
     opened.collect()
 }
 

@@ -104,8 +104,8 @@ impl Candidates<'_> {
             let imported_by = (!by.is_empty()).then_some(by);
             let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
             // First what it is built upon, since importing it imports that.
-            let through = framework.map_or(&[][..], |framework| &framework.through);
-            let used = catalog().frameworks.iter().filter(|it| through.contains(&it.name)).chain(framework);
+            let imports = framework.map_or(&[][..], |framework| &framework.imports);
+            let used = catalog().frameworks.iter().filter(|it| imports.contains(&it.name)).chain(framework);
             for framework in used {
                 if found.iter().all(|candidate| candidate.name != framework.name) {
                     found.extend(self.of_framework(framework, standing, imported_by.clone()));
@@ -215,9 +215,9 @@ impl Candidate {
             || self.extensions.iter().any(|extension| extension == file)
     }
 
-    /// Whether what it asks for stands in its shared objects, all of it or besides what a profile says.
-    pub(super) fn reads_objects(&self) -> bool {
-        self.framework.is_none_or(|framework| framework.reads_objects)
+    /// True if library names in the constants of its shared objects count as opened at run time.
+    pub(super) fn scans_objects(&self) -> bool {
+        self.framework.is_none_or(|framework| framework.scan_objects)
     }
 
     /// The files that may be its shared objects.

@@ -9,7 +9,7 @@ use super::{
     Asker, Before, First, How, ImportCertainty, Load, Need, Note, Packer, Program, Requirement, Want,
 };
 use crate::catalog::catalog;
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
 use crate::formats::symbols;
 use crate::formats::{dlopen, names, pyinstaller};
@@ -25,8 +25,8 @@ pub(super) struct Image {
 
 /// Looks at the executable; none when nothing about it can be pinned, which is then noted.
 pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result<Option<Image>, Error> {
-    let refused = |why: String| Error::NotExecutable { path: path.to_owned(), why };
-    let real = host.canonical(path).map_err(|error| refused(error.to_string()))?;
+    let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
+    let real = host.canonical(path).map_err(refused)?;
     program.watched.insert(real.clone());
     if let Some(why) = secure_execution(host, &real) {
         program.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
@@ -37,7 +37,7 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
             program.notes.push(Note::NotReadable);
             return Ok(None);
         }
-        mapped => mapped.map_err(|error| refused(error.to_string()))?,
+        mapped => mapped.map_err(refused)?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,

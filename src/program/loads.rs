@@ -44,7 +44,7 @@ pub(super) fn of(
 
 /// The files that open what stands in no file, which need not be linked against anything themselves.
 fn openers(host: &Host, candidate: &Candidate) -> Vec<PathBuf> {
-    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.openers);
+    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.dlopened_by);
     let first = |pattern: &String| {
         let found = candidate.sites.iter().flat_map(|site| framework::expand(host, site, pattern));
         found.into_iter().find(|file| host.is_file(file))
@@ -76,7 +76,8 @@ fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashS
 
 /// What it opens by its path before all else, library after library.
 fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirement]) -> Vec<Load> {
-    let Some(framework) = candidate.framework.filter(|framework| framework.loads_wheels.is_some()) else {
+    let Some(framework) = candidate.framework.filter(|framework| framework.dlopens_wheels_since.is_some())
+    else {
         return Vec::new();
     };
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
@@ -89,7 +90,7 @@ fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirem
     }
     let directories: BTreeSet<PathBuf> =
         found.iter().filter_map(|(_, file)| Some(file.parent()?.to_owned())).collect();
-    for stem in &framework.loads_also {
+    for stem in &framework.dlopens_from_wheels {
         let Some(family) = catalog().family_of_stem(stem) else { continue };
         let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
         // Before what depends on it.

@@ -168,6 +168,26 @@ pub struct Package {
     pub standing: ImportCertainty,
     /// Where it is imported, as far as that is known.
     pub imported_by: Option<String>,
+    /// The result of each thing that its profile tells to read.
+    #[serde(skip)]
+    pub readings: Vec<Reading>,
+}
+
+/// A number that a profile tells to read, as it was found, with the file; none where no record could be read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub sought: Sought,
+    pub found: Option<(String, PathBuf)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// The CUDA that the package was built for.
+    Cuda,
+    /// The version of a family that it was compiled against.
+    Floor(String),
+    /// The number in the SONAME of a library that it opens, by the library's stem.
+    Soname(String),
 }
 
 /// How sure it is that a package will be used.

@@ -166,7 +166,7 @@ impl PackageReader<'_> {
     /// The variables that are set and that what is used heeds.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
         let is_used = candidate.standing == ImportCertainty::Imported;
-        let variables = candidate.framework.filter(|_| is_used).map_or(&[][..], |it| &it.variables);
+        let variables = candidate.framework.filter(|_| is_used).map_or(&[][..], |it| &it.variable);
         let set = variables.iter().filter(|variable| self.host.env.non_empty(&variable.name).is_some());
         let note = |variable: &Variable| Note::Moved {
             package: candidate.name.clone(),
@@ -199,6 +199,7 @@ impl PackageReader<'_> {
             cpu_only: false,
             standing: candidate.standing,
             imported_by: candidate.imported_by.clone(),
+            readings: Vec::new(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
@@ -213,10 +214,11 @@ impl PackageReader<'_> {
             return Assessed::without_cuda(package, title, file);
         }
         let records = Records { installed, by: &by };
+        let mut readings = Vec::new();
         if let Some(reader) = reader {
-            requirements.extend(records.of_profile(reader, consumers, cuda.as_ref()));
+            requirements.extend(records.of_profile(reader, consumers, cuda.as_ref(), &mut readings));
         }
-        if candidate.reads_objects() && has_variants(&requirements) {
+        if candidate.scans_objects() && has_variants(&requirements) {
             // Built for several CUDA majors, it loads one of them.
             for requirement in &mut requirements {
                 requirement.need = Need::Named;
@@ -251,7 +253,7 @@ impl PackageReader<'_> {
         } else {
             None
         };
-        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), ..package };
+        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), readings, ..package };
         let read_from = cuda.map(|cuda| cuda.file);
         Some(Assessed { package, requirements, condition, note: None, read_from })
     }
@@ -288,13 +290,13 @@ impl PackageReader<'_> {
     fn asked_by(&self, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
         let path = &consumer.object.path;
         let by = Asker { file: path.clone(), ..by.clone() };
-        let loaded = candidate.framework.map_or(&[][..], |framework| &framework.loaded);
+        let loaded = candidate.framework.map_or(&[][..], |framework| &framework.core_objects);
         let is_loaded = loaded.iter().any(|file| path.ends_with(file));
         let need = if is_loaded { Need::Essential } else { Need::Used };
         let mut asked = linked(self.host, consumer, &by, need);
         if let Some(bundled) = bundled(consumer, &by) {
             asked.push(bundled);
-        } else if candidate.reads_objects() && (candidate.holds(path) || !executable::is_system(path)) {
+        } else if candidate.scans_objects() && (candidate.holds(path) || !executable::is_system(path)) {
             asked.extend(written_in(self.host, consumer, &by).0);
         }
         asked
@@ -347,7 +349,7 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
     let stem = names::without_hash(stem)?;
-    let family = catalog().family_of_stem(stem).filter(|family| family.opens_own)?;
+    let family = catalog().family_of_stem(stem).filter(|family| family.dlopens_own_members)?;
     let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
     let is_shim = family.is_shim(stem, Some(version.major()));
     Some(Requirement {

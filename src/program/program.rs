@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use super::arguments::{CommandLine, Run};
 use super::shim::{self, Shim};
 use super::{Command, How, Note, Program, python, wrapper};
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::host::Host;
-use crate::text;
 
 /// What POSIX `execvp` uses when PATH is not set.
 pub(super) const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -37,11 +36,11 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     if name.as_bytes().contains(&b'/') {
         return match host.stat(typed) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(refused(typed, "permission denied"))
+                Err(refused(typed, Refusal::PermissionDenied))
             }
             Err(_) => Err(Error::NotFound { name: typed.to_owned() }),
-            Ok(stat) if stat.is_directory() => Err(refused(typed, "is a directory")),
-            Ok(_) if !host.is_executable(typed) => Err(refused(typed, "permission denied")),
+            Ok(stat) if stat.is_directory() => Err(refused(typed, Refusal::IsDirectory)),
+            Ok(_) if !host.is_executable(typed) => Err(refused(typed, Refusal::PermissionDenied)),
             Ok(_) => Ok(typed.to_owned()),
         };
     }
@@ -107,9 +106,9 @@ pub(super) fn follow(
         let is_interpreter = file != host.absolute(path);
         let cannot_run = |error: io::Error| {
             if is_interpreter {
-                refused(path, &format!("its interpreter {}: {error}", text::show(&file)))
+                refused(path, Refusal::Interpreter { file: file.clone(), error })
             } else {
-                refused(&file, &error.to_string())
+                refused(&file, Refusal::System { error })
             }
         };
         let real = host.canonical(&file).map_err(cannot_run)?;
@@ -153,7 +152,7 @@ pub(super) fn follow(
         arguments.append(&mut running.arguments);
         running = Running { executable: interpreter, arguments };
     }
-    Err(refused(path, "its `#!` lines lead to one another"))
+    Err(refused(path, Refusal::Circle))
 }
 
 /// pip writes its scripts for a shell where a `#!` line would be too long, has a blank, or is to be relative:
@@ -239,13 +238,13 @@ fn candidates(host: &Host, name: &OsStr, path: &OsStr) -> impl Iterator<Item = P
 /// Like a shell, tells what is not there from what is there and cannot be run.
 fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
     match candidates(host, name, path).find(|file| host.is_file(file)) {
-        Some(file) => refused(&file, "permission denied"),
+        Some(file) => refused(&file, Refusal::PermissionDenied),
         None => Error::NotFound { name: PathBuf::from(name) },
     }
 }
 
-fn refused(path: &Path, why: &str) -> Error {
-    Error::NotExecutable { path: path.to_owned(), why: why.to_owned() }
+fn refused(path: &Path, why: Refusal) -> Error {
+    Error::NotExecutable { path: path.to_owned(), why }
 }
 
 #[cfg(test)]

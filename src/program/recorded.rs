@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::executable::opened_names;
 use super::framework::{Found, Reader};
 use super::installed::Installed;
-use super::{Asker, Before, First, Need, Requirement, Want};
+use super::{Asker, Before, First, Need, Reading, Requirement, Sought, Want};
 use crate::catalog::{Framework, catalog};
 use crate::formats::metadata::Requires;
 use crate::host::Host;
@@ -27,8 +27,13 @@ impl Records<'_> {
         reader: Reader<'_>,
         consumers: &[Consumer],
         cuda: Option<&Found<CudaVersion>>,
+        readings: &mut Vec<Reading>,
     ) -> Vec<Requirement> {
         let framework = reader.framework;
+        if !framework.cuda.is_empty() {
+            let found = cuda.map(|cuda| (cuda.value.to_string(), cuda.file.clone()));
+            readings.push(Reading { sought: Sought::Cuda, found });
+        }
         let mut search_first: Vec<First> = Vec::new();
         for first in consumers.iter().flat_map(|consumer| First::rpath(&consumer.search_first)) {
             if !search_first.contains(&first) {
@@ -38,12 +43,14 @@ impl Records<'_> {
         let mut found = Vec::new();
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
-            let compiled = reader.floor(family);
-            let Some(floor) = compiled.or_else(|| self.lower_bound(framework, family)) else { continue };
+            let floor = reader.floor(family).or_else(|| self.lower_bound(framework, family));
+            let read = floor.as_ref().map(|floor| (floor.value.to_string(), floor.file.clone()));
+            readings.push(Reading { sought: Sought::Floor(family.clone()), found: read });
+            let Some(floor) = floor else { continue };
             floors.insert(family, floor.value);
             found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
         }
-        for stem in &framework.opens {
+        for stem in &framework.dlopens {
             let Some(family) = catalog().family_of_stem(stem) else { continue };
             let compiled = || Some(floors.get(family.name.as_str())?.major());
             let major = || reader.major(&family.name).or_else(compiled);
@@ -51,7 +58,10 @@ impl Records<'_> {
             // Some have one name whatever the CUDA.
             let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
             let suffix = own.map(|major| major.to_string()).or_else(of_cuda);
-            let need = if framework.essential.contains(stem) { Need::Essential } else { Need::Used };
+            let need = if framework.required_for_gpu.contains(stem) { Need::Essential } else { Need::Used };
+            if suffix.is_none() {
+                readings.push(Reading { sought: Sought::Soname(stem.clone()), found: None });
+            }
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
             found.extend(opened_names(&name, self.by, &search_first, need));
         }
@@ -106,9 +116,7 @@ pub(super) fn opened_by_path(
     version: Option<&str>,
     cuda_major: Option<u32>,
 ) -> Vec<First> {
-    let Some(since) = framework.loads_wheels.as_ref().and_then(|since| since.parse::<Version>().ok()) else {
-        return Vec::new();
-    };
+    let Some(since) = framework.dlopens_wheels_since else { return Vec::new() };
     // What cannot be read is taken for new: the stricter answer.
     if version.and_then(leading_version).is_some_and(|version| version < since) {
         return Vec::new();

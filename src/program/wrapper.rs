@@ -14,14 +14,13 @@ use super::{Command, EnvironmentLoss, How, Note, Program, executable, project, p
 use crate::catalog::{Finder, Handing, Meaning, Runs, Wrapper, may_be_wrapper, wrappers};
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
+use crate::variables::{self, LIBRARY_PATH, PRELOAD};
 
 /// More than anybody types; two that start each other end here.
 const LIMIT: usize = 16;
 /// What the loader reads libraries by.
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
-const PRELOAD: &str = "LD_PRELOAD";
 /// What the stronger modes pin by.
-const PINNING: [&str; 4] = ["LD_AUDIT", "CUDARUN_PINS", "CUDARUN_PINS_FOR", PRELOAD];
+const PINNING: [&str; 4] = [variables::AUDIT, variables::PINS, variables::PINS_FOR, PRELOAD];
 /// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
 /// names another one fails a test.
 const VARIABLES: &[&str] = &[

@@ -9,6 +9,7 @@ use super::words::{self, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
 use crate::inventory::Inventory;
 use crate::text::show;
+use crate::variables;
 
 /// How much evidence of one finding is shown.
 const FEW: usize = 6;
@@ -109,7 +110,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
                     format!("{variable} has {elements}")
                 }
             };
-            format!("{}, {}", of("LD_LIBRARY_PATH"), of("LD_PRELOAD"))
+            format!("{}, {}", of(variables::LIBRARY_PATH), of(variables::PRELOAD))
         }
         Section::StartUp => match examination.lines.of_variables.len() {
             0 => "nothing there sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),

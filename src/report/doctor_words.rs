@@ -131,7 +131,9 @@ pub(super) fn sentence(what: &FindingKind) -> String {
             show(name),
             show(directory)
         ),
-        FindingKind::CacheOfLoaderBad { why } => format!("the loader's cache cannot be used: {}", show(why)),
+        FindingKind::CacheOfLoaderBad { fault } => {
+            format!("the loader's cache cannot be used: {}", words::fault(fault))
+        }
         FindingKind::SettingFault { fault } | FindingKind::LockFault { fault } => settings::fault(fault),
         FindingKind::UnknownKey { remark } => settings::unknown_key(remark),
         FindingKind::NotAllowed { file, keys } => settings::not_allowed(file, keys),

@@ -7,7 +7,7 @@ use strsim::levenshtein;
 
 use super::settings::short;
 use super::words::{list, quoted_to_show};
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::storage::Unfit;
 use crate::storage::{Fault, Unsafe};
 use crate::text::{escape, show};
@@ -15,9 +15,7 @@ use crate::text::{escape, show};
 pub fn error(error: &Error) -> String {
     match error {
         Error::NotFound { name } => format!("`{}` was not found", show(name)),
-        Error::NotExecutable { path, why } => {
-            format!("`{}` cannot be run: {}", show(path), plain(&escape(why.as_bytes())))
-        }
+        Error::NotExecutable { path, why } => format!("`{}` cannot be run: {}", show(path), refusal(why)),
         Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
         Error::NoSuchPackage { name, sites } if sites.is_empty() => {
             format!("--uses {}: this program has no Python packages", short(name))
@@ -66,6 +64,18 @@ pub fn error(error: &Error) -> String {
         Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),
         Error::Report { path, error } => format!("`{}` cannot be written: {}", show(path), os(error)),
         Error::Output { error } => format!("standard output cannot be written: {}", os(error)),
+    }
+}
+
+fn refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::PermissionDenied => "permission denied".to_owned(),
+        Refusal::IsDirectory => "is a directory".to_owned(),
+        Refusal::Interpreter { file, error } => {
+            format!("its interpreter {}: {}", show(file), plain(&error.to_string()))
+        }
+        Refusal::Circle => "its `#!` lines lead to one another".to_owned(),
+        Refusal::System { error } => plain(&error.to_string()).to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode, NotEnough};
 use crate::predict::Prediction;
-use crate::program::{Asker, How, ImportCertainty, Package, Program, Requirement, Want};
+use crate::program::{Asker, How, ImportCertainty, Package, Program, Reading, Requirement, Sought, Want};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
@@ -36,6 +36,9 @@ pub struct Explanation<'a> {
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
     let mut text = steps(program, style);
+    if verbosity > 0 {
+        text.push_str(&readings(program, style));
+    }
     text.push_str(&machine(inventory, style));
     if verbosity > 0 {
         text.push_str(&super::settings::settings(explanation.settings, style));
@@ -139,6 +142,26 @@ fn steps(program: &Program, style: Style) -> String {
         rows.push(vec![style.strong("note"), words::note(note, program)]);
     }
     columns("", &rows)
+}
+
+/// The numbers that profiles tell to read, found or not.
+fn readings(program: &Program, style: Style) -> String {
+    let row = |package: &Package, reading: &Reading| {
+        let text = match (&reading.sought, &reading.found) {
+            (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
+            (Sought::Cuda, None) => "found no record of its CUDA version".to_owned(),
+            (Sought::Floor(family), Some((version, file))) => {
+                format!("{} {version} or newer, from {}", words::family(family), show(file))
+            }
+            (Sought::Floor(family), None) => {
+                format!("found no record of the {} that it was compiled for", words::family(family))
+            }
+            (Sought::Soname(stem), _) => format!("opens {stem}, but no record gives the number in its name"),
+        };
+        vec![style.strong("profile"), package_name(package), text]
+    };
+    let rows = program.packages.iter().flat_map(|package| package.readings.iter().map(|it| row(package, it)));
+    columns("", &rows.collect::<Vec<_>>())
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {

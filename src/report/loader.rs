@@ -5,13 +5,14 @@ use std::path::Path;
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
 use crate::text::show;
+use crate::variables;
 
 /// By which rule the loader takes a file.
 pub(super) fn rule(rule: &Rule) -> String {
     match rule {
         Rule::Executable => "the program".to_owned(),
         Rule::Interpreter => "the loader itself".to_owned(),
-        Rule::Preload => "LD_PRELOAD".to_owned(),
+        Rule::Preload => variables::PRELOAD.to_owned(),
         Rule::Path => "by its path".to_owned(),
         Rule::Rpath { of } => format!("DT_RPATH of {}", file_name(of)),
         Rule::LibraryPath { element } if element.is_empty() => {

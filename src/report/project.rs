@@ -7,13 +7,14 @@ use crate::predict::project::Trouble;
 use crate::predict::supply::Fault;
 use crate::solve::Conflict;
 use crate::text::show;
+use crate::variables;
 
 pub fn trouble(trouble: &Trouble<'_>) -> String {
     match trouble {
         Trouble::NoSet { conflict } => no_set(conflict),
         Trouble::Faulty { family: name, fault, installations, by_library_path, instead } => {
             let name = family(name);
-            let who = if *by_library_path { "LD_LIBRARY_PATH" } else { "this shell" };
+            let who = if *by_library_path { variables::LIBRARY_PATH } else { "this shell" };
             let installations =
                 list(&installations.iter().map(|installation| place(installation)).collect::<Vec<_>>());
             let what = match fault {

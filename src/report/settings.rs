@@ -10,7 +10,7 @@ use super::words::{self, list, quoted_to_show};
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
-use crate::settings::{Fault, Layers, Place, Remark, Setting, Wrong};
+use crate::settings::{BadLock, Fault, Layers, Place, Remark, Setting, Wanted, Wrong};
 use crate::text::show;
 
 /// How many keys are named that nobody has allowed.
@@ -32,12 +32,17 @@ pub fn fault(fault: &Fault) -> String {
     let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", short(key)) };
     match &fault.wrong {
         Wrong::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
+        Wrong::NoFile => format!("{at} cannot be read: there is no such file"),
         Wrong::NotRegular => format!("{at} is not a regular file"),
         Wrong::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
         Wrong::NotText => format!("{at}: not UTF-8"),
         Wrong::NotToml { what, .. } => format!("{at}: {}", show(what)),
-        Wrong::Type { key, wants, has } => format!("{} must be {wants}, and is of type {has}", named(key)),
-        Wrong::BadValue { key, wants, text } => format!("{}: `{}` is not {wants}", named(key), short(text)),
+        Wrong::Type { key, wants, has } => {
+            format!("{} must be {}, and is of type {has}", named(key), wanted(*wants))
+        }
+        Wrong::BadValue { key, wants, text } => {
+            format!("{}: `{}` is not {}", named(key), short(text), wanted(*wants))
+        }
         Wrong::BadPin { word } => {
             format!("{at} `{}` does not say which installation of which family", show(word))
         }
@@ -64,7 +69,35 @@ pub fn fault(fault: &Fault) -> String {
             format!("{at} is not used: somebody else put it into {}, as everybody can", show(directory))
         }
         Wrong::NoLock => format!("there is no lock: {at}"),
-        Wrong::BadLock { what } => format!("{at} is no lock that can be obeyed: {what}"),
+        Wrong::BadLock(why) => format!("{at}: this lock cannot be used: {}", bad_lock(why)),
+    }
+}
+
+fn wanted(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Table => "a table",
+        Wanted::Text => "a string",
+        Wanted::Texts => "a list of strings",
+        Wanted::Flag => "true or false",
+        Wanted::CudarunVersion => "a version, as \"0.1\"",
+        Wanted::CudarunRange => "a range of versions of cudarun, as \">=0.2\"",
+        Wanted::Range => "a range of versions, as \">=9.1,<10\"",
+        Wanted::NameAndRange => "a name and a range of versions, as `cudnn>=9.1,<10`",
+        Wanted::VersionOrDirectory => "a version or a directory",
+        Wanted::VariableName => "the name of a variable",
+        Wanted::TextWithoutNul => "text without a NUL",
+        Wanted::TextOrFalse => "a string, or false to unset the variable",
+    }
+}
+
+fn bad_lock(why: &BadLock) -> String {
+    match why {
+        BadLock::Content { message } => show(message),
+        BadLock::OtherFormat => "it is of another format".to_owned(),
+        BadLock::NoFamily => "it has no family".to_owned(),
+        BadLock::TooManyFamilies => "it has too many families".to_owned(),
+        BadLock::UnknownFamily => "it has a family that this cudarun does not know".to_owned(),
+        BadLock::DriverIsNoFloor => "`driver` is not `>=` and a version".to_owned(),
     }
 }
 
@@ -102,7 +135,7 @@ pub fn fault_hint(fault: &Fault) -> Option<String> {
         Wrong::OtherCudarun { needed, .. } => Some(format!(
             "install cudarun {needed} (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …"
         )),
-        Wrong::NoLock | Wrong::BadLock { .. } => Some("cudarun record PROGRAM …".to_owned()),
+        Wrong::NoLock | Wrong::BadLock(_) => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
     }
 }

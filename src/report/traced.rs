@@ -9,6 +9,7 @@ use crate::formats::audit_log::Rule;
 use crate::predict::observe::{Image, Mapped, Observation, Wrong};
 use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
+use crate::variables;
 
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
@@ -95,7 +96,7 @@ fn by(rule: Rule) -> &'static str {
         Rule::Pinned => "pinned",
         Rule::Path => "by its path",
         Rule::Rpath => "DT_RPATH or DT_RUNPATH",
-        Rule::LibraryPath => "LD_LIBRARY_PATH",
+        Rule::LibraryPath => variables::LIBRARY_PATH,
         Rule::Cache => "ld.so.cache",
         Rule::Default => "a default directory",
         Rule::Secure => "a secure directory",

@@ -1,6 +1,6 @@
 //! What the image of a container asks of its host, as conditions. `formats/require.rs` knows the grammar.
 
-use super::{Place, variables};
+use super::{Place, invocation};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Operator, Property};
 use crate::program::{Condition, Demand};
@@ -20,7 +20,7 @@ pub struct Malformed {
 /// Each variable is a condition of its own, and all must hold.
 pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
     let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
-    if env.get(DISABLE).is_some_and(|value| variables::is_true(&value.to_string_lossy())) {
+    if env.get(DISABLE).is_some_and(|value| invocation::is_true(&value.to_string_lossy())) {
         return (conditions, malformed);
     }
     for (name, value) in env.iter() {
@@ -105,7 +105,8 @@ mod tests {
         let env = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Environment>();
         let two = [("NVIDIA_REQUIRE_CUDA", "cuda>=12.4"), ("NVIDIA_REQUIRE_JETPACK", "arch>=7.2 brand=x")];
         let (conditions, malformed) = self::conditions(&env(&two));
-        assert_eq!((conditions.len(), malformed.len()), (2, 0));
+        assert_eq!(conditions.len(), 2, "one condition for each variable");
+        assert_eq!(malformed, []);
         assert!(conditions.iter().all(|condition| condition.only_with_gpu));
         for (value, count) in [("1", 0), ("true", 0), ("True", 0), ("0", 2), ("false", 2), ("", 2)] {
             let all = [&two[..], &[(DISABLE, value)]].concat();

@@ -122,11 +122,13 @@ pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
 
 /// A file that is meant and cannot be had, with what the system says of it.
 pub fn missing(host: &Host, path: &Path) -> Fault {
-    let why = match host.stat(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => error.to_string(),
-        _ => "there is no such file".to_owned(),
+    let wrong = match host.stat(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Wrong::Unreadable { why: error.to_string() }
+        }
+        _ => Wrong::NoFile,
     };
-    Fault { place: Place::File { path: path.to_owned(), line: None }, wrong: Wrong::Unreadable { why } }
+    Fault { place: Place::File { path: path.to_owned(), line: None }, wrong }
 }
 
 /// The bytes of a file, or none where there is none.

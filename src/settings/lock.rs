@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Place, Wrong, read};
+use super::{BadLock, Fault, Place, Wrong, read};
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, DriverVersion, Version};
@@ -121,105 +121,60 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escaped).collect::<String>())
 }
 
-/// Reads the lock that these bytes are.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: i64,
+    driver: Option<Spanned<String>>,
+    #[serde(default)]
+    gpus: BTreeSet<ComputeCapability>,
+    #[serde(default)]
+    family: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Row {
+    name: Spanned<String>,
+    version: Option<Version>,
+    cuda: Option<u32>,
+    #[serde(default)]
+    build_ids: BTreeMap<String, String>,
+}
+
+/// Reads the lock that these bytes are. Every key must be known: a lock that is only half understood would hold only
+/// half of it.
 pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, Fault> {
-    let (text, table) = read::parse(bytes, path)?;
-    let reader = Reader { text, path };
-    reader.lock(&table)
-}
-
-type Item<'i> = Spanned<DeValue<'i>>;
-
-struct Reader<'r> {
-    text: &'r str,
-    path: &'r Path,
-}
-
-impl Reader<'_> {
-    fn line(&self, value: &Item<'_>) -> usize {
-        read::line(self.text.as_bytes(), value.span().start)
+    let text = read::text(bytes, path)?;
+    let line = |at: usize| read::line(text.as_bytes(), at);
+    let bad = |at, why| Fault { place: Place::file(path, line(at)), wrong: Wrong::BadLock(why) };
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        bad(at, BadLock::Content { message: read::first_line(error.message()) })
+    })?;
+    if file.format != FORMAT {
+        return Err(bad(0, BadLock::OtherFormat));
     }
-
-    fn bad(&self, value: &Item<'_>, what: &'static str) -> Fault {
-        Fault { place: Place::file(self.path, self.line(value)), wrong: Wrong::BadLock { what } }
+    // `record` writes none without a family, and every program would obey it.
+    if file.family.is_empty() {
+        return Err(bad(0, BadLock::NoFamily));
     }
-
-    /// Everything is known and of its type: a lock that is only half understood would hold only half of it.
-    fn lock(&self, table: &DeTable<'_>) -> Result<Lock, Fault> {
-        let mut lock = Lock::default();
-        let mut format = None;
-        for (key, value) in table {
-            match key.get_ref().as_ref() {
-                "format" => format = number(value).filter(|it| *it == FORMAT),
-                "driver" => {
-                    let text = value.get_ref().as_str().and_then(|text| text.strip_prefix(">="));
-                    let driver = text.and_then(|text| text.parse().ok());
-                    lock.driver = Some(driver.ok_or_else(|| self.bad(value, "`driver` is no floor"))?);
-                }
-                "gpus" => {
-                    let bad = || self.bad(value, "`gpus` is no list of compute capabilities");
-                    for gpu in value.get_ref().as_array().ok_or_else(bad)? {
-                        let parsed = gpu.get_ref().as_str().and_then(|text| text.parse().ok());
-                        lock.gpus.insert(parsed.ok_or_else(bad)?);
-                    }
-                }
-                "family" => {
-                    let bad = || self.bad(value, "`family` is no list of families");
-                    let families = value.get_ref().as_array().ok_or_else(bad)?;
-                    if families.len() > FAMILIES {
-                        return Err(self.bad(value, "there are too many families"));
-                    }
-                    for family in families {
-                        lock.families.push(self.family(family)?);
-                    }
-                }
-                _ => return Err(self.bad(value, "there is a key that this cudarun does not know")),
-            }
-        }
-        let what = match lock.families.len() {
-            _ if format.is_none() => "it is of another format",
-            // `record` writes none of the kind, and all that runs would obey it.
-            0 => "there is no family in it",
-            _ => return Ok(lock),
-        };
-        Err(Fault { place: Place::file(self.path, 1), wrong: Wrong::BadLock { what } })
+    if file.family.len() > FAMILIES {
+        return Err(bad(0, BadLock::TooManyFamilies));
     }
-
-    fn family(&self, value: &Item<'_>) -> Result<Family, Fault> {
-        let table = value.get_ref().as_table().ok_or_else(|| self.bad(value, "a family is no table"))?;
-        let mut family = Family { line: self.line(value), ..Family::default() };
-        for (key, value) in table {
-            let bad = || self.bad(value, "a family says something that is not understood");
-            let text = value.get_ref().as_str();
-            match key.get_ref().as_ref() {
-                "name" => {
-                    text.ok_or_else(bad)?.clone_into(&mut family.name);
-                    family.line = self.line(value);
-                }
-                "version" => family.version = Some(text.and_then(|it| it.parse().ok()).ok_or_else(bad)?),
-                "cuda" => {
-                    let cuda = number(value).and_then(|number| u32::try_from(number).ok());
-                    family.cuda = Some(cuda.ok_or_else(bad)?);
-                }
-                "build-ids" => {
-                    for (soname, id) in value.get_ref().as_table().ok_or_else(bad)? {
-                        let id = id.get_ref().as_str().ok_or_else(bad)?;
-                        family.build_ids.insert(soname.get_ref().to_string(), id.to_owned());
-                    }
-                }
-                _ => return Err(bad()),
-            }
-        }
-        if family.name.is_empty() {
-            return Err(self.bad(value, "a family has no name"));
-        }
-        Ok(family)
-    }
-}
-
-fn number(value: &Item<'_>) -> Option<i64> {
-    let number = value.get_ref().as_integer()?;
-    i64::from_str_radix(number.as_str(), number.radix()).ok()
+    let floor = |text: &str| text.strip_prefix(">=")?.parse().ok();
+    let driver = file
+        .driver
+        .map(|text| floor(text.get_ref()).ok_or_else(|| bad(text.span().start, BadLock::DriverIsNoFloor)));
+    let family = |row: Row| Family {
+        line: line(row.name.span().start),
+        name: row.name.into_inner(),
+        version: row.version,
+        cuda: row.cuda,
+        build_ids: row.build_ids,
+    };
+    let families = file.family.into_iter().map(family).collect();
+    Ok(Lock { driver: driver.transpose()?, gpus: file.gpus, families })
 }
 
 #[cfg(test)]
@@ -263,7 +218,8 @@ mod tests {
         let text = example().text();
         let path = Path::new("/p/.cudarun.lock");
         let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
-        assert_eq!((requirements.len(), conditions.len()), (4, 3));
+        assert_eq!(requirements.len(), 4, "a version and the build-ids of each of two families");
+        assert_eq!(conditions.len(), 3, "the driver, the GPUs and the CUDA");
         assert!(conditions.iter().any(|it| it.demand == Demand::Cuda("=12".parse().unwrap())));
         assert!(requirements.iter().all(|requirement| requirement.by.name.starts_with(".cudarun.lock:")));
         let mut twice = example();

@@ -16,12 +16,12 @@ use crate::version::Version;
 
 pub mod container;
 pub mod files;
+pub mod invocation;
 pub mod lock;
 pub mod read;
 pub mod resolve;
 pub mod start_key;
 pub mod trust;
-pub mod variables;
 
 /// The name of a project's file, and of the lock beside it.
 pub const PROJECT: &str = ".cudarun.toml";
@@ -97,6 +97,7 @@ pub enum Wrong {
     Unreadable {
         why: String,
     },
+    NoFile,
     NotRegular,
     TooLarge {
         limit: u64,
@@ -109,13 +110,13 @@ pub enum Wrong {
     },
     Type {
         key: String,
-        wants: &'static str,
+        wants: Wanted,
         has: &'static str,
     },
     /// Neither a range of versions, nor what else the key takes.
     BadValue {
         key: String,
-        wants: &'static str,
+        wants: Wanted,
         text: String,
     },
     /// What `--pin` says is no family and which installation of it.
@@ -149,12 +150,42 @@ pub enum Wrong {
         directory: PathBuf,
     },
     NoLock,
-    BadLock {
-        what: &'static str,
-    },
+    BadLock(BadLock),
 }
 
-/// A key that nobody knows: variables, and passed over.
+/// The kind of value that a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Table,
+    Text,
+    Texts,
+    Flag,
+    /// A version of cudarun.
+    CudarunVersion,
+    CudarunRange,
+    Range,
+    NameAndRange,
+    VersionOrDirectory,
+    VariableName,
+    TextWithoutNul,
+    TextOrFalse,
+}
+
+/// Why a lock cannot be obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadLock {
+    /// The parser's words.
+    Content {
+        message: String,
+    },
+    OtherFormat,
+    NoFamily,
+    TooManyFamilies,
+    UnknownFamily,
+    DriverIsNoFloor,
+}
+
+/// An unknown key: it is reported, and passed over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remark {
     pub place: Place,
@@ -266,48 +297,36 @@ impl Layers {
     }
 
     pub fn words(&self, key: &Key) -> Vec<String> {
-        let words = self.get(key).filter_map(|setting| match &setting.value {
-            Value::Words(words) => Some(words.clone()),
-            _ => None,
-        });
-        words.flatten().collect()
+        let words = |value: &Value| if let Value::Words(words) = value { words.clone() } else { Vec::new() };
+        self.get(key).flat_map(|setting| words(&setting.value)).collect()
     }
 
     pub fn directories(&self, key: &Key) -> Vec<PathBuf> {
-        let directories = self.get(key).filter_map(|setting| match &setting.value {
-            Value::Directories(directories) => Some(directories.clone()),
-            _ => None,
-        });
-        directories.flatten().collect()
+        let paths =
+            |value: &Value| if let Value::Directories(paths) = value { paths.clone() } else { Vec::new() };
+        self.get(key).flat_map(|setting| paths(&setting.value)).collect()
     }
 
     pub fn origins(&self) -> Vec<Origin> {
-        let origins = self.get(&Key::PreferOrigin).filter_map(|setting| match &setting.value {
-            Value::Origins(origins) => Some(origins.clone()),
-            _ => None,
-        });
-        origins.flatten().collect()
+        let origins =
+            |value: &Value| if let Value::Origins(list) = value { list.clone() } else { Vec::new() };
+        self.get(&Key::PreferOrigin).flat_map(|setting| origins(&setting.value)).collect()
     }
 
     pub fn mode(&self) -> Option<PinMode> {
-        self.get(&Key::PinMode).find_map(|setting| match setting.value {
-            Value::Mode(mode) => Some(mode),
-            _ => None,
-        })
+        let mode = |setting: &Setting| if let Value::Mode(mode) = setting.value { Some(mode) } else { None };
+        self.get(&Key::PinMode).find_map(mode)
     }
 
     pub fn verify(&self) -> Option<When> {
-        self.get(&Key::Verify).find_map(|setting| match setting.value {
-            Value::When(when) => Some(when),
-            _ => None,
-        })
+        let when = |setting: &Setting| if let Value::When(when) = setting.value { Some(when) } else { None };
+        self.get(&Key::Verify).find_map(when)
     }
 
     pub fn level(&self) -> Option<Level> {
-        self.get(&Key::VerifyLevel).find_map(|setting| match setting.value {
-            Value::Level(level) => Some(level),
-            _ => None,
-        })
+        let level =
+            |setting: &Setting| if let Value::Level(level) = setting.value { Some(level) } else { None };
+        self.get(&Key::VerifyLevel).find_map(level)
     }
 
     pub fn is_locked(&self) -> bool {
@@ -326,9 +345,9 @@ impl Value {
             Value::Directories(paths) => several(paths.iter().map(text::show).collect()),
             Value::Words(words) => several(words.iter().map(text::show).collect()),
             Value::Origins(origins) => several(origins.iter().map(|it| it.word().to_owned()).collect()),
-            Value::When(when) => variables::word(when),
-            Value::Level(level) => variables::word(level),
-            Value::Mode(mode) => variables::word(mode),
+            Value::When(when) => invocation::word(when),
+            Value::Level(level) => invocation::word(level),
+            Value::Mode(mode) => invocation::word(mode),
             Value::Flag(flag) => flag.to_string(),
             Value::Variable(Some(value)) => text::show(value),
             Value::Variable(None) => "(unset)".to_owned(),

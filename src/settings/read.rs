@@ -6,7 +6,7 @@ use semver::{Comparator, VersionReq};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wrong, files, variables};
+use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wanted, Wrong, files, invocation};
 use crate::inventory::Origin;
 use crate::range::Range;
 
@@ -25,15 +25,23 @@ pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// What is asked of the machine, beside families.
 pub const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
+/// The keys of each table that names neither families nor variables: a typo is answered with those of its own table.
+const KEYS: &[(&str, &[&str])] = &[("search", &["also", "without"]), ("verify", &["when", "level"])];
 const REMARKS: usize = 20;
-const RANGE: &str = "a range of versions, as \">=9.1,<10\"";
-const CUDARUN: &str = "a range of versions of cudarun, as \">=0.2\"";
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
 /// Reads `path`, whose bytes these are.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault> {
-    let (text, table) = parse(bytes, path)?;
+    let text = text(bytes, path)?;
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = Place::file(path, line(text.as_bytes(), error.span().map_or(0, |span| span.start)));
+        let rendered = error.to_string();
+        let lines = rendered.lines().skip(1).take(3).map(|line| line.replace('\t', " "));
+        let lines = if error.span().is_some() { lines.collect() } else { Vec::new() };
+        Fault { place, wrong: Wrong::NotToml { what: first_line(error.message()), lines } }
+    })?;
+    let table = table.into_inner();
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
     let mut reader = Reader { line_ends, path, words, remarks: Vec::new() };
     reader.needs_this_cudarun(&table)?;
@@ -43,24 +51,16 @@ pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault
     Ok(file)
 }
 
-/// The table that the bytes are, and the text that its spans count in.
-pub(super) fn parse<'i>(bytes: &'i [u8], path: &Path) -> Result<(&'i str, DeTable<'i>), Fault> {
-    let fault = |at: usize, wrong| Fault { place: Place::file(path, line(bytes, at)), wrong };
-    let text = std::str::from_utf8(bytes).map_err(|error| fault(error.valid_up_to(), Wrong::NotText))?;
-    // As some editors begin a file.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let parsed = DeTable::parse(text).map_err(|error| {
-        let before = bytes.len() - text.len();
-        let at = before + error.span().map_or(0, |span| span.start);
-        let rendered = error.to_string();
-        let lines = rendered.lines().skip(1).take(3).map(|line| line.replace('\t', " "));
-        let lines = if error.span().is_some() { lines.collect() } else { Vec::new() };
-        fault(at, Wrong::NotToml { what: first_line(error.message()), lines })
+/// The bytes as text, without the mark that some editors begin a file with.
+pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let place = Place::file(path, line(bytes, error.valid_up_to()));
+        Fault { place, wrong: Wrong::NotText }
     })?;
-    Ok((text, parsed.into_inner()))
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-fn first_line(message: &str) -> String {
+pub(super) fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
@@ -112,8 +112,8 @@ impl Reader<'_> {
             match needed {
                 Ok(needed) if needed.matches(own) => {}
                 Ok(needed) => return self.fault(value, Wrong::OtherCudarun { needed, own: own.clone() }),
-                Err(_) if key == "cudarun" => return self.bad(key, CUDARUN, text, value),
-                Err(_) => return self.bad(key, "a version, as \"0.1\"", text, value),
+                Err(_) if key == "cudarun" => return self.bad(key, Wanted::CudarunRange, text, value),
+                Err(_) => return self.bad(key, Wanted::CudarunVersion, text, value),
             }
         }
         Ok(())
@@ -198,7 +198,7 @@ impl Reader<'_> {
             }
             "locked" => match value.get_ref().as_bool() {
                 Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
-                None => return self.wrong_type(name, "true or false", value),
+                None => return self.wrong_type(name, Wanted::Flag, value),
             },
             _ => return Ok(false),
         }
@@ -224,7 +224,7 @@ impl Reader<'_> {
             return Ok(None);
         };
         let text = self.string(&full, value)?;
-        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, RANGE, text, value));
+        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, Wanted::Range, text, value));
         let family = family.to_owned();
         Ok(Some(match table {
             "requires" => (Key::Requires(family), Value::Range(range()?)),
@@ -235,10 +235,10 @@ impl Reader<'_> {
 
     /// Of the directory of the file, since nobody knows from where it will be read.
     fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
-        match variables::pin(text) {
+        match invocation::pin(text) {
             Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
             Some(version) => Ok(version),
-            None => self.bad(full, "a version or a directory", text, value),
+            None => self.bad(full, Wanted::VersionOrDirectory, text, value),
         }
     }
 
@@ -273,9 +273,8 @@ impl Reader<'_> {
                 (Key::VerifyLevel, Value::Level(self.one_of(&full, text, value)?))
             }
             _ => {
-                let known: &[&str] =
-                    if table == "search" { &["also", "without"] } else { &["when", "level"] };
-                self.unknown(&format!("{table}."), entry, known.iter().copied());
+                let own = KEYS.iter().filter(|(name, _)| *name == table).flat_map(|(_, keys)| *keys);
+                self.unknown(&format!("{table}."), entry, own.copied());
                 return Ok(None);
             }
         }))
@@ -284,15 +283,15 @@ impl Reader<'_> {
     fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
         let full = format!("env.{name}");
         if name.is_empty() || name.contains(['=', '\0']) {
-            return self.bad(&full, "the name of a variable", name, value);
+            return self.bad(&full, Wanted::VariableName, name, value);
         }
         match value.get_ref() {
             DeValue::String(text) if text.contains('\0') => {
-                self.bad(&full, "text without a NUL", text, value)
+                self.bad(&full, Wanted::TextWithoutNul, text, value)
             }
             DeValue::String(text) => Ok(Value::Variable(Some(text.to_string()))),
             DeValue::Boolean(false) => Ok(Value::Variable(None)),
-            _ => self.wrong_type(&full, "a string, or false to take the variable away", value),
+            _ => self.wrong_type(&full, Wanted::TextOrFalse, value),
         }
     }
 
@@ -313,16 +312,16 @@ impl Reader<'_> {
     }
 
     fn table<'v, 'i>(&self, key: &str, value: &'v Spanned<DeValue<'i>>) -> Result<&'v DeTable<'i>, Fault> {
-        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, "a table", value), Ok)
+        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, Wanted::Table, value), Ok)
     }
 
     fn string<'v>(&self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Fault> {
-        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, "a string", value), Ok)
+        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, Wanted::Text, value), Ok)
     }
 
     fn strings(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Fault> {
         let Some(list) = value.get_ref().as_array() else {
-            return self.wrong_type(key, "a list of strings", value);
+            return self.wrong_type(key, Wanted::Texts, value);
         };
         list.iter().map(|item| self.string(key, item).map(str::to_owned)).collect()
     }
@@ -333,7 +332,7 @@ impl Reader<'_> {
         text: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<W, Fault> {
-        let known = || W::value_variants().iter().map(variables::word);
+        let known = || W::value_variants().iter().map(invocation::word);
         W::from_str(text, false).or_else(|_| {
             let known: Vec<String> = known().collect();
             self.not_one_of(key, text, known.iter().map(String::as_str), value)
@@ -351,22 +350,11 @@ impl Reader<'_> {
         self.fault(value, Wrong::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
     }
 
-    fn bad<T>(
-        &self,
-        key: &str,
-        wants: &'static str,
-        text: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, Fault> {
+    fn bad<T>(&self, key: &str, wants: Wanted, text: &str, value: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
         self.fault(value, Wrong::BadValue { key: key.to_owned(), wants, text: text.to_owned() })
     }
 
-    fn wrong_type<T>(
-        &self,
-        key: &str,
-        wants: &'static str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, Fault> {
+    fn wrong_type<T>(&self, key: &str, wants: Wanted, value: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
         let has = value.get_ref().type_str();
         self.fault(value, Wrong::Type { key: key.to_owned(), wants, has })
     }

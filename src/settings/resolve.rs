@@ -17,9 +17,10 @@ use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    Fault, Key, Layer, Layers, Place, Remark, Setting, Value, Vocabulary, Wrong, container, lock, trust,
-    variables,
+    BadLock, Fault, Key, Layer, Layers, Place, Remark, Setting, Value, Vocabulary, Wrong, container,
+    invocation, lock, trust,
 };
+use crate::variables;
 
 /// Settings as they count for one start.
 pub struct Settings {
@@ -95,7 +96,7 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<Settings, Error> {
         let words = vocabulary();
-        let given = [variables::options(common, wishes, &words)?, variables::variables(&host.env, &words)?];
+        let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
         let files = Files::read(host, common, command, &words);
         match files.and_then(|files| Settings::in_order(host, &given, files, command, purpose, &words)) {
             Err(_) if purpose == Purpose::Examine => {
@@ -188,7 +189,7 @@ impl Files {
 }
 
 pub fn choice(host: &Host, common: &Common) -> Choice {
-    match (&common.config, host.env.non_empty("CUDARUN_CONFIG")) {
+    match (&common.config, host.env.non_empty(variables::CONFIG)) {
         _ if common.no_config => Choice::Nothing,
         (Some(path), _) => Choice::Named(path.clone()),
         (None, Some(path)) => Choice::Named(path.into()),
@@ -305,7 +306,7 @@ impl Settings {
         let mut lock = lock::lock(&bytes, &path)?;
         for family in &mut lock.families {
             let unknown = || {
-                let wrong = Wrong::BadLock { what: "there is a family that this cudarun does not know" };
+                let wrong = Wrong::BadLock(BadLock::UnknownFamily);
                 Fault { place: Place::file(&path, family.line), wrong }
             };
             // Under any other name nobody would be bound by it.

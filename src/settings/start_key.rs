@@ -8,22 +8,23 @@ use super::files;
 use crate::host::Host;
 use crate::program::{Command, significant, wrapper_variables};
 use crate::storage::Key;
+use crate::variables;
 
 /// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
 /// a start does not look there.
 const VARIABLES: &[&str] = &[
     "CONDA_PREFIX",
-    "CUDARUN_CONFIG",
-    "CUDARUN_LOCKED",
-    "CUDARUN_PIN",
-    "CUDARUN_PINS",
-    "CUDARUN_PINS_FOR",
-    "CUDARUN_PIN_MODE",
-    "CUDARUN_REQUIRE",
-    "CUDARUN_USES",
-    "CUDARUN_VERIFY",
-    "CUDARUN_VERIFY_LEVEL",
-    "CUDARUN_VIEW",
+    variables::CONFIG,
+    variables::LOCKED,
+    variables::PIN,
+    variables::PINS,
+    variables::PINS_FOR,
+    variables::PIN_MODE,
+    variables::REQUIRE,
+    variables::USES,
+    variables::VERIFY,
+    variables::VERIFY_LEVEL,
+    variables::VIEW,
     "CUDA_DEVICE_ORDER",
     "CUDA_HOME",
     "CUDA_PATH",
@@ -37,9 +38,9 @@ const VARIABLES: &[&str] = &[
     "CUTENSOR_ROOT",
     "GLIBC_TUNABLES",
     "HOME",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
+    variables::AUDIT,
+    variables::LIBRARY_PATH,
+    variables::PRELOAD,
     "LOADEDMODULES",
     "MODULEPATH",
     "NCCL_HOME",
@@ -70,10 +71,10 @@ const REACH_LIBRARIES: [&str; 8] =
 /// from the current directory.
 const PATHS: &[(&str, &[u8])] = &[
     ("CONDA_PREFIX", b""),
-    ("CUDARUN_CONFIG", b""),
+    (variables::CONFIG, b""),
     // A lock stands in the current directory, and an installation may be pinned by where it stands from there.
-    ("CUDARUN_LOCKED", b""),
-    ("CUDARUN_PIN", b""),
+    (variables::LOCKED, b""),
+    (variables::PIN, b""),
     ("CUDA_HOME", b""),
     ("CUDA_PATH", b""),
     ("CUDA_ROOT", b""),
@@ -83,8 +84,8 @@ const PATHS: &[(&str, &[u8])] = &[
     ("CUDNN_ROOT", b""),
     ("CUDNN_ROOT_DIR", b""),
     ("CUTENSOR_ROOT", b""),
-    ("LD_LIBRARY_PATH", b":;"),
-    ("LD_PRELOAD", b": "),
+    (variables::LIBRARY_PATH, b":;"),
+    (variables::PRELOAD, b": "),
     ("NCCL_HOME", b""),
     ("NCCL_ROOT", b""),
     ("NCCL_ROOT_DIR", b""),
@@ -128,7 +129,7 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
     // Which file of a project counts is another question in every directory.
     part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
     // A trace wants our module to stay; which file it writes to is the same to us.
-    part(host.env.non_empty("CUDARUN_TRACE").map(|_| &[][..]));
+    part(host.env.non_empty(variables::TRACE).map(|_| &[][..]));
     for name in wrapper_variables().filter(|_| significant.wrapper) {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
@@ -188,17 +189,17 @@ mod tests {
         }
         let decide = [
             "CONDA_PREFIX",
-            "CUDARUN_CONFIG",
-            "CUDARUN_LOCKED",
-            "CUDARUN_PIN",
-            "CUDARUN_PINS",
-            "CUDARUN_PINS_FOR",
-            "CUDARUN_PIN_MODE",
-            "CUDARUN_REQUIRE",
-            "CUDARUN_USES",
-            "CUDARUN_VERIFY",
-            "CUDARUN_VERIFY_LEVEL",
-            "CUDARUN_VIEW",
+            variables::CONFIG,
+            variables::LOCKED,
+            variables::PIN,
+            variables::PINS,
+            variables::PINS_FOR,
+            variables::PIN_MODE,
+            variables::REQUIRE,
+            variables::USES,
+            variables::VERIFY,
+            variables::VERIFY_LEVEL,
+            variables::VIEW,
             "CUDA_DEVICE_ORDER",
             "CUDA_HOME",
             "CUDA_PATH",
@@ -212,9 +213,9 @@ mod tests {
             "CUTENSOR_ROOT",
             "GLIBC_TUNABLES",
             "HOME",
-            "LD_AUDIT",
-            "LD_LIBRARY_PATH",
-            "LD_PRELOAD",
+            variables::AUDIT,
+            variables::LIBRARY_PATH,
+            variables::PRELOAD,
             "LOADEDMODULES",
             "MODULEPATH",
             "NCCL_HOME",

@@ -152,7 +152,7 @@ fn own_names(family: &Family, installation: &Installation, member: &Member) -> B
     let others = || installation.files.iter().filter(|other| other.id != member.id);
     let linked = others().filter(|other| member.needed.contains(&other.soname));
     let mut names: BTreeSet<String> = linked.map(|other| other.soname.clone()).collect();
-    if family.opens_own && member.stem == family.main {
+    if family.dlopens_own_members && member.stem == family.main {
         let versions = || [installation.version, installation.shim].into_iter();
         names.extend(others().flat_map(|other| versions().flat_map(|version| other.view_names(version))));
     }

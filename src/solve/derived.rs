@@ -122,14 +122,14 @@ fn asked(pick: &Picked<'_>) -> Vec<Asked> {
         let search_first = installation.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
         asked.push(Asked { name, strictness: Strictness::May, search_first });
     };
-    for (by, stem) in family.opens(soname) {
+    for (by, stem) in family.dlopens(soname) {
         let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);
         let suffix = other.and_then(|other| other.suffix(installation.cuda.unwrap_or(0)));
         if let Some(suffix) = suffix {
             may(format!("{stem}.so.{suffix}"), by);
         }
     }
-    family.opens_bare(soname).iter().for_each(|name| may(name.clone(), &family.main));
+    family.dlopens_unversioned(soname).iter().for_each(|name| may(name.clone(), &family.main));
     asked
 }
 

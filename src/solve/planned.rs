@@ -122,7 +122,7 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     let opened = solution.filled.iter().flat_map(|filled| {
         let family = catalog().family(&filled.installation.family);
-        family.map_or(&[][..], |family| family.opens_bare(filled.installation.soname.unwrap_or(0)))
+        family.map_or(&[][..], |family| family.dlopens_unversioned(filled.installation.soname.unwrap_or(0)))
     });
     let written = program.requirements.iter().filter_map(Requirement::named).map(str::to_owned);
     let of_driver =
@@ -163,7 +163,7 @@ fn missing_members(filled: &Filled<'_>, others: &[&Installation], program: &Prog
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
     let missing = members
-        .filter(|member| family.opens_own && member.stem != family.main)
+        .filter(|member| family.dlopens_own_members && member.stem != family.main)
         .filter(|member| filled.installation.member(&member.stem).is_none());
     let shims = shims(filled.installation, program);
     let versions = || std::iter::once(filled.installation.version).chain(shims.iter().copied().map(Some));

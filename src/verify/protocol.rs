@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::Failure;
 use crate::cli::Level;
 use crate::host::FileId;
+use crate::variables;
 
 /// Both ends are one binary; this guards against a binary that was replaced in between.
 pub const VERSION: u32 = 2;
 /// The argument that makes this binary the child.
 pub const CHILD: &str = "--verify-child";
 /// The variable by which what the child has left running is known as its own. Its value is different in each proof.
-pub const MARK: &str = "CUDARUN_PROOF";
+pub const MARK: &str = variables::PROOF;
 /// The child's exit status where a library has closed the way to the parent.
 pub const CUT_OFF: i32 = 113;
 

@@ -1,6 +1,7 @@
 //! What frameworks record of how they were built, in site-packages made of text: every way of recording, and every way
 //! in which a record misleads. Real wheels are `tests/real/frameworks.py`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -89,34 +90,46 @@ fn torch(version: &str, config: &str) -> [String; 4] {
 #[test]
 fn a_profile_is_a_file_and_no_more() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/frameworks");
-    assert_eq!(fs::read_dir(directory).unwrap().count(), catalog().frameworks.len());
-    for name in [
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "tensorflow",
-        "jax",
-        "onnxruntime",
-        "ctranslate2",
-        "cupy",
-        "paddle",
-        "mxnet",
-        "bitsandbytes",
-        "faiss",
-        "tensorrt",
-        "triton",
-        "vllm",
-        "xformers",
-        "xgboost",
-        "numba-cuda",
-    ] {
-        assert!(catalog().frameworks.iter().any(|framework| framework.name == name), "{name}");
-    }
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let files: BTreeSet<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let names: BTreeSet<String> =
+        catalog().frameworks.iter().map(|framework| framework.name.clone()).collect();
+    assert_eq!(files, names, "each file is called like the framework in it");
     let least = "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
     let read = |more: &str| toml::from_str::<Framework>(&format!("{least}{more}")).is_ok();
     assert!(read("") && read("[[cuda]]\nby = 'version-of'\ndistribution = 'y'"));
     assert!(!read("opened = []"), "a field that is none");
     assert!(!read("[[cuda]]\nby = 'guess'") && !read("[[cuda]]\nby = 'version-of'\nfile = 'y'"));
+}
+
+#[test]
+fn a_profile_adds_to_the_names_in_shared_objects() {
+    let least = "name = 'x'\nmodules = []\npackages = []\ndistributions = []\nsource = ''\ndate = ''\n";
+    let scans = |more: &str| toml::from_str::<Framework>(&format!("{least}{more}")).unwrap().scan_objects;
+    assert!(scans("dlopens = ['libcudnn']\ndlopened_by = ['x/_C.so']"));
+    assert!(!scans("scan_objects = false"), "the control");
+    // This profile has `dlopens` and `dlopened_by`, and nothing here records a CUDA or a cuDNN.
+    let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
+    let files = [
+        file("onnxruntime/__init__.py", ""),
+        object(provider, ""),
+        object("onnxruntime/capi/_C.so", "constants = ['libcudnn.so.9']"),
+    ];
+    assert_eq!(names(&program(&files, "import onnxruntime"), "cudnn"), ["libcudnn.so.9"]);
+    let explained = |machine: &Machine, code: &str| {
+        Run::on(machine, &["explain", "-v", "python3", "-c", code]).output().0
+    };
+    let text = explained(&python(&files), "import onnxruntime");
+    for missing in [
+        "found no record of its CUDA version",
+        "found no record of the cuDNN that it was compiled for",
+        "opens libcudnn, but no record gives the number in its name",
+    ] {
+        assert!(text.contains(missing), "{missing}:\n{text}");
+    }
+    let text = explained(&python(&torch(VERSION, CONFIG)), "import torch");
+    assert!(text.contains(&format!("CUDA 12.4, from {SITE}/torch/version.py")), "{text}");
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 mod frameworks;
 mod lost_environment;
+mod profiles;
 mod requirements;
 pub mod wrappers;

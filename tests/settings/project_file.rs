@@ -771,7 +771,25 @@ pub fn vocabulary() -> Vocabulary {
 fn system_keys_are_ignored_in_other_files() {
     let roots = b"[search]\nroots = [\"/srv/nvidia\", \"relative\"]\n";
     let remarks = |path: &str| read::file(roots, Path::new(path), &vocabulary()).unwrap().remarks.len();
-    assert_eq!((remarks("/etc/cudarun/config.toml"), remarks("/home/me/.cudarun.toml")), (0, 1));
+    assert_eq!(remarks("/etc/cudarun/config.toml"), 0, "the file for all users may set search.roots");
+    assert_eq!(remarks("/home/me/.cudarun.toml"), 1, "a project's file may not");
+}
+
+#[test]
+fn a_typo_in_a_table_is_offered_the_keys_of_that_table_alone() {
+    for (table, keys) in [("search", ["also", "without"]), ("verify", ["when", "level"])] {
+        let text = format!("[{table}]\nlevell = 1\n");
+        let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+        let known: Vec<String> = read.remarks.into_iter().flat_map(|remark| remark.known).collect();
+        assert_eq!(known, keys.map(|key| format!("{table}.{key}")));
+    }
+    for table in ["requires", "pin", "prefer"] {
+        let text = format!("[{table}]\nlevell = \"1\"\n");
+        let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
+        let known: Vec<String> = read.remarks.into_iter().flat_map(|remark| remark.known).collect();
+        assert!(known.contains(&format!("{table}.cudnn")), "{known:?}");
+        assert!(known.iter().all(|key| key.starts_with(&format!("{table}."))), "{known:?}");
+    }
 }
 
 #[test]
@@ -780,7 +798,9 @@ fn the_example_of_the_documentation_is_understood() {
     let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let read = read::file(example.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{:?}", read.remarks);
-    assert_eq!((read.layer.len(), read.programs.len()), (17, 1));
+    let keys: Vec<String> = read.layer.iter().map(|setting| setting.key.name()).collect();
+    assert_eq!(keys.len(), 17, "the settings of the example in docs/config.md: {keys:?}");
+    assert_eq!(read.programs.len(), 1, "the [program] tables of the example in docs/config.md");
 }
 
 /// Numbers that look like chance and are the same every time.

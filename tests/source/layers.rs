@@ -7,6 +7,7 @@ use std::path::Path;
 const ROOMS: &[&str] = &[
     "version",
     "text",
+    "variables",
     "environment",
     "parallel",
     "signals",

@@ -60,9 +60,17 @@ fn one_of_many_simultaneous_starts_proves() {
         kept::keep(host, &places, "set", &passed());
     };
     let began = Instant::now();
-    assert_eq!(all_at_once(64, &places, prove), (1, 63));
+    assert_eq!(
+        all_at_once(64, &places, prove),
+        (1, 63),
+        "(those that proved, those that used another proof)"
+    );
     assert!(began.elapsed() < Duration::from_secs(10));
-    assert_eq!(all_at_once(8, &places, |_| panic!("it is proved")), (0, 8));
+    assert_eq!(
+        all_at_once(8, &places, |_| panic!("it is proved")),
+        (0, 8),
+        "(those that proved, those that used another proof)"
+    );
 }
 
 #[test]
@@ -75,7 +83,11 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
             kept::keep(host, &places, "set", &passed());
         }
     };
-    assert_eq!(all_at_once(16, &places, prove), (2, 14));
+    assert_eq!(
+        all_at_once(16, &places, prove),
+        (2, 14),
+        "(those that proved, those that used another proof)"
+    );
     // What will be otherwise in a moment is kept for nobody.
     for verdict in [failed(Kind::OutOfMemory), Verdict::Busy { proof: proof() }] {
         let (_home, places) = self::places();
@@ -92,7 +104,11 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
 #[test]
 fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
     let places = [PathBuf::from("/proc/nowhere"), PathBuf::from("/dev/null/below")];
-    assert_eq!(all_at_once(4, &places, |host| kept::keep(host, &places, "set", &passed())), (4, 0));
+    assert_eq!(
+        all_at_once(4, &places, |host| kept::keep(host, &places, "set", &passed())),
+        (4, 0),
+        "(those that proved, those that used another proof)"
+    );
     // Where the first place takes nothing, the next does.
     let (_home, others) = self::places();
     let places = [places[0].clone(), others[0].clone()];
@@ -100,7 +116,11 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
         std::thread::sleep(Duration::from_millis(50));
         kept::keep(host, &places, "set", &passed());
     };
-    assert_eq!(all_at_once(16, &places, prove), (1, 15));
+    assert_eq!(
+        all_at_once(16, &places, prove),
+        (1, 15),
+        "(those that proved, those that used another proof)"
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn variables_that_affect_the_libraries_need_a_new_proof() {
     for _ in 0..2 {
         assert_eq!(given(&session.start(&[])), "a");
     }
-    assert_eq!(machine.proofs(), (1, 1));
+    assert_eq!(machine.proofs(), (1, 1), "(handles, convolutions) of the proofs");
     let session = session.mode("crash");
     assert_eq!(given(&session.start(&[])), "a", "the control: nothing has changed that anybody knows of");
     for variable in ["CUDA_FORCE_PTX_JIT", "CUDNN_LOGLEVEL_DBG", "NVIDIA_TF32_OVERRIDE", "LD_BIND_NOW"] {
@@ -138,7 +138,7 @@ fn the_program_gets_the_orphans_that_its_starter_wanted() {
         let output = machine.session(&["a"]).shell(&line);
         assert_eq!(texts(&output), (format!("{wanted}\n"), String::new()));
     }
-    assert_eq!(machine.proofs(), (2, 2));
+    assert_eq!(machine.proofs(), (2, 2), "(handles, convolutions) of the proofs");
 }
 
 /// The set that fails is followed by the next best, which is said; the control is the start without cudarun.
@@ -215,7 +215,8 @@ fn faults_outside_the_libraries_blame_no_library() {
         assert_eq!(given(&output), "a");
         let said = texts(&output).1;
         assert!(said.starts_with("cudarun: not proved: GPU 0 (Stand-in) is out of memory"), "{said}");
-        assert_eq!((said.lines().count(), machine.proofs().0), (1, 1));
+        assert_eq!(said.lines().count(), 1, "one line is printed: {said}");
+        assert_eq!(machine.proofs().0, 1, "one proof is made");
     }
     assert_eq!(given(&machine.session(&["a", "b"]).start(&[])), "a");
     assert_eq!(machine.proofs(), (1, 1), "with memory it is proved");
@@ -254,13 +255,13 @@ fn verify_says_what_it_found() {
     let (status, out, err) = verify(&session, &[]);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("GPU 0: convolution, fp32") && out.contains("proved (level conv, "), "{out}");
-    assert_eq!(machine.proofs(), (1, 1));
+    assert_eq!(machine.proofs(), (1, 1), "(handles, convolutions) of the proofs");
     let (_, out, _) = verify(&session, &[]);
     assert!(out.contains("before: nothing has changed since)"), "{out}");
-    assert_eq!(machine.proofs(), (0, 0));
+    assert_eq!(machine.proofs(), (0, 0), "(handles, convolutions) of the proofs");
     let (_, out, _) = verify(&session, &["--fresh", "--level", "handle"]);
     assert!(out.contains("proved (level handle, ") && !out.contains("convolution"), "{out}");
-    assert_eq!(machine.proofs(), (1, 0));
+    assert_eq!(machine.proofs(), (1, 0), "(handles, convolutions) of the proofs");
     // The same seed, the same numbers.
     let (_, out, _) = verify(&session, &["--seed", "4711", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -105,7 +105,7 @@ fn of_family(facts: &Facts, kept: &mut Description) {
             family.cuda.get(*rule)
         {
             // The version of the contents may have been read at the same place, in full.
-            let is_said = family.version.iter().any(|other| format!("{other:?}") == format!("{evidence:?}"));
+            let is_said = family.version.contains(evidence);
             if !is_said {
                 say(evidence, &Version::new(&[*major, 0]), kept);
             }

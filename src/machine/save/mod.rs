@@ -21,6 +21,7 @@ mod names;
 mod settings;
 mod texts;
 
+use crate::variables;
 use names::Names;
 
 /// Larger texts are tables of somebody else's.
@@ -123,8 +124,8 @@ fn lines(examination: &Examination) -> BTreeMap<PathBuf, Vec<(usize, String)>> {
 
 /// What must be there although nothing stands below it: places that the environment names.
 fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
-    let path = host.env.get("LD_LIBRARY_PATH").map(library_path_elements).unwrap_or_default();
-    let preload = host.env.get("LD_PRELOAD").map(preload_elements).unwrap_or_default();
+    let path = host.env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
+    let preload = host.env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
     let home = host.home();
     let named = path.iter().chain(&preload).map(|it| host.absolute(Path::new(it)));
     let of_loader = examination.lines.of_loader.iter().map(|line| PathBuf::from(&line.text));

@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
 
-use super::{Fault, Key, Layer, Place, Setting, Value, Vocabulary, Wrong, read};
+use super::{Fault, Key, Layer, Place, Setting, Value, Vocabulary, Wanted, Wrong, read};
 use crate::cli::{Common, Wishes};
 use crate::environment::Environment;
 use crate::range::Range;
+use crate::variables;
 
 /// What the command line says.
 pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, Fault> {
@@ -44,31 +45,31 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
     let mut layer = Layer::new();
     let place = |name: &str| Place::Variable(name.to_owned());
     let text = |name: &str| env.non_empty(name).map(|value| value.to_string_lossy().into_owned());
-    if let Some(text) = text("CUDARUN_REQUIRE") {
-        requirements(&text, &place("CUDARUN_REQUIRE"), words, &mut layer)?;
+    if let Some(text) = text(variables::REQUIRE) {
+        requirements(&text, &place(variables::REQUIRE), words, &mut layer)?;
     }
-    for item in env.non_empty("CUDARUN_PIN").map(OsStr::as_bytes).into_iter().flat_map(items) {
-        pinned(OsStr::from_bytes(item), &place("CUDARUN_PIN"), words, &mut layer)?;
+    for item in env.non_empty(variables::PIN).map(OsStr::as_bytes).into_iter().flat_map(items) {
+        pinned(OsStr::from_bytes(item), &place(variables::PIN), words, &mut layer)?;
     }
     let mut add = |key, value, name: &str| layer.push(setting(key, value, &place(name)));
-    if let Some(text) = text("CUDARUN_USES") {
+    if let Some(text) = text(variables::USES) {
         let uses = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
-        add(Key::Uses, Value::Words(uses.collect()), "CUDARUN_USES");
+        add(Key::Uses, Value::Words(uses.collect()), variables::USES);
     }
-    if let Some(text) = text("CUDARUN_PIN_MODE") {
-        let mode = one_of(&text, &place("CUDARUN_PIN_MODE"))?;
-        add(Key::PinMode, Value::Mode(mode), "CUDARUN_PIN_MODE");
+    if let Some(text) = text(variables::PIN_MODE) {
+        let mode = one_of(&text, &place(variables::PIN_MODE))?;
+        add(Key::PinMode, Value::Mode(mode), variables::PIN_MODE);
     }
-    if let Some(text) = text("CUDARUN_VERIFY") {
-        add(Key::Verify, Value::When(one_of(&text, &place("CUDARUN_VERIFY"))?), "CUDARUN_VERIFY");
+    if let Some(text) = text(variables::VERIFY) {
+        add(Key::Verify, Value::When(one_of(&text, &place(variables::VERIFY))?), variables::VERIFY);
     }
-    if let Some(text) = text("CUDARUN_VERIFY_LEVEL") {
-        let level = one_of(&text, &place("CUDARUN_VERIFY_LEVEL"))?;
-        add(Key::VerifyLevel, Value::Level(level), "CUDARUN_VERIFY_LEVEL");
+    if let Some(text) = text(variables::VERIFY_LEVEL) {
+        let level = one_of(&text, &place(variables::VERIFY_LEVEL))?;
+        add(Key::VerifyLevel, Value::Level(level), variables::VERIFY_LEVEL);
     }
-    if let Some(text) = text("CUDARUN_LOCKED") {
-        let flag = flag(&text, &place("CUDARUN_LOCKED"))?;
-        add(Key::Locked, Value::Flag(flag), "CUDARUN_LOCKED");
+    if let Some(text) = text(variables::LOCKED) {
+        let flag = flag(&text, &place(variables::LOCKED))?;
+        add(Key::Locked, Value::Flag(flag), variables::LOCKED);
     }
     Ok(layer)
 }
@@ -123,8 +124,9 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
         let family = machine.or_else(|| words.family(name));
         let family = family.ok_or_else(|| not_known(name, place, words, &read::OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
-            let wants = "a name and a range of versions, as `cudnn>=9.1,<10`";
-            bad(place, wants, &item)
+            let wrong =
+                Wrong::BadValue { key: String::new(), wants: Wanted::NameAndRange, text: item.to_string() };
+            Fault { place: place.clone(), wrong }
         })?;
         let key = Key::Requires(family.to_owned());
         layer.push(setting(key, Value::Range(range), place));
@@ -155,11 +157,6 @@ fn one_of<W: ValueEnum>(text: &str, place: &Place) -> Result<W, Fault> {
 
 fn not_one_of(text: &str, place: &Place, known: Vec<String>) -> Fault {
     let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
-    Fault { place: place.clone(), wrong }
-}
-
-fn bad(place: &Place, wants: &'static str, text: &str) -> Fault {
-    let wrong = Wrong::BadValue { key: String::new(), wants, text: text.to_owned() };
     Fault { place: place.clone(), wrong }
 }
 

@@ -1,0 +1,437 @@
+//! The types of the rows in `profiles/`. The heads of those files explain the fields. The build script includes this
+//! file as well, so it must not use anything of the crate but versions and ranges.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::range::Range;
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+
+/// `libraries.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Libraries {
+    pub family: Vec<Family>,
+}
+
+/// A library family: files that must come together.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Family {
+    pub name: String,
+    /// NVIDIA's spelling.
+    pub display: String,
+    pub members: Vec<String>,
+    pub main: String,
+    pub group: Group,
+    #[serde(default)]
+    pub suffix: BTreeMap<String, String>,
+    #[serde(default)]
+    pub code_is_optional: bool,
+    #[serde(default)]
+    pub soname_is_version: bool,
+    #[serde(default)]
+    pub version_is_cuda: bool,
+    #[serde(default)]
+    pub required: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub dlopens: BTreeMap<String, Opens>,
+    #[serde(default)]
+    pub dlopens_unversioned: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub for_some_gpus: bool,
+    #[serde(default)]
+    pub symbols: Vec<String>,
+    #[serde(default)]
+    pub dlopens_own_members: bool,
+    #[serde(default)]
+    pub shim: BTreeMap<String, Shim>,
+    #[serde(default)]
+    pub minor_in_soname: Vec<String>,
+    #[serde(default)]
+    pub version: Vec<Evidence>,
+    #[serde(default)]
+    pub cuda: Vec<Evidence>,
+    #[serde(default)]
+    pub wraps: Vec<String>,
+    #[serde(default)]
+    pub numbered_otherwise: bool,
+    pub header: Option<Header>,
+    pub wheel: Option<String>,
+    #[serde(default)]
+    pub wheel_always_suffixed: bool,
+    pub apt: Option<String>,
+    #[serde(default)]
+    pub apt_from: u32,
+    pub source: String,
+    pub date: String,
+}
+
+/// By the stem of the file that opens, the stems that it opens.
+pub type Opens = BTreeMap<String, Vec<String>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    Soname,
+    Place,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub file: String,
+    /// The macros that hold the numbers of the version, in order.
+    pub defines: Vec<String>,
+}
+
+/// The file of a family that opens the others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shim {
+    pub stem: String,
+    pub since: Version,
+}
+
+/// A number in a library's own bytes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Evidence {
+    /// A text in the constants: the number right after `after`, or after the `then` that follows it.
+    Text { file: String, after: String, then: Option<String>, separator: Option<char> },
+    /// A function that does nothing but return a constant.
+    Function {
+        file: String,
+        name: String,
+        #[serde(default = "one")]
+        major: u32,
+        #[serde(default = "one")]
+        minor: u32,
+        from: u32,
+        to: u32,
+    },
+    /// An exported object of four bytes: major << 16 | minor << 8 | patch.
+    Object { file: String, name: String },
+    /// A function that does nothing but return the address of three such numbers, each of four bytes.
+    Pointer { file: String, name: String },
+    /// Three numbers that are handed to `snprintf`, the first of which is `major`.
+    Printed { file: String, major: u32 },
+    /// The CUDA major that has this SONAME.
+    Suffix,
+    /// The number in a DT_NEEDED of this stem.
+    Needed { file: String, stem: String },
+    /// The version of the CUDA runtime that is linked into it.
+    Embedded,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A file of `frameworks/`. The head of `torch.toml` explains the fields.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    pub name: String,
+    pub modules: Vec<String>,
+    pub packages: Vec<String>,
+    pub distributions: Vec<String>,
+    #[serde(default)]
+    pub imports: Vec<String>,
+    #[serde(default = "yes")]
+    pub scan_objects: bool,
+    pub dlopens_wheels_since: Option<Version>,
+    #[serde(default)]
+    pub dlopens_from_wheels: Vec<String>,
+    #[serde(default)]
+    pub dlopens: Vec<String>,
+    #[serde(default)]
+    pub dlopened_by: Vec<String>,
+    #[serde(default)]
+    pub required_for_gpu: Vec<String>,
+    #[serde(default)]
+    pub core_objects: Vec<String>,
+    #[serde(default)]
+    pub cpu_only: Vec<Sign>,
+    #[serde(default)]
+    pub cuda: Vec<Record>,
+    #[serde(default)]
+    pub floor: BTreeMap<String, Vec<Record>>,
+    #[serde(default)]
+    pub major: BTreeMap<String, Vec<Record>>,
+    #[serde(default)]
+    pub code: Vec<CodeRecord>,
+    #[serde(default)]
+    pub variable: Vec<Variable>,
+    pub source: String,
+    pub date: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How a framework records a version.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Record {
+    /// `name = '12.4'`, with or without a type, in a Python file.
+    Assignment { file: String, name: String },
+    /// `('name', '12.4')` in a Python file.
+    Pair { file: String, name: String },
+    /// A string in a JSON file; dots in the key lead inward.
+    Json { file: String, key: String },
+    /// Macros of a C header that hold the version, or its numbers one each.
+    Define { file: String, names: Vec<String> },
+    /// The name of a file that was packed in under its own version: `libcudnn-74a4c495.so.9.1.0`.
+    FileName { file: String },
+    /// The digits after a word in the version that a Python file assigns: `cu` in `2.5.1+cu124`, of whose digits the
+    /// major has so many.
+    Local { file: String, name: String, word: String, major: usize },
+    /// Such digits in the name and version of an installed distribution: `mxnet-cu112`, `jaxlib 0.4.23+cuda12.cudnn89`.
+    Installed { distribution: String, word: String, major: usize },
+    /// The version of another distribution that is installed.
+    VersionOf { distribution: String },
+    /// The constants that a module hands to Python one after the other, in address order.
+    Constants { file: String, position: usize },
+    /// A function that stores three numbers: major, minor, patch.
+    CompileVersion { file: String, symbol: String },
+}
+
+/// How a framework records the GPUs that it has code for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum CodeRecord {
+    /// The flags of the compiler in a macro of a C header: `-gencode;arch=compute_80,code=sm_80`.
+    Flags { file: String, name: String },
+    /// `('name', ['sm_80', 'compute_90'])` in a Python file; the latter is machine code and PTX.
+    Pair { file: String, name: String },
+    /// The fat binaries in these files, all of them together.
+    FatBinaries { file: String },
+}
+
+/// Evidence that a build is not for NVIDIA's GPUs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Sign {
+    /// `name = value` in a Python file, as it is written there.
+    Assignment { file: String, name: String, value: String },
+    /// `('name', value)` in a Python file.
+    Pair { file: String, name: String, value: String },
+    /// None of these files is there.
+    Lacks { files: Vec<String> },
+    /// Its object has no code for a GPU.
+    NoCode { file: String },
+    /// It came with this distribution.
+    Installed { distribution: String },
+}
+
+/// An environment variable that changes what a framework asks for or where it looks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    pub name: String,
+    pub does: String,
+}
+
+/// `python.toml`: modules that an interpreter brings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonFacts {
+    pub builtin: Vec<String>,
+    pub runners: Vec<String>,
+    pub tools: Vec<String>,
+    pub source: String,
+    pub date: String,
+}
+
+/// `architectures.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Architectures {
+    pub architecture: Vec<Architecture>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Architecture {
+    pub capability: ComputeCapability,
+    pub name: String,
+    pub chips: String,
+    pub cuda: Vec<CudaVersion>,
+    #[serde(default)]
+    pub on_a_chip: bool,
+}
+
+/// `drivers.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drivers {
+    pub floor: Vec<DriverOfCuda>,
+    pub branch: Vec<Branch>,
+    pub toolkit: Vec<DriverOfCuda>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverOfCuda {
+    pub cuda: Version,
+    pub driver: DriverVersion,
+    pub source: String,
+    pub date: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Branch {
+    pub driver: u32,
+    pub cuda: CudaVersion,
+    pub source: String,
+    pub date: String,
+}
+
+/// `cudnn.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cudnn {
+    pub support: Vec<Support>,
+}
+
+/// The GPUs that a range of cuDNN's versions has code for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Support {
+    pub versions: Range,
+    pub cuda: Vec<u32>,
+    pub gpus: Range,
+    pub source: String,
+    pub date: String,
+}
+
+/// `builds.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Builds {
+    pub build: Vec<Build>,
+}
+
+/// The GPUs that the builds of a framework have code for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    pub framework: String,
+    pub distribution: String,
+    pub versions: Range,
+    pub gpus: Range,
+    pub source: String,
+    pub date: String,
+}
+
+/// `known-bad.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownBad {
+    pub release: Vec<BadRelease>,
+    pub combination: Vec<Combination>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BadRelease {
+    pub family: String,
+    pub version: Version,
+    pub why: String,
+    pub source: String,
+    pub date: String,
+}
+
+/// Versions that are bad together, or on certain GPUs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Combination {
+    pub of: BTreeMap<String, Range>,
+    pub gpus: Option<Range>,
+    #[serde(default)]
+    pub several_gpus: bool,
+    pub effect: String,
+    pub remedy: String,
+    pub source: String,
+    pub date: String,
+}
+
+/// `packages.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageTable {
+    pub package: Vec<Packages>,
+}
+
+/// Packages of a distribution that are alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packages {
+    pub names: Vec<String>,
+    pub upstream: bool,
+    #[serde(default)]
+    pub own_use: bool,
+    pub source: String,
+    pub date: String,
+}
+
+/// `statuses.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statuses {
+    pub cudnn: Vec<Status>,
+    pub cuda: Vec<Status>,
+    pub message: Vec<Message>,
+}
+
+/// A `cudnnStatus_t`, a `CUresult`, or a `cudaError_t` that is no `CUresult`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    pub code: i64,
+    pub name: String,
+    pub means: Means,
+    pub source: String,
+    pub date: String,
+}
+
+/// A line that a library prints before it gives up.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    pub text: String,
+    pub means: Means,
+    pub source: String,
+    pub date: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Means {
+    Memory,
+    Sublibrary,
+    NoEngine,
+    NoKernel,
+    DriverTooOld,
+    DriverIncomplete,
+    OtherRuntime,
+    MissingLibrary,
+    Compilation,
+    NotInitialized,
+    Internal,
+    Execution,
+    NoDevice,
+    Stub,
+    Mismatch,
+    Compat,
+    Unreachable,
+    NotReady,
+    Busy,
+    Hardware,
+    Mps,
+    Other,
+}

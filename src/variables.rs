@@ -1,0 +1,25 @@
+//! The names of environment variables: those of the dynamic loader, and our own. The audit module has three of them
+//! again, since it shares no code with the crate.
+
+pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+pub const PRELOAD: &str = "LD_PRELOAD";
+pub const AUDIT: &str = "LD_AUDIT";
+pub const REQUIRE: &str = "CUDARUN_REQUIRE";
+pub const PIN: &str = "CUDARUN_PIN";
+pub const PIN_MODE: &str = "CUDARUN_PIN_MODE";
+pub const USES: &str = "CUDARUN_USES";
+pub const VERIFY: &str = "CUDARUN_VERIFY";
+pub const VERIFY_LEVEL: &str = "CUDARUN_VERIFY_LEVEL";
+pub const LOCKED: &str = "CUDARUN_LOCKED";
+pub const CONFIG: &str = "CUDARUN_CONFIG";
+/// Names the view that a program was started with, for the program and for a cudarun below it.
+pub const VIEW: &str = "CUDARUN_VIEW";
+/// The table of pinned names for the audit module.
+pub const PINS: &str = "CUDARUN_PINS";
+/// The path of the program that the table is for; for Python, with a slash at its end. Without it, the table is for every
+/// process.
+pub const PINS_FOR: &str = "CUDARUN_PINS_FOR";
+/// Names a file to which the audit module adds a record of each object that is mapped.
+pub const TRACE: &str = "CUDARUN_TRACE";
+/// Marks the verifying child.
+pub const PROOF: &str = "CUDARUN_PROOF";
