@@ -18,6 +18,8 @@ mod range;
 #[path = "catalog/rows.rs"]
 mod rows;
 mod version;
+#[path = "catalog/wrapper_rows.rs"]
+mod wrapper_rows;
 
 #[path = "catalog/check.rs"]
 mod check;
@@ -31,8 +33,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
     println!("cargo:rerun-if-changed=profiles");
-    let names = PathBuf::from(required("OUT_DIR")).join("wrapper-names.rs");
-    std::fs::write(names, wrapper_names()).expect("OUT_DIR can be written to");
+    write_wrapper_names();
     if let Err(error) = embed_profiles(Path::new("profiles"), &PathBuf::from(required("OUT_DIR"))) {
         eprintln!("{error}");
         std::process::exit(1);
@@ -60,19 +61,26 @@ fn main() {
     }
 }
 
-/// The names in the table of wrappers in order, as an expression: every start asks whether its program is one of them,
-/// and to look through all of the table costs more than all else that such a start computes. Whether none is lacking is
-/// a test.
-fn wrapper_names() -> String {
+/// The names and the variables in the table of wrappers in order, as expressions: every start asks whether its program
+/// is one of them, and reading the table takes longer than the rest of such a start. A test compares both.
+fn write_wrapper_names() {
     let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
-    let mut names = BTreeSet::new();
-    for key in ["\nnames = [", "\nmodules = ["] {
-        for list in table.split(key).skip(1).filter_map(|rest| rest.split(']').next()) {
-            // What stands between quotes is every other part.
-            names.extend(list.split('"').skip(1).step_by(2));
-        }
+    let quoted = |start: &str| -> Vec<&str> {
+        let lists = table.split(start).skip(1).filter_map(|rest| rest.split(']').next());
+        lists.flat_map(|list| list.split('"').skip(1).step_by(2)).collect()
+    };
+    let names = quoted("\nnames = [")
+        .into_iter()
+        .map(|name| name.strip_prefix("python -m ").unwrap_or(name))
+        .collect();
+    let variables =
+        quoted("\nunless = [").into_iter().chain(quoted("\nreads = [")).filter(|name| !name.starts_with('/'));
+    for (file, words) in [("wrapper-names.rs", names), ("wrapper-variables.rs", variables.collect())] {
+        let words: BTreeSet<&str> = words;
+        let expression = format!("&{words:?}").replace('{', "[").replace('}', "]");
+        std::fs::write(Path::new(&required("OUT_DIR")).join(file), expression)
+            .expect("OUT_DIR can be written to");
     }
-    format!("&{names:?}").replace('{', "[").replace('}', "]")
 }
 
 /// Checks every file, and writes each as JSON; the frameworks are one list, so that a new one is a file and no more.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rows::{Family, Shim};
-use super::{first_number, matches_pattern};
+use super::soname::{first_number, matches_pattern};
 use crate::version::Version;
 
 impl Family {

@@ -22,7 +22,9 @@ mod gpus;
 mod knowledge;
 mod packages;
 pub mod rows;
+mod soname;
 mod statuses;
+pub mod wrapper_rows;
 mod wrappers;
 
 pub use gpus::{architectures, gpu};
@@ -32,8 +34,10 @@ pub use rows::{
     Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
     PythonFacts, Record, Sign, Status, Statuses, Variable,
 };
+pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
-pub use wrappers::{Finder, Handing, Meaning, Runs, Takes, Wrapper, may_be_wrapper, wrappers};
+pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
+pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
 use rows::Libraries;
 
@@ -103,26 +107,6 @@ impl PythonFacts {
 
     pub fn is_tool(&self, top_level: &str) -> bool {
         self.tools.iter().any(|name| name == top_level)
-    }
-}
-
-/// The first number of a SONAME's suffix: what tells `libnvrtc.so.11.2` from `libnvrtc.so.12`.
-pub fn first_number(suffix: &str) -> Option<u32> {
-    suffix.split('.').next()?.parse().ok()
-}
-
-/// The first number in the name of a library: 12 of `libcublas.so.12`.
-pub fn soname_number(name: &str) -> Option<u32> {
-    names::split(name).and_then(|(_, suffix)| first_number(suffix))
-}
-
-/// `*` stands for any text; there is at most one.
-pub fn matches_pattern(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, end)) => {
-            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use super::matches_pattern;
 use super::rows::{PackageTable, Packages};
+use super::soname::matches_pattern;
 
 static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 

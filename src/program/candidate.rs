@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ImportCertainty;
 use super::framework;
 use super::imports::{Imports, Place};
 use super::installed::Installed;
+use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::Asker;
+use super::requirement::Asker;
 use crate::formats::fatbin::Architecture;
 use crate::range::Range;
 

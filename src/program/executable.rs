@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{
-    Asker, Before, First, How, ImportCertainty, Load, Need, Note, Packer, Program, Requirement, Want,
-};
+use super::model::{How, Program};
+use super::note::{Note, Packer};
+use super::requirement::{Asker, Before, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::error::{Error, Refusal};
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};

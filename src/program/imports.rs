@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 use super::arguments::Run;
 use super::installed::Installed;
+use super::model::{How, Program, Step};
+use super::note::Note;
 use super::python::{EntryKind, Python};
-use super::{How, Note, Program};
 use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
 use crate::formats::names;
@@ -108,7 +109,7 @@ pub(super) fn trace(
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
-            reader.program.steps.push(super::Step { how: How::Code, to: file.clone() });
+            reader.program.steps.push(Step { how: How::Code, to: file.clone() });
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
@@ -120,7 +121,7 @@ pub(super) fn trace(
             reader.read_file(&script);
         }
         Run::Module(module) => {
-            reader.program.steps.push(super::Step { how: How::Module, to: PathBuf::from(module) });
+            reader.program.steps.push(Step { how: How::Module, to: PathBuf::from(module) });
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::Candidate;
 use super::framework;
-use super::{Before, Load, Requirement, Want};
+use super::requirement::{Before, Load, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::Host;

@@ -8,17 +8,17 @@ use std::rc::Rc;
 
 use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
+use super::condition::{Condition, Demand};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
 use super::framework::{self, Found, Reader};
 use super::imports::{self, Imports, Place};
 use super::installed::Installed;
 use super::loads;
+use super::model::{Package, Pip, Program};
+use super::note::Note;
 use super::python::Python;
 use super::recorded::{self, Records};
-use super::{
-    Asker, Condition, Demand, First, ImportCertainty, Load, Need, Note, Package, Pip, Program, Requirement,
-    Want,
-};
+use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::{Variable, catalog};
 use crate::error::Error;
 use crate::formats::names;

@@ -5,30 +5,24 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::arguments::{CommandLine, Run};
+use super::model::{How, Program, Running};
+use super::note::Note;
+use super::options;
 use super::shim::{self, Shim};
-use super::{Command, How, Note, Program, python, wrapper};
+use crate::catalog::{Meaning, wrappers};
 use crate::error::{Error, Refusal};
 use crate::host::Host;
 
 /// What POSIX `execvp` uses when PATH is not set.
-pub(super) const DEFAULT_PATH: &str = "/bin:/usr/bin";
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// The kernel follows no more `#!` lines than this.
 const INTERPRETER_LIMIT: usize = 5;
 /// And reads no more of one.
 const LINE_LIMIT: u64 = 256;
 /// No path is longer, and two of them stand in what is read.
 const SCRIPT_LIMIT: u64 = 8192;
-/// Set in a `#!` line, these change what runs or what it finds.
-const DECIDING: &[&str] = &["LD_", "PATH=", "PYTHONHOME=", "PYTHONPATH="];
-
-/// What will run in the end.
-#[derive(Debug)]
-pub(super) struct Running {
-    /// The executable as it is invoked, links not resolved: Python finds its environment by this name.
-    pub executable: PathBuf,
-    pub arguments: Vec<OsString>,
-}
+/// Set in a `#!` line, these change which program runs or which files it finds. So do those of the loader.
+const DECIDING: &[&str] = &["PATH", "PYTHONHOME", "PYTHONPATH"];
 
 /// The file that `execvp` would run, in the environment that the program will get.
 pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
@@ -44,51 +38,8 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
             Ok(_) => Ok(typed.to_owned()),
         };
     }
-    let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
-    let found = candidates(host, name, path).find(|file| host.is_executable(file));
-    found.ok_or_else(|| not_on_path(host, name, path))
-}
-
-/// What decides what will run, besides what does so for every program.
-pub struct Significant {
-    /// How many of the arguments.
-    pub arguments: usize,
-    /// Whether the current directory does.
-    pub directory: bool,
-    /// Whether the variables do that only wrappers read: `wrapper_variables`.
-    pub wrapper: bool,
-    /// Whether standard input is a terminal, for wrappers alone.
-    pub at_terminal: bool,
-}
-
-/// What decides what a command will run; `program` is what PATH says of it. Read from names alone, before any
-/// file: this is what a cached plan is found by.
-pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
-    let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
-    let every = || Significant {
-        arguments: command.arguments.len(),
-        directory: true,
-        wrapper: true,
-        at_terminal: wrapper::is_at_terminal(),
-    };
-    if wrapper::is_possible(program) {
-        return every();
-    }
-    // A tool may be a link to Python, and find by its own name what it is to run; or to another wrapper.
-    let real = host.read_link(program).ok().and_then(|_| host.canonical(program).ok());
-    if real.as_ref().is_some_and(|real| wrapper::is_possible(real)) {
-        return every();
-    }
-    if is_python(program) || real.is_some_and(|real| is_python(&real)) {
-        let line = CommandLine::parse(&command.arguments);
-        if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
-            return every();
-        }
-        return Significant { arguments: line.consumed, directory: true, wrapper: false, at_terminal: false };
-    }
-    // What a shim starts is looked up from the current directory.
-    let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
-    Significant { arguments: 0, directory: is_shim, wrapper: false, at_terminal: false }
+    let found = candidates(host, name).find(|file| host.is_executable(file));
+    found.ok_or_else(|| not_on_path(host, name))
 }
 
 /// Follows links and `#!` lines from the program to an executable image; none where that is not known,
@@ -189,31 +140,21 @@ fn through_env(
     };
     let mut words = if is_env { words_of_env(&argument).into_iter() } else { Vec::new().into_iter() };
     let Some(name) = words.next() else { return Ok((interpreter, How::Interpreter, vec![argument])) };
-    let path = host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH)).as_bytes();
-    let directories = path.split(|byte| *byte == b':').map(|d| Path::new(OsStr::from_bytes(d)));
-    program.located.extend(directories.map(|directory| host.absolute(directory).join(&name)));
+    program.located.extend(candidates(host, &name));
     Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect()))
 }
 
-/// The command in an argument of env; nothing where env's own grammar would decide what runs: options,
-/// quotes, escapes, variables, another PATH.
+/// The command in an argument of env; nothing where another environment or another directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
-    let bytes = argument.as_bytes();
-    let Some(rest) = bytes.strip_prefix(b"-S") else {
-        let is_plain = !bytes.starts_with(b"-") && !bytes.contains(&b'=');
-        return if is_plain { vec![argument.to_owned()] } else { Vec::new() };
+    let env = wrappers().iter().find(|row| row.is_named("env"));
+    let start = env.and_then(|row| options::read(row, &[argument.to_owned()], false).ok());
+    let start = start.unwrap_or_default();
+    let decides = |(name, _): &(OsString, OsString)| {
+        DECIDING.iter().any(|known| name == known) || name.as_bytes().starts_with(b"LD_")
     };
-    if rest.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'$' | b'#')) {
-        return Vec::new();
-    }
-    let words = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let decides = |word: &[u8]| DECIDING.iter().any(|name| word.starts_with(name.as_bytes()));
-    let is_harmless = |word: &&[u8]| word.contains(&b'=') && !decides(word);
-    let mut command = words.skip_while(is_harmless).peekable();
-    if command.peek().is_some_and(|word| word.starts_with(b"-") || word.contains(&b'=')) {
-        return Vec::new();
-    }
-    command.map(|word| OsString::from_vec(word.to_vec())).collect()
+    let has_more =
+        [Meaning::Clears, Meaning::Unsets, Meaning::Directory].iter().any(|meaning| start.has(*meaning));
+    if has_more || start.set.iter().any(decides) { Vec::new() } else { start.words }
 }
 
 /// The interpreter and its one argument, as the kernel reads them.
@@ -229,15 +170,19 @@ fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     Some((PathBuf::from(OsString::from_vec(interpreter.to_vec())), argument))
 }
 
-/// Where PATH sends a name, in order; an element that is empty is the current directory.
-fn candidates(host: &Host, name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
-    let directories = path.as_bytes().split(|byte| *byte == b':');
+pub(super) fn path_of(host: &Host) -> &OsStr {
+    host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
+}
+
+/// The files that PATH leads a name to, in order; an element that is empty is the current directory.
+pub(super) fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
     directories.map(move |directory| host.absolute(Path::new(OsStr::from_bytes(directory))).join(name))
 }
 
 /// Like a shell, tells what is not there from what is there and cannot be run.
-fn not_on_path(host: &Host, name: &OsStr, path: &OsStr) -> Error {
-    match candidates(host, name, path).find(|file| host.is_file(file)) {
+fn not_on_path(host: &Host, name: &OsStr) -> Error {
+    match candidates(host, name).find(|file| host.is_file(file)) {
         Some(file) => refused(&file, Refusal::PermissionDenied),
         None => Error::NotFound { name: PathBuf::from(name) },
     }

@@ -5,38 +5,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::model::Program;
 use super::options::Start;
-use super::{Program, setting};
+use super::{python, setting};
 use crate::catalog::Finder;
 use crate::formats::metadata;
 use crate::formats::project::{self, Project};
 use crate::host::Host;
-
-/// The variables that decide here.
-pub(super) const VARIABLES: &[&str] = &[
-    "_CONDA_ROOT",
-    "CONDA_DEFAULT_ENV",
-    "CONDA_ENVS_DIRS",
-    "CONDA_ENVS_PATH",
-    "CONDA_EXE",
-    "CONDA_ROOT",
-    "MAMBA_ROOT_PREFIX",
-    "PIPENV_ACTIVE",
-    "PIPENV_DONT_LOAD_ENV",
-    "PIPENV_DOTENV_LOCATION",
-    "PIPENV_IGNORE_VIRTUALENVS",
-    "PIPENV_VENV_IN_PROJECT",
-    "POETRY_CONFIG_DIR",
-    "UV_ENV_FILE",
-    "UV_NO_ENV_FILE",
-    "UV_NO_PROJECT",
-    "UV_PROJECT",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_PYTHON",
-    "WORKON_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-];
 
 /// An environment whose programs come first.
 pub(super) struct Found {
@@ -89,8 +64,7 @@ impl Search<'_> {
             Finder::Uv
                 if self.start.option(&["--no-env-file"]).is_none() && !self.is_on("UV_NO_ENV_FILE") =>
             {
-                let given = self.start.options.iter().filter(|(name, _)| name == "--env-file");
-                let mut given: Vec<PathBuf> = given.map(|(_, file)| PathBuf::from(file)).collect();
+                let mut given: Vec<PathBuf> = self.start.all(&["--env-file"]).map(PathBuf::from).collect();
                 let named = self.host.env.non_empty("UV_ENV_FILE").unwrap_or_default();
                 if given.is_empty() {
                     given.extend(named.to_string_lossy().split_whitespace().map(PathBuf::from));
@@ -133,7 +107,7 @@ impl Search<'_> {
         let root = if is_off { None } else { self.uv_project(&from) };
         // Newer ones of uv look from the script's directory, older ones from the current one.
         let beside = self.host.absolute(Path::new(first));
-        let beside = beside.parent().filter(|_| super::wrapper::is_python_file(Path::new(first)));
+        let beside = beside.parent().filter(|_| python::is_source(Path::new(first)));
         if let Some(beside) = beside.filter(|_| !is_off && self.start.option(&["--project"]).is_none())
             && self.uv_project(beside) != root
         {
@@ -142,7 +116,7 @@ impl Search<'_> {
         // `python -m uv` takes the environment of its Python for the active one.
         let own = || {
             let prefix = wrapper.parent()?.parent()?;
-            let is_python = wrapper.file_name().is_some_and(super::python::is_name);
+            let is_python = wrapper.file_name().is_some_and(python::is_name);
             (is_python && self.host.is_file(&prefix.join("pyvenv.cfg"))).then(|| self.host.absolute(prefix))
         };
         let active = self.path("VIRTUAL_ENV").or_else(own);
@@ -190,7 +164,7 @@ impl Search<'_> {
             Some(asked) => asked.to_string_lossy().into_owned(),
             None => {
                 let Some(directory) = self.upward(from, ".python-version") else { return true };
-                let text = self.host.read_text(&directory.join(".python-version")).unwrap_or_default();
+                let text = self.text(directory.join(".python-version"));
                 text.lines()
                     .map(str::trim)
                     .find(|line| !line.is_empty() && !line.starts_with('#'))
@@ -198,9 +172,7 @@ impl Search<'_> {
                     .to_owned()
             }
         };
-        let config = prefix.join("pyvenv.cfg");
-        let values = metadata::pyvenv(&self.host.read_text(&config).unwrap_or_default());
-        self.program.watched.insert(config);
+        let values = metadata::pyvenv(&self.text(prefix.join("pyvenv.cfg")));
         let has = values.get("version_info").or_else(|| values.get("version"));
         let asked = asked.strip_prefix("python").unwrap_or(&asked);
         has.is_some_and(|has| {
@@ -225,9 +197,7 @@ impl Search<'_> {
         let general =
             general.or_else(|| Some(home?.join(".config/pypoetry"))).map(|it| it.join("config.toml"));
         for config in [Some(root.join("poetry.toml")), general].into_iter().flatten() {
-            let text = self.host.read_text(&config).unwrap_or_default();
-            self.program.watched.insert(config);
-            if project::is_outside_of_project(&text) {
+            if project::is_outside_of_project(&self.text(config)) {
                 return None;
             }
         }
@@ -242,9 +212,7 @@ impl Search<'_> {
         // As far up as it looks itself.
         let root = root.filter(|root| self.host.cwd.ancestors().take(3).any(|it| it == root));
         let Some(root) = root else { return active };
-        let pipfile = root.join("Pipfile");
-        let text = self.host.read_text(&pipfile).unwrap_or_default();
-        self.program.watched.insert(pipfile);
+        let text = self.text(root.join("Pipfile"));
         let first = self.start.words.first()?.to_str()?;
         if project::is_script_of_pipfile(&text, first) {
             return None;
@@ -285,9 +253,7 @@ impl Search<'_> {
         if self.project(&root).scripts.iter().any(|name| first == name.as_str()) {
             return None;
         }
-        let saved = root.join(".pdm-python");
-        self.program.watched.insert(saved.clone());
-        let python = PathBuf::from(self.host.read_text(&saved).ok()?.trim());
+        let python = PathBuf::from(self.text(root.join(".pdm-python")).trim());
         Some(python.parent()?.parent()?.to_owned()).filter(|_| python.is_absolute())
     }
 
@@ -375,20 +341,18 @@ impl Search<'_> {
     }
 
     fn has_inline_metadata(&mut self, script: &Path) -> bool {
-        if !super::wrapper::is_python_file(script) {
-            return false;
-        }
-        let script = self.host.absolute(script);
-        let text = self.host.read_text(&script).unwrap_or_default();
-        self.program.watched.insert(script);
-        project::has_inline_metadata(&text)
+        python::is_source(script) && project::has_inline_metadata(&self.text(self.host.absolute(script)))
     }
 
     fn project(&mut self, directory: &Path) -> Project {
-        let file = directory.join("pyproject.toml");
+        Project::parse(&self.text(directory.join("pyproject.toml")))
+    }
+
+    /// Empty where the file cannot be read.
+    fn text(&mut self, file: PathBuf) -> String {
         let text = self.host.read_text(&file).unwrap_or_default();
         self.program.watched.insert(file);
-        Project::parse(&text)
+        text
     }
 
     /// The nearest directory upward that has this file.

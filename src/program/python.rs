@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::{CommandLine, Run};
-use super::program::Running;
+use super::model::Running;
 use crate::catalog::catalog;
 use crate::formats::metadata;
 use crate::host::Host;
@@ -50,6 +50,10 @@ pub(super) fn is_name(name: &OsStr) -> bool {
     rest.is_some_and(|rest| {
         rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b't' | b'w' | b'd'))
     })
+}
+
+pub(super) fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
 }
 
 /// What is running, when it is Python.

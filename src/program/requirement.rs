@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::ImportCertainty;
 use crate::formats::symbols::Symbol;
 use crate::range::Range;
 use crate::text;
@@ -177,4 +176,16 @@ impl Load {
             path.map_or(name.to_owned(), |first| first.directory.join(name).to_string_lossy().into_owned());
         Some(Load { by: by.map(Path::to_owned), name })
     }
+}
+
+/// How sure it is that a package will be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImportCertainty {
+    /// The program imports it.
+    Imported,
+    /// The program imports or runs what was not followed, and this is installed.
+    Possible,
+    /// It is installed, and what the program imports is known and does not need it.
+    Installed,
 }

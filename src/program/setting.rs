@@ -3,41 +3,38 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Program;
+use super::model::Program;
+use super::note::Note;
 use super::options::Start;
-use crate::catalog::{Runs, Wrapper};
+use crate::catalog::{Meaning, Part, Wrapper};
 use crate::host::Host;
 
 const NAMES: &[&[u8]] = &[b"LD_LIBRARY_PATH", b"LD_PRELOAD", b"LD_AUDIT"];
 /// With one of these in it, code may do what does not stand in it.
 const FOLLOWED: &[&[u8]] = &[b"source ", b". ", b"eval ", b"PATH="];
 
-/// What files say.
-pub(super) enum Says {
-    Nothing,
-    /// This one names a variable of the loader.
-    Sets(PathBuf),
-    /// It reads more, or changes what is found.
-    Unclear,
-}
-
-/// What the files say that it reads at every start.
-pub(super) fn at_start(host: &Host, row: &Wrapper, start: &Start, program: &mut Program) -> Says {
-    let own = row.startup_home.as_ref().and_then(|name| host.env.non_empty(name)).map(PathBuf::from);
-    let Some(home) = own.or_else(|| host.home()) else { return Says::Nothing };
-    let without: Vec<&str> = row.startup_without.iter().map(String::as_str).collect();
-    if start.option(&without).is_some() {
-        return Says::Nothing;
+/// Reads the files that a wrapper reads at every start; the one that names a variable of the loader.
+pub(super) fn at_start(
+    host: &Host,
+    row: &Wrapper,
+    start: &Start,
+    program: &mut Program,
+) -> Result<Option<PathBuf>, Note> {
+    if start.has(Meaning::NoStartup) {
+        return Ok(None);
     }
-    let files: Vec<PathBuf> = row.startup.iter().map(|file| host.absolute(&home).join(file)).collect();
-    if let Some(file) = files.iter().find(|file| sets(host, file, program)) {
-        return Says::Sets(file.clone());
+    let below_variable = |file: &String| {
+        let (name, file) = file.strip_prefix('$')?.split_once('/')?;
+        let directory = host.env.non_empty(name).map(PathBuf::from).or_else(|| host.home())?;
+        Some(host.absolute(&directory).join(file))
+    };
+    let own: Vec<PathBuf> = row.startup.iter().filter_map(below_variable).collect();
+    let general = row.startup.iter().filter(|file| file.starts_with('/')).map(PathBuf::from);
+    let sets = own.iter().cloned().chain(general).find(|file| sets(host, file, program));
+    if sets.is_none() && row.has(&Part::Shell) && own.iter().any(|file| has(host, file, FOLLOWED)) {
+        return Err(Note::StartsAnother);
     }
-    let is_unclear = |file: &PathBuf| file.starts_with(&home) && has(host, file, FOLLOWED);
-    if row.runs == Runs::Shell && files.iter().any(is_unclear) {
-        return Says::Unclear;
-    }
-    Says::Nothing
+    Ok(sets)
 }
 
 /// Whether a file names a variable of the loader.

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::Program;
+use super::model::Program;
 use crate::host::Host;
 use crate::version::Version;
 

@@ -1,5 +1,5 @@
 //! From a command to the command that it starts: `nohup`, `env`, `torchrun`, `uv run` and their like, as
-//! `profiles/wrappers.toml` describes them. What is not known is not guessed. Runs nothing.
+//! `profiles/wrappers.toml` describes them. Does not guess, and runs nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
@@ -7,63 +7,32 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::{CommandLine, Run};
-use super::options::{self, Line, Start};
-use super::program::{self, DEFAULT_PATH};
-use super::setting::{self, Says};
-use super::{Command, EnvironmentLoss, How, Note, Program, executable, project, python};
-use crate::catalog::{Finder, Handing, Meaning, Runs, Wrapper, may_be_wrapper, wrappers};
+use super::model::{Command, How, Program};
+use super::note::{EnvironmentLoss, Note};
+use super::options::{self, Ending, Start};
+use super::{executable, program, project, python, setting};
+use crate::catalog::{
+    Finder, Inheritance, Meaning, Part, Wrapper, may_be_wrapper, wrapper_variables, wrappers,
+};
 use crate::environment::{Environment, preload_elements};
 use crate::host::Host;
 use crate::variables::{self, LIBRARY_PATH, PRELOAD};
 
-/// More than anybody types; two that start each other end here.
+/// A longer chain is two wrappers that start each other.
 const LIMIT: usize = 16;
-/// What the loader reads libraries by.
-/// What the stronger modes pin by.
+/// The variables that tell the loader where libraries are.
+/// The variables that the stronger modes pin by.
 const PINNING: [&str; 4] = [variables::AUDIT, variables::PINS, variables::PINS_FOR, PRELOAD];
-/// The variables that change what a wrapper starts, besides those that decide for any program. A row of the table that
-/// names another one fails a test.
-const VARIABLES: &[&str] = &[
-    "BASH_ENV",
-    "LSB_JOBID",
-    "OMPI_MCA_orte_default_hostfile",
-    "PBS_JOBID",
-    "PDM_IGNORE_SAVED_PYTHON",
-    "PDM_PROJECT",
-    "PDM_PYTHON",
-    "PET_MODULE",
-    "PET_NO_PYTHON",
-    "PET_RUN_PATH",
-    "PE_HOSTFILE",
-    "PIPENV_CUSTOM_VENV_NAME",
-    "PIPENV_MAX_DEPTH",
-    "PIPENV_NO_INHERIT",
-    "PIPENV_PIPFILE",
-    "PIPENV_PYTHON",
-    "POETRY_VIRTUALENVS_CREATE",
-    "POETRY_VIRTUALENVS_IN_PROJECT",
-    "PRTE_MCA_prte_default_hostfile",
-    "PYTHON_EXEC",
-    "SHELL",
-    "SLURM_JOB_ID",
-    "UV_ISOLATED",
-    "UV_PYTHON_PLATFORM",
-    "UV_WORKING_DIR",
-    "UV_WORKING_DIRECTORY",
-    "ZDOTDIR",
-];
+/// The variable that names the shell for code.
+const SHELL: &str = "SHELL";
 
-/// What runs inside of all wrappers.
+/// The program inside all wrappers.
 pub(super) struct Inside {
-    /// What PATH says of it.
+    /// As PATH finds it.
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
-    /// The machine as it will see it, where a wrapper changes the environment or the directory.
+    /// The machine as the program will see it, where a wrapper changes the environment or the directory.
     pub host: Option<Host>,
-    /// The first wrapper on the way that keeps from it what cudarun sets, and how.
-    pub loss: Option<(String, EnvironmentLoss)>,
-    /// Whether it can be seen at all.
-    pub is_here: bool,
 }
 
 /// Whether a program or a module of this name may start another one. Decided by names alone.
@@ -73,46 +42,34 @@ pub(super) fn is_possible(program: &Path) -> bool {
 
 /// The variables that decide for wrappers alone.
 pub fn variables() -> impl Iterator<Item = &'static str> {
-    VARIABLES.iter().chain(project::VARIABLES).copied()
+    wrapper_variables().chain([SHELL])
 }
 
-/// Whether a person will say what a shell without words is to do.
+/// Whether a shell without words gets its commands from a person.
 pub(super) fn is_at_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-pub(super) fn is_python_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "py")
-}
-
-/// Goes inward from `program`, which is what PATH says of the command, as long as the way is known.
+/// Goes inward from `program`, which PATH finds for the command, as long as the way is known.
 pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut Program) -> Inside {
     let arguments = command.arguments.clone();
-    let mut inside = Inside { program: path.to_owned(), arguments, host: None, loss: None, is_here: true };
+    let mut inside = Inside { program: path.to_owned(), arguments, host: None };
     let mut has_more = false;
     for _ in 0..LIMIT {
         let host = inside.host.as_ref().unwrap_or(outer);
-        let Some(way) = Way::of(host, &inside.program, &inside.arguments) else { return inside };
-        let entered = way.enter(has_more, &mut inside.loss, program);
-        has_more |= way.row.more;
+        let Some(way) = Way::find(host, &inside) else { return inside };
+        let deeper = way.enter(has_more, program);
+        has_more |= way.row.has(&Part::StandardInput);
         program.is_launched |= way.row.starts_several();
-        match entered {
-            Entered::End => {
-                program.starts_nothing = true;
-                return inside;
+        match deeper {
+            Ok(deeper) => {
+                program.step(How::Wrapper, &deeper.host.as_ref().unwrap_or(host).absolute(&deeper.program));
+                inside = Inside { host: deeper.host.or(inside.host), ..deeper };
             }
-            Entered::NotKnown(note) => {
-                inside.is_here = note != Note::Elsewhere;
-                program.notes.push(note);
+            Err(note) => {
+                program.starts_nothing = note.is_none();
+                program.notes.extend(note);
                 return inside;
-            }
-            Entered::Deeper { program: path, arguments, host } => {
-                program.step(
-                    How::Wrapper,
-                    &host.as_ref().or(inside.host.as_ref()).unwrap_or(outer).absolute(&path),
-                );
-                (inside.program, inside.arguments) = (path, arguments);
-                inside.host = host.or(inside.host);
             }
         }
     }
@@ -120,253 +77,194 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
     inside
 }
 
-enum Entered {
-    Deeper {
-        program: PathBuf,
-        arguments: Vec<OsString>,
-        /// Where it is not the same machine as before.
-        host: Option<Host>,
-    },
-    /// This is what runs.
-    End,
-    /// It starts something that is not known.
-    NotKnown(Note),
-}
+/// The next program, with its machine only where that is another one than before. Else a note on the program, which is
+/// not known, or `None` where no program starts.
+type Deeper = Result<Inside, Option<Note>>;
 
 /// One wrapper, on the way inward.
 struct Way<'a> {
     host: &'a Host,
     program: &'a Path,
-    /// Its own.
     arguments: &'a [OsString],
     row: &'static Wrapper,
-    /// It was started with `python -m`.
-    is_module: bool,
-    /// And that has its word in its name: `accelerate.commands.launch`.
-    has_word: bool,
+    /// The module that is started with `python -m`.
+    module: Option<&'static str>,
 }
 
 impl<'a> Way<'a> {
     /// The row of a program, by the name that was typed, or else by that of the file.
-    fn of(host: &'a Host, program: &'a Path, arguments: &'a [OsString]) -> Option<Way<'a>> {
+    fn find(host: &'a Host, Inside { program, arguments, .. }: &'a Inside) -> Option<Way<'a>> {
+        let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
         if python::is_name(OsStr::new(name)) {
             let line = CommandLine::parse(arguments);
             let Run::Module(module) = &line.run else { return None };
-            let module = module.to_str()?;
-            let row = wrappers().iter().find(|row| row.modules.iter().any(|it| it == module))?;
+            let name = format!("python -m {}", module.to_str()?);
+            let row = row_of(&name)?;
+            let module = row.names.iter().find(|known| **known == name)?.rsplit(' ').next();
             let arguments = arguments.get(line.consumed..).unwrap_or_default();
-            let has_word = row.word.iter().any(|word| module.rsplit('.').next() == Some(word));
-            return Some(Way { host, program, arguments, row, is_module: true, has_word });
+            return Some(Way { host, program, arguments, row, module });
         }
         let real = host.canonical(program).unwrap_or_else(|_| program.to_owned());
-        let named = |name: &str| wrappers().iter().find(|row| row.names.iter().any(|it| it == name));
-        let below = || wrappers().iter().find(|row| is_below(row, program));
-        let row = named(name).or_else(below).or_else(|| named(real.file_name()?.to_str()?))?;
-        // One that has needs of its own only has the name of another one.
-        if !row.needs && executable::own_library(host, &real).is_some() {
+        let of_directory = || wrappers().iter().find(|row| is_in_directory(row, program));
+        let row = row_of(name).or_else(of_directory).or_else(|| row_of(real.file_name()?.to_str()?))?;
+        // A program that uses libraries of NVIDIA only shares the name of a wrapper that does not.
+        if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;
         }
-        Some(Way { host, program, arguments, row, is_module: false, has_word: false })
+        Some(Way { host, program, arguments, row, module: None })
     }
 
-    fn enter(
-        &self,
-        has_more: bool,
-        loss: &mut Option<(String, EnvironmentLoss)>,
-        program: &mut Program,
-    ) -> Entered {
+    fn enter(&self, has_more: bool, program: &mut Program) -> Deeper {
         let Way { host, row, .. } = *self;
-        if row.runs == Runs::Nothing {
-            return Entered::End;
+        // `python -m uv` needs a command; the name of `accelerate.commands.launch` ends with it.
+        let last = self.module.and_then(|module| module.rsplit('.').next());
+        let has_command = row.commands().iter().any(|command| last == Some(command));
+        let line = options::read(row, self.arguments, has_command);
+        let starts = !matches!(line, Err(Ending::Nothing | Ending::Empty));
+        if row.environment == Inheritance::Elsewhere {
+            let leaves = starts || is_in_directory(row, self.program);
+            return Err(leaves.then_some(Note::Elsewhere));
         }
-        if row.environment == Handing::Elsewhere && !self.stays() {
-            return if self.leaves() { Entered::NotKnown(Note::Elsewhere) } else { Entered::End };
-        }
-        // What runs with other rights hands nothing on, whatever it is.
         let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
+        // The loader of a program with other rights drops variables, whatever the program does.
         let is_secure = executable::secure_execution(host, &real).is_some();
         program.watched.extend([host.absolute(self.program), real]);
-        let line = options::parse(row, self.arguments, self.has_word);
-        let starts = !matches!(line, Line::Nothing | Line::Empty);
-        if row.environment == Handing::Keeps && is_secure && starts {
-            loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
-            return Entered::NotKnown(Note::StartsAnother);
+        if starts && (is_secure || row.environment == Inheritance::Drops) {
+            self.loses(EnvironmentLoss::Rights, program);
         }
-        if starts && row.environment == Handing::Drops {
-            loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
+        if starts && is_secure && row.environment == Inheritance::Keeps {
+            return Err(Some(Note::StartsAnother));
         }
-        match line {
-            // What it starts comes from standard input.
-            Line::Empty if has_more || row.runs == Runs::Shell && !is_at_terminal() => {
-                Entered::NotKnown(Note::StartsAnother)
+        let is_shell = row.has(&Part::Shell);
+        let start = match line {
+            Ok(start) if self.shell_code(&start).is_some_and(options::starts_nothing) => return Err(None),
+            Ok(start) if !self.is_undecided(program) => start,
+            // The program comes from standard input.
+            Err(Ending::Empty) if has_more || is_shell && !is_at_terminal() => {
+                return Err(Some(Note::StartsAnother));
             }
-            Line::Nothing | Line::Empty => Entered::End,
-            Line::Starts(start) if self.is_shell_code(&start, options::starts_nothing) => Entered::End,
-            Line::Remote => Entered::NotKnown(Note::Elsewhere),
-            Line::Unknown => Entered::NotKnown(Note::StartsAnother),
-            Line::Starts(_) if self.is_undecided(program) => Entered::NotKnown(Note::StartsAnother),
-            Line::Starts(start) => {
-                program.undone.extend(undone_by(&start));
-                if start.is_other_user {
-                    loss.get_or_insert((self.name(), EnvironmentLoss::Rights));
-                }
-                let lost = loss_by(&start).map(|lost| (self.name(), lost));
-                *loss = loss.take().or(lost);
-                self.follow(&start, loss, program)
-            }
+            Err(Ending::Nothing | Ending::Empty) => return Err(None),
+            Err(Ending::Elsewhere) => return Err(Some(Note::Elsewhere)),
+            Err(Ending::Unknown) | Ok(_) => return Err(Some(Note::StartsAnother)),
+        };
+        program.undone.extend(undone_by(&start));
+        if start.has(Meaning::User) {
+            self.loses(EnvironmentLoss::Rights, program);
         }
+        if let Some(loss) = loss_by(&start) {
+            self.loses(loss, program);
+        }
+        self.follow(&start, program)
     }
 
-    fn follow(
-        &self,
-        start: &Start,
-        loss: &mut Option<(String, EnvironmentLoss)>,
-        program: &mut Program,
-    ) -> Entered {
+    fn follow(&self, start: &Start, program: &mut Program) -> Deeper {
         let mut changed = self.changed(start);
-        match setting::at_start(changed.as_ref().unwrap_or(self.host), self.row, start, program) {
-            Says::Nothing => {}
-            Says::Sets(file) => {
-                loss.get_or_insert((self.name(), EnvironmentLoss::Script { file }));
-            }
-            Says::Unclear => return Entered::NotKnown(Note::StartsAnother),
+        let host = changed.as_ref().unwrap_or(self.host);
+        if let Some(file) = setting::at_start(host, self.row, start, program)? {
+            self.loses(EnvironmentLoss::Script { file }, program);
         }
         if let Some(finder) = self.row.finder {
-            let host = changed.as_ref().unwrap_or(self.host);
-            let Some(found) = project::find(host, finder, self.program, start, program) else {
-                return Entered::NotKnown(Note::EnvironmentNotKnown { wrapper: self.name() });
-            };
+            let found = project::find(host, finder, self.program, start, program);
+            let found = found.ok_or_else(|| Note::EnvironmentNotKnown { wrapper: self.name() })?;
             let mut path = found.prefix.join("bin").into_os_string();
             path.push(":");
-            path.push(path_of(host));
+            path.push(program::path_of(host));
             let mut env = host.env.clone();
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
             changed = Some(host.inside(env, host.cwd.clone()));
-            let lost = found.sets.map(|file| (self.name(), EnvironmentLoss::Script { file }));
-            *loss = loss.take().or(lost);
+            if let Some(file) = found.sets {
+                self.loses(EnvironmentLoss::Script { file }, program);
+            }
         }
         let host = changed.as_ref().unwrap_or(self.host);
-        let words = self.words(host, start, program).unwrap_or_default();
-        let Some((name, arguments)) = words.split_first() else {
-            return Entered::NotKnown(Note::StartsAnother);
-        };
-        // What is not there now would be started once it is.
+        let mut words = self.words(host, start, program).unwrap_or_default().into_iter();
+        let name = words.next().ok_or(Note::StartsAnother)?;
+        // A program that comes to stand there would be started instead.
         if !name.as_bytes().contains(&b'/') {
-            let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
-            let directories = directories.map(|it| host.absolute(Path::new(OsStr::from_bytes(it))));
-            program.located.extend(directories.map(|directory| directory.join(name)));
+            program.located.extend(program::candidates(host, &name));
         }
-        match program::locate(host, name) {
-            Err(_) => Entered::NotKnown(Note::StartsAnother),
-            Ok(program) => Entered::Deeper { program, arguments: arguments.to_vec(), host: changed },
-        }
+        let program = program::locate(host, &name).map_err(|_| Note::StartsAnother)?;
+        Ok(Inside { program, arguments: words.collect(), host: changed })
     }
 
     fn name(&self) -> String {
         self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether it starts its program here although it could do so elsewhere: `chroot /`.
-    fn stays(&self) -> bool {
-        let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
-        let first = self.arguments.iter().find(|word| !is_option(word));
-        self.row.here.as_ref().is_some_and(|here| first.is_some_and(|first| first == here.as_str()))
+    /// Records that this wrapper keeps something from the program; the outermost wrapper counts.
+    fn loses(&self, loss: EnvironmentLoss, program: &mut Program) {
+        program.loss.get_or_insert_with(|| (self.name(), loss));
     }
 
-    fn is_shell_code(&self, start: &Start, what: fn(&OsStr) -> bool) -> bool {
-        self.row.runs == Runs::Shell
-            && start.option(&["-c"]).is_some()
-            && start.words.first().is_some_and(|code| what(code))
+    fn shell_code<'s>(&self, start: &'s Start) -> Option<&'s OsStr> {
+        let is_code = self.row.has(&Part::Shell) && start.option(&["-c"]).is_some();
+        start.words.first().filter(|_| is_code).map(OsString::as_os_str)
     }
 
-    /// Whether it starts something where nothing of this machine counts.
-    fn leaves(&self) -> bool {
-        let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
-        let mut options = self.arguments.iter().take_while(is_option).filter_map(|word| word.to_str());
-        if options.any(|word| self.row.option(word).is_some_and(|(_, meaning)| meaning == Meaning::Nothing)) {
-            return false;
-        }
-        let has_word =
-            || self.arguments.iter().any(|word| self.row.word.iter().any(|it| word == it.as_str()));
-        is_below(self.row, self.program)
-            || !self.arguments.is_empty() && (self.row.word.is_empty() || has_word())
-    }
-
-    /// Whether a variable is set, or a file there, that changes what is started.
+    /// Whether a variable or a file changes in a way that is not followed which program starts.
     fn is_undecided(&self, program: &mut Program) -> bool {
-        self.row.unless.iter().any(|what| {
-            if what.starts_with('/') {
-                program.located.insert(PathBuf::from(what));
-                return self.host.is_file(Path::new(what));
+        self.row.unless.iter().any(|name| {
+            if name.starts_with('/') {
+                program.located.insert(PathBuf::from(name));
+                return self.host.is_file(Path::new(name));
             }
-            self.host.env.get(what).is_some()
+            self.host.env.get(name).is_some()
         })
     }
 
-    /// The machine after what the command line changes; none where it changes nothing.
+    /// The machine as the command line changes it; `None` where it changes nothing.
     fn changed(&self, start: &Start) -> Option<Host> {
         let host = self.host;
-        if start.set.is_empty() && start.unset.is_empty() && !start.clears && start.directory.is_none() {
+        let root = self.row.has(&Part::Root).then_some(OsStr::new("/"));
+        let directory = start.values(Meaning::Directory).last().or(root);
+        let (clears, unsets) = (start.has(Meaning::Clears), start.has(Meaning::Unsets));
+        if start.set.is_empty() && !unsets && !clears && directory.is_none() {
             return None;
         }
-        let mut env = if start.clears { Environment::default() } else { host.env.clone() };
-        for name in &start.unset {
-            env.remove(name);
-        }
-        for (name, value) in &start.set {
-            env.set(name, value);
-        }
-        let directory = start.directory.as_ref().map(|directory| {
-            let directory = host.absolute(Path::new(directory));
-            host.canonical(&directory).unwrap_or(directory)
-        });
+        let mut env = if clears { Environment::default() } else { host.env.clone() };
+        start.values(Meaning::Unsets).for_each(|name| env.remove(name));
+        start.set.iter().for_each(|(name, value)| env.set(name, value));
+        let directory = directory.map(|directory| host.absolute(Path::new(directory)));
+        let directory = directory.map(|directory| host.canonical(&directory).unwrap_or(directory));
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
     }
 
-    /// The command line that is started; none where that is not known.
+    /// The command line that is started; `None` where that is not known.
     fn words(&self, host: &Host, start: &Start, program: &mut Program) -> Option<Vec<OsString>> {
-        let by = |python: OsString| {
-            let module = start.is_module.then(|| OsString::from("-m"));
-            [python].into_iter().chain(module).chain(start.words.iter().cloned()).collect()
-        };
-        if let Some(code) = &start.code {
-            let shell = host.env.non_empty("SHELL").unwrap_or(OsStr::new("/bin/sh"));
-            return Some(vec![shell.to_owned(), "-c".into(), code.clone()]);
+        let row = self.row;
+        if let Some(code) = start.values(Meaning::Code).last() {
+            let shell = host.env.non_empty(SHELL).unwrap_or(OsStr::new("/bin/sh"));
+            return Some(vec![shell.to_owned(), "-c".into(), code.to_owned()]);
         }
         let first = start.words.first()?;
-        match self.row.runs {
-            Runs::Unknown | Runs::Nothing => None,
-            Runs::Image if !first.as_bytes().contains(&b'/') => None,
-            Runs::Shell => {
-                start.option(&["-c"])?;
-                let words = options::plain_command(first)?;
-                // bash starts a function of the environment instead.
-                let mut function = OsString::from("BASH_FUNC_");
-                function.push(words.first()?);
-                function.push("%%");
-                host.env.iter().all(|(name, _)| name != function).then_some(words)
-            }
-            Runs::PythonScript if !start.is_direct => {
-                let given = self.row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
-                let own = || self.own_python(host, program);
-                given.map(OsStr::to_owned).or_else(own).map(by)
-            }
-            // uv starts a file of Python's with Python.
-            Runs::Program
-                if start.is_module
-                    || self.row.finder == Some(Finder::Uv) && is_python_file(Path::new(first)) =>
-            {
-                Some(by(OsString::from("python")))
-            }
-            Runs::Program | Runs::PythonScript | Runs::Image => Some(start.words.clone()),
+        if row.has(&Part::Unknown) || row.has(&Part::Image) && !first.as_bytes().contains(&b'/') {
+            return None;
         }
+        if row.has(&Part::Shell) {
+            let words = options::plain_command(self.shell_code(start)?)?;
+            // bash starts a function of the environment instead.
+            let function = format!("BASH_FUNC_{}%%", words.first()?.to_str()?);
+            return host.env.get(&function).is_none().then_some(words);
+        }
+        let is_module = start.has(Meaning::Module);
+        let python = if row.has(&Part::Script) && !start.has(Meaning::Program) {
+            let given = row.interpreter.as_ref().and_then(|name| host.env.non_empty(name));
+            given.map(OsStr::to_owned).or_else(|| self.own_python(host, program))?
+        // uv starts a file of Python's with Python.
+        } else if is_module || row.finder == Some(Finder::Uv) && python::is_source(Path::new(first)) {
+            OsString::from("python")
+        } else {
+            return Some(start.words.clone());
+        };
+        let module = is_module.then(|| OsString::from("-m"));
+        Some([python].into_iter().chain(module).chain(start.words.iter().cloned()).collect())
     }
 
-    /// The Python that a wrapper of Python's runs in.
+    /// The Python that a wrapper written in Python runs in.
     fn own_python(&self, host: &Host, program: &mut Program) -> Option<OsString> {
-        if self.is_module {
+        if self.module.is_some() {
             return Some(self.program.as_os_str().to_owned());
         }
         let mut own = Program::new(self.program.to_owned());
@@ -378,7 +276,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What the command line itself says against what cudarun sets.
+/// How the command line itself undoes a library path or preloads a library.
 fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     let is_library = |element: &OsString| {
         let name = Path::new(element).file_name().and_then(OsStr::to_str);
@@ -391,42 +289,24 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     };
     if let Some(variable) = start.set.iter().find_map(undone) {
         Some(EnvironmentLoss::Sets { variable })
-    } else if start.clears {
+    } else if start.has(Meaning::Clears) {
         Some(EnvironmentLoss::Clears)
-    } else if start.unset.iter().any(|name| name == LIBRARY_PATH) {
-        Some(EnvironmentLoss::Unsets { variable: LIBRARY_PATH })
     } else {
-        None
+        let unsets = start.values(Meaning::Unsets).any(|name| name == LIBRARY_PATH);
+        unsets.then_some(EnvironmentLoss::Unsets { variable: LIBRARY_PATH })
     }
 }
 
-/// The variables by which a stronger mode pins, as far as the command line sets them anew or takes them away.
+/// The variables of the stronger modes that the command line sets or unsets.
 fn undone_by(start: &Start) -> impl Iterator<Item = &'static str> {
-    let named = |variable: &str| {
-        start.set.iter().any(|(name, _)| name == variable) || start.unset.iter().any(|name| name == variable)
-    };
-    PINNING.iter().copied().filter(move |variable| named(variable))
+    PINNING.into_iter().filter(|variable| {
+        start.set.iter().any(|(name, _)| name == variable)
+            || start.values(Meaning::Unsets).any(|name| name == *variable)
+    })
 }
 
-fn is_below(row: &Wrapper, program: &Path) -> bool {
-    program.parent().is_some_and(|directory| row.below.iter().any(|below| directory.ends_with(below)))
-}
-
-fn path_of(host: &Host) -> &OsStr {
-    host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_variable_that_the_table_names_decides() {
-        for row in wrappers() {
-            let named = row.unless.iter().filter(|name| !name.starts_with('/')).chain(&row.interpreter);
-            for name in named {
-                assert!(variables().any(|known| known == name), "{name}");
-            }
-        }
-    }
+/// Whether a row names the whole directory of a program: `snap/bin/*`.
+fn is_in_directory(row: &Wrapper, program: &Path) -> bool {
+    let mut directories = row.names.iter().filter_map(|name| name.strip_suffix("/*"));
+    program.parent().is_some_and(|directory| directories.any(|end| directory.ends_with(end)))
 }
