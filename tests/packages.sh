@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Has rpm and dpkg install libraries, and compares the owners that cudarun reads with what the tools themselves say:
+# Has dpkg install libraries, and compares the owners that cudarun reads with what dpkg itself says:
 # tests/packages.sh [cudarun]
 #
-# Nothing is installed outside a directory of its own. Needs rpm (4.16 or newer, with SQLite), dpkg, cc and python3.
+# Nothing is installed outside a directory of its own. Needs dpkg, cc and python3.
 set -eu
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
@@ -35,73 +35,6 @@ compare() {
         failed=1
     fi
 }
-
-# --- rpm: so many packages that its tables have many pages, one with a header of many pages, some removed again.
-
-library tree/usr/lib64/libcudnn.so.9.1.0
-library tree/opt/nccl/lib/libnccl.so.2.21.5
-library tree/opt/libcufft.so.10.9.0
-mkdir -p tree/usr/share/many
-for number in $(seq 3000); do
-    echo >"tree/usr/share/many/file-with-a-long-name-$number"
-done
-{
-    cat <<'EOF'
-%global debug_package %{nil}
-%global __os_install_post %{nil}
-Name: libcudnn9-cuda-12
-Version: 9.1.0.70
-Release: 1
-Summary: stand-in
-License: none
-AutoReqProv: no
-%description
-stand-in
-%package -n libnccl
-Summary: stand-in
-Version: 2.21.5
-Release: 1+cuda12.4
-%description -n libnccl
-stand-in
-%package -n cuda-many
-Epoch: 3
-Summary: stand-in
-Version: 1.2.3
-%description -n cuda-many
-stand-in
-%install
-cp -r %{tree}/. %{buildroot}
-%files
-/usr/lib64/*
-%files -n libnccl
-/opt/nccl/lib/*
-%files -n cuda-many
-/usr/share/many/*
-/opt/libcufft.so.10.9.0
-EOF
-    for number in $(seq 300); do
-        printf '%%package -n filler-%s\nSummary: stand-in\n' "$number"
-        printf '%%description -n filler-%s\nstand-in\n%%files -n filler-%s\n' "$number" "$number"
-    done
-} >stand-in.spec
-rpmbuild -bb --define "_topdir $work/build" --define "tree $work/tree" stand-in.spec >log 2>&1 || {
-    cat log
-    exit 1
-}
-mkdir rpm
-tool() { rpm --root "$work/rpm" --dbpath /var/lib/rpm --define '_db_backend sqlite' "$@"; }
-installed() { tool -q --whatprovides "$1" >/dev/null; }
-find build/RPMS -name '*.rpm' -exec rpm --root "$work/rpm" --dbpath /var/lib/rpm --define '_db_backend sqlite' \
-    --force-debian --nodeps -i {} +
-tool --force-debian --nodeps -e $(seq -f 'filler-%g' 50 150)
-installed libnccl && ! installed filler-50
-owners rpm >got
-while read -r file _; do
-    printf '%s rpm %s\n' "$file" "$(tool -qf --qf '%{NAME} %{VERSION}-%{RELEASE}' "$file")"
-done <got >expected
-compare rpm expected got
-grep -qx '/opt/libcufft.so.10.9.0 rpm cuda-many 1.2.3-1' got || failed=1
-[ "$(wc -l <got)" = 3 ] || failed=1
 
 # --- dpkg: packages for one architecture and for several at once, one that was removed and left its settings.
 

@@ -62,7 +62,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
             scope.machine = program.machine;
             scope.site_packages = program.site_packages;
         }
-        Ok(scope)
+        Ok(Scope { owners: true, ..scope })
     };
     let request = Request {
         host,

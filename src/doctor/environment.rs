@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::finding::Named;
+use super::startup::Line;
 use super::{Element, Evidence, Finding, FindingKind, Severity, Subject};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
@@ -32,12 +33,7 @@ pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Findi
 fn evidence(element: &Element) -> Vec<Evidence> {
     let Element { variable, position, text, .. } = element;
     let own = Evidence::Element { variable, position: *position, text: text.clone() };
-    let lines = element.set_by.iter().map(|line| Evidence::File {
-        path: line.path.clone(),
-        line: Some(line.number),
-        text: line.text.clone(),
-    });
-    std::iter::once(own).chain(lines).collect()
+    std::iter::once(own).chain(element.set_by.iter().map(Line::evidence)).collect()
 }
 
 fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<(Severity, FindingKind)> {

@@ -15,7 +15,6 @@ mod finding;
 mod gpus;
 mod libraries;
 mod project;
-mod said;
 mod startup;
 
 pub use cache::Kept;

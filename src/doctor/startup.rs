@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, FindingKind, Subject, said};
+use super::{Evidence, Finding, FindingKind, Subject};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
 use crate::variables;
 
-pub(super) const VARIABLES: [&str; 3] = [variables::LIBRARY_PATH, variables::PRELOAD, variables::AUDIT];
+const VARIABLES: [&str; 3] = [variables::LIBRARY_PATH, variables::PRELOAD, variables::AUDIT];
 /// Below the home directory.
 const OF_USER: &[&str] = &[
     ".bashrc",
@@ -64,7 +64,8 @@ pub struct Line {
     pub path: PathBuf,
     /// From 1 on.
     pub number: usize,
-    pub text: String,
+    /// Never shown: it may hold passwords.
+    code: String,
 }
 
 /// The lines that say something of the search for libraries.
@@ -72,10 +73,10 @@ pub struct Line {
 pub struct Lines {
     /// By the variable that each mentions.
     pub of_variables: Vec<(&'static str, Line)>,
-    /// Of `/etc/ld.so.conf` and what it includes: each a directory.
-    pub of_loader: Vec<Line>,
-    /// Lines that take away what a hook of ours has set up before them.
-    shadows: Vec<(&'static str, Line, Line)>,
+    /// The directories that `/etc/ld.so.conf` and what it includes name.
+    pub of_loader: Vec<(Line, PathBuf)>,
+    /// Lines that undo a hook of ours: the variable, the hook, the line.
+    pub shadows: Vec<(&'static str, Line, Line)>,
     home: Option<PathBuf>,
     env: Environment,
 }
@@ -117,6 +118,12 @@ fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
     files
 }
 
+impl Line {
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence::File { path: self.path.clone(), line: Some(self.number), text: String::new() }
+    }
+}
+
 impl Lines {
     fn take(&mut self, path: &Path, text: &str) {
         let mut hook: Option<Line> = None;
@@ -126,7 +133,7 @@ impl Lines {
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || Line { path: path.to_owned(), number: number + 1, text: said::shown(code) };
+            let line = || Line { path: path.to_owned(), number: number + 1, code: code.to_owned() };
             for variable in VARIABLES {
                 if mentions(code, variable) {
                     self.of_variables.push((variable, line()));
@@ -142,13 +149,7 @@ impl Lines {
         }
     }
 
-    /// All of them, each once or more.
-    pub fn all(&self) -> impl Iterator<Item = &Line> {
-        let shadows = self.shadows.iter().flat_map(|(_, hook, line)| [hook, line]);
-        self.of_variables.iter().map(|(_, line)| line).chain(shadows)
-    }
-
-    /// Those that put this element into this variable, as far as their text shows it.
+    /// Those that put this element into this variable, as far as they write it out.
     pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<Line> {
         let Some(element) = element.to_str().map(|it| it.trim_end_matches('/')) else { return Vec::new() };
         // FindingKind is too short stands in every line.
@@ -158,7 +159,7 @@ impl Lines {
         let of_variable = self.of_variables.iter().filter(|(of, _)| *of == variable);
         let names = |line: &&Line| {
             let is_part = |text: &str| has_path(text, element);
-            is_part(&line.text) || is_part(&self.expanded(&line.text))
+            is_part(&line.code) || is_part(&self.expanded(&line.code))
         };
         of_variable.map(|(_, line)| line).filter(names).cloned().collect()
     }
@@ -203,7 +204,7 @@ impl Lines {
 }
 
 /// Whether a line speaks of this variable, and not of a longer name.
-pub(super) fn mentions(line: &str, variable: &str) -> bool {
+fn mentions(line: &str, variable: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(variable).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_some_and(is_word);
@@ -223,7 +224,7 @@ fn has_path(text: &str, path: &str) -> bool {
 }
 
 /// The variable that a line gives a new value, and of its old one nothing.
-pub(super) fn replaced(line: &str) -> Option<&'static str> {
+fn replaced(line: &str) -> Option<&'static str> {
     let of = |variable: &'static str, assignment: &str| {
         let value = line.trim_start_matches("export ").strip_prefix(assignment)?;
         (!mentions(value, variable)).then_some(variable)
@@ -232,7 +233,13 @@ pub(super) fn replaced(line: &str) -> Option<&'static str> {
 }
 
 /// The directories that `ldconfig` is told of, in order. Files may include each other: each is read once.
-fn configured(host: &Host, path: &Path, depth: usize, read: &mut BTreeSet<FileId>, lines: &mut Vec<Line>) {
+fn configured(
+    host: &Host,
+    path: &Path,
+    depth: usize,
+    read: &mut BTreeSet<FileId>,
+    lines: &mut Vec<(Line, PathBuf)>,
+) {
     let Ok(stat) = host.stat(path) else { return };
     if !read.insert(stat.id) {
         return;
@@ -250,7 +257,8 @@ fn configured(host: &Host, path: &Path, depth: usize, read: &mut BTreeSet<FileId
                 }
             }
             _ if code.starts_with('/') => {
-                lines.push(Line { path: path.to_owned(), number: number + 1, text: code.to_owned() });
+                let line = Line { path: path.to_owned(), number: number + 1, code: code.to_owned() };
+                lines.push((line, PathBuf::from(code)));
             }
             _ => {}
         }
@@ -273,19 +281,14 @@ fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
 
 pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let evidence = |line: &Line| Evidence::File {
-        path: line.path.clone(),
-        line: Some(line.number),
-        text: line.text.clone(),
-    };
     if !lines.of_variables.is_empty() {
         let variables: BTreeSet<&'static str> = lines.of_variables.iter().map(|(name, _)| *name).collect();
-        let evidence = lines.of_variables.iter().map(|(_, line)| evidence(line)).collect();
+        let evidence = lines.of_variables.iter().map(|(_, line)| line.evidence()).collect();
         findings.push(Finding::note(FindingKind::SetAtStart { variables }, evidence));
     }
     for (variable, hook, line) in &lines.shadows {
         let what = FindingKind::HookShadowed { variable };
-        findings.push(Finding::warning(what, vec![evidence(hook), evidence(line)]));
+        findings.push(Finding::warning(what, vec![hook.evidence(), line.evidence()]));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
         let code = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -293,12 +296,12 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
             findings.push(Finding::note(FindingKind::SystemPreload, vec![Evidence::file(PRELOAD, library)]));
         }
     }
-    findings.extend(of_cache(subject.inventory, lines, evidence));
+    findings.extend(of_cache(subject.inventory, lines));
     findings
 }
 
 /// FindingKind the loader's cache does not know although its configuration names the place.
-fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Evidence) -> Vec<Finding> {
+fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {
         let what = FindingKind::CacheOfLoaderBad { fault: warning.fault.clone() };
@@ -308,8 +311,7 @@ fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Ev
         return Vec::new();
     }
     let mut findings = Vec::new();
-    for line in &lines.of_loader {
-        let directory = Path::new(&line.text);
+    for (line, directory) in &lines.of_loader {
         let here = inventory
             .installations
             .iter()
@@ -320,7 +322,7 @@ fn of_cache(inventory: &Inventory, lines: &Lines, evidence: impl Fn(&Line) -> Ev
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {
             let what = FindingKind::CacheStale { directory: directory.to_owned(), name };
-            findings.push(Finding::warning(what, vec![evidence(line), Evidence::file(cache, "")]));
+            findings.push(Finding::warning(what, vec![line.evidence(), Evidence::file(cache, "")]));
         }
     }
     findings

@@ -18,8 +18,6 @@ pub mod project;
 pub mod pyinstaller;
 pub mod python;
 pub mod require;
-pub mod rpm;
 pub mod spack;
-pub mod sqlite;
 pub mod store;
 pub mod symbols;

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{self, ScanContext, SearchLocation};
-use super::{Origin, toolkit};
+use super::model::Origin;
+use super::toolkit;
 
 /// Below a toolkit: `compat` itself, `compat/lib` in containers, `compat_orin` on Tegra.
 const BELOW: [&str; 3] = ["compat", "compat/lib", "compat_orin"];

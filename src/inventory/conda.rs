@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation, SearchLocations, named};
-use super::{Origin, ReadFault, parts, python, records};
+use super::model::Origin;
+use super::warning::ReadFault;
+use super::{parts, python, records};
 use crate::formats::conda;
 
 /// Where installers put an installation, which is an environment itself.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::evidence::{self, File, Symbols};
 use super::location::ScanContext;
+use super::machine::Scope;
 use super::scan_cache::{Link, Name, ScanCache};
-use super::{ReadFault, Scope};
+use super::warning::ReadFault;
 use crate::catalog::catalog;
 use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation};
-use super::{KernelDriver, Origin};
+use super::machine::KernelDriver;
+use super::model::Origin;
 use crate::catalog::knowledge;
 use crate::formats::elf;
 use crate::host::Host;

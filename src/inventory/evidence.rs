@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ForwardCompatibility, GpuCode, ReadFault, Scope, system};
+use super::machine::Scope;
+use super::model::{ForwardCompatibility, GpuCode};
+use super::warning::ReadFault;
 use crate::catalog::{self, Evidence, Family};
 use crate::formats::elf::{self, Elf, X86_64};
 use crate::formats::fatbin;
@@ -124,7 +126,7 @@ pub(super) fn read(
     let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
         let nodes = elf.needed_versions(file.as_bytes());
-        let newest = nodes.into_iter().filter_map(|node| system::symbol_version(node, prefix)).max()?;
+        let newest = nodes.into_iter().filter_map(|node| symbol_version(node, prefix)).max()?;
         Some(((*prefix).to_owned(), newest))
     });
     Ok(Some(File {
@@ -330,6 +332,11 @@ fn forward_compatibility(note: &[u8]) -> Option<ForwardCompatibility> {
     let end = memchr::memchr(0, note).unwrap_or(note.len());
     let note: Note = serde_json::from_slice(&note[..end]).ok()?;
     Some(ForwardCompatibility { cuda: note.cuda.parse().ok(), kernel_branches: note.driver })
+}
+
+/// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.
+fn symbol_version(node: &[u8], prefix: &str) -> Option<Version> {
+    std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok()
 }
 
 #[cfg(test)]

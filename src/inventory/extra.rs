@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::location::{ScanContext, SearchLocation, named};
-use super::{Origin, ReadFault, conda, python, toolkit, wheel};
+use super::model::Origin;
+use super::warning::ReadFault;
+use super::{conda, python, toolkit, wheel};
 
 const CONFIG: &str = "/etc/cudarun/config.toml";
 

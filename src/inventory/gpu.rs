@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::location::ScanContext;
-use super::{Gpu, Visible};
+use super::machine::{Gpu, Visible};
 use crate::catalog;
 use crate::host::Host;
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{self, ScanContext, SearchLocation};
-use super::{Origin, compat, toolkit};
+use super::model::Origin;
+use super::{compat, toolkit};
 use crate::formats::elf;
 
 const HOME: &str = "/opt/nvidia/hpc_sdk";

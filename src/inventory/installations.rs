@@ -9,9 +9,11 @@ use std::sync::Arc;
 use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
+use super::model::{Installation, Member, Origin, Problem, Searched};
 use super::owners::Owners;
+use super::owners::{Open, Who};
 use super::real::RealPaths;
-use super::{Installation, Member, Open, Origin, Problem, Searched, Who, versions};
+use super::versions;
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Stat};
@@ -94,7 +96,7 @@ fn copies_in(
         let origin = match place.origin {
             _ if renamed => Origin::Bundled,
             // What no package brought stands beside what one did.
-            Origin::Debian | Origin::Rpm if !is_owned => Origin::Loose,
+            Origin::Debian if !is_owned => Origin::Loose,
             origin => origin,
         };
         let origin = origin_of(origin, &directory, &candidates);
@@ -294,7 +296,7 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
         // What a compat directory holds besides a driver is a part of the toolkit.
         Origin::Compat => Origin::Toolkit,
         _ if is_driver && stands_in(directory, main, &["compat", "cuda-compat"]) => Origin::Compat,
-        Origin::Store | Origin::Debian | Origin::Rpm | Origin::Loose if is_driver => Origin::Driver,
+        Origin::Store | Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
         other => other,
     }
 }

@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation};
-use super::{Element, Origin, Preload, Scope, SearchPath, system};
+use super::machine::{Element, Preload, Scope, SearchPath};
+use super::model::Origin;
+use super::system;
 use crate::catalog::catalog;
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::elf::Elf;

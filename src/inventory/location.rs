@@ -4,9 +4,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::machine::Scope;
+use super::model::Origin;
 use super::real::RealPaths;
 use super::scan_cache::ScanCache;
-use super::{Origin, ReadFault, Scope, Warning};
+use super::warning::{ReadFault, Warning};
 use crate::host::Host;
 use crate::version::Version;
 

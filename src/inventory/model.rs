@@ -131,8 +131,7 @@ pub struct Searched {
 }
 
 /// How an installation came to where it is. Where two sources name one directory, the first of these counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Wheel,
     /// Packed into a package for its own use, perhaps renamed by auditwheel.
@@ -147,6 +146,7 @@ pub enum Origin {
     /// A store of packages by hash: Nix, Spack.
     Store,
     Debian,
+    /// ScanCache of a loose installation once `rpm` has been asked.
     Rpm,
     Loose,
 }
@@ -378,36 +378,34 @@ impl Member {
 }
 
 impl Origin {
-    pub const ALL: [Origin; 12] = [
-        Origin::Wheel,
-        Origin::Bundled,
-        Origin::Conda,
-        Origin::Compat,
-        Origin::Stub,
-        Origin::Driver,
-        Origin::Toolkit,
-        Origin::Module,
-        Origin::Store,
-        Origin::Debian,
-        Origin::Rpm,
-        Origin::Loose,
+    /// Each origin with its only spelling, in order.
+    const WORDS: [(Origin, &str); 12] = [
+        (Origin::Wheel, "wheel"),
+        (Origin::Bundled, "bundled"),
+        (Origin::Conda, "conda"),
+        (Origin::Compat, "compat"),
+        (Origin::Stub, "stub"),
+        (Origin::Driver, "driver"),
+        (Origin::Toolkit, "toolkit"),
+        (Origin::Module, "module"),
+        (Origin::Store, "store"),
+        (Origin::Debian, "debian"),
+        (Origin::Rpm, "rpm"),
+        (Origin::Loose, "loose"),
     ];
 
+    pub fn all() -> impl Iterator<Item = Origin> {
+        Self::WORDS.into_iter().map(|(origin, _)| origin)
+    }
+
     pub fn word(self) -> &'static str {
-        match self {
-            Origin::Wheel => "wheel",
-            Origin::Bundled => "bundled",
-            Origin::Conda => "conda",
-            Origin::Compat => "compat",
-            Origin::Stub => "stub",
-            Origin::Driver => "driver",
-            Origin::Toolkit => "toolkit",
-            Origin::Module => "module",
-            Origin::Store => "store",
-            Origin::Debian => "debian",
-            Origin::Rpm => "rpm",
-            Origin::Loose => "loose",
-        }
+        Self::WORDS[self as usize].1
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
     }
 }
 

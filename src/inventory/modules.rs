@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::location::{self, ScanContext, SearchLocation};
-use super::{Origin, compat, hpc_sdk, toolkit};
+use super::model::Origin;
+use super::{compat, hpc_sdk, toolkit};
 use crate::formats::modulefile::{self, Modulefile};
 use crate::host::{FileId, Kind};
 use crate::variables;
@@ -35,7 +36,8 @@ const SEARCHED: [&str; 2] = [variables::LIBRARY_PATH, "LIBRARY_PATH"];
 /// What stands here is not the module's, although it may name it.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 /// Where modules are on a machine that does not say.
-const USUAL: [&str; 3] = ["/etc/modulefiles", "/usr/share/modulefiles", "/usr/share/modules/modulefiles"];
+pub const MODULE_DIRECTORIES: [&str; 3] =
+    ["/etc/modulefiles", "/usr/share/modulefiles", "/usr/share/modules/modulefiles"];
 /// A module has a few thousand bytes; some name nothing but others.
 const SIZE_LIMIT: u64 = 256 << 10;
 /// `compiler/gcc/12/cuda/12.4.lua`, and some room.
@@ -60,7 +62,7 @@ pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 /// Those that could be loaded.
 pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut tops = list(look, "MODULEPATH");
-    tops.extend(USUAL.iter().map(PathBuf::from));
+    tops.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
     let mut files = Vec::new();
     let mut walk = Walk::default();
     for top in tops {
@@ -134,7 +136,7 @@ fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
 /// The directories that a module adds to a search path, and the variables that name roots of libraries with these.
 pub fn named(file: &Path, text: &str) -> (Vec<String>, Vec<(String, String)>) {
     let is_lua = file.extension().is_some_and(|extension| extension == "lua");
-    let Modulefile { added, set } = if is_lua { modulefile::lua(text) } else { modulefile::tcl(text) };
+    let Modulefile { added, set, .. } = if is_lua { modulefile::lua(text) } else { modulefile::tcl(text) };
     let is_own = |directory: &str| !SYSTEM.iter().any(|system| Path::new(directory).starts_with(system));
     let searched = added
         .into_iter()

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::location::{ScanContext, SearchLocation};
-use super::{Origin, parts};
+use super::model::Origin;
+use super::parts;
 use crate::formats::store;
 
 const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];

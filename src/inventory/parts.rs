@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Origin;
 use super::directory_scan;
 use super::location::{Packaged, ScanContext, SearchLocation};
+use super::model::Origin;
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 

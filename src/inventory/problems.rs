@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{Element, Finder, Installation, Inventory, Origin, Problem, SearchPath};
+use super::machine::{Element, Inventory, SearchPath};
+use super::model::{Finder, Installation, Origin, Problem};
 use crate::host::FileId;
 
 /// Adds to each installation what only the whole inventory tells.

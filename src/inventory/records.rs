@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::ReadFault;
 use super::directory_scan;
 use super::location::ScanContext;
+use super::warning::ReadFault;
 use crate::parallel;
 
 /// The libraries that a list names, with their sizes where it has them.

@@ -1,47 +1,95 @@
-//! RPM's database, as Fedora since 33, RHEL since 9 and their kin have it: the directories that packages put libraries
-//! in, and which package each file is from. RHEL 8 keeps it in Berkeley DB and SUSE in ndb: there, libraries are found
-//! where the loader looks, and have no owner.
-//!
-//! RPM rebuilds the database beside the one in use and never makes that shorter, so that it can be mapped. What stands
-//! in a write-ahead log while RPM works is not seen, and is written back before RPM ends.
+//! The RPM package that each library is from: `rpm` itself is asked, because its database has three formats. Only a
+//! person who reads the answer waits for it; a start never asks.
+#![allow(clippy::disallowed_methods, reason = "this is where rpm is started")]
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use super::location::{ScanContext, SearchLocation};
-use super::packages::{self, Package};
-use super::{Origin, ReadFault, records};
-use crate::formats::{elf, rpm};
-use crate::version::Version;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
-/// Where it stands, and where it stood before; one is often a link to the other.
-const DATABASES: [&str; 2] = ["/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite"];
+use super::machine::{Inventory, Scope};
+use super::model::{Installation, Origin};
+use crate::host::Host;
 
-pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let database = DATABASES.map(Path::new).into_iter().find(|database| look.host.is_file(database));
-    look.watched.extend(DATABASES.map(Into::into));
-    let Some(database) = database else { return Vec::new() };
-    let mut packages = packages::installed(look, database, |_, data| {
-        let bad = |error: rpm::DatabaseError| ReadFault::BadRecord { what: error.to_string() };
-        let installed = rpm::installed(data, &packages::is_wanted, &records::is_library).map_err(bad)?;
-        Ok(installed.into_iter().map(package).collect())
-    });
-    let architecture = match look.scope.machine {
-        elf::AARCH64 => "aarch64",
-        _ => "x86_64",
+/// The name of this source for `--without`.
+pub(super) const SOURCE: &str = "rpm";
+/// Only root can put a program here.
+const DIRECTORIES: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
+/// A damaged database of older releases makes `rpm` wait forever.
+const PATIENCE: Duration = Duration::from_secs(10);
+const OUTPUT_LIMIT: u64 = 64 << 20;
+/// One line for each file of each package: with it, files need not be matched with lines by their order. A file that
+/// another package has replaced has a state other than 0.
+const FORMAT: &str = "[%{FILESTATES}\t%{=NAME} %{=VERSION}-%{=RELEASE}\t%{FILENAMES}\n]";
+
+/// Names the packages of the installations that no other source has named one for. Under `--root` nothing is asked.
+pub fn name_owners(host: &Host, scope: &Scope, inventory: &mut Inventory) {
+    if host.is_rerooted() || scope.without.iter().any(|source| source == SOURCE) {
+        return;
+    }
+    let is_open = |installation: &&mut Installation| {
+        let may_be_rpm = [Origin::Compat, Origin::Stub, Origin::Driver, Origin::Toolkit, Origin::Loose];
+        installation.package.is_none() && may_be_rpm.contains(&installation.origin)
     };
-    packages.retain(|package| [architecture, "noarch"].contains(&package.architecture.as_str()));
-    packages::places(look.scope, packages, Origin::Rpm, &library_version)
+    let real = |installation: &Installation| host.canonical(&installation.files.first()?.path).ok();
+    let mut open: Vec<(PathBuf, &mut Installation)> = inventory
+        .installations
+        .iter_mut()
+        .filter(is_open)
+        .filter_map(|installation| Some((real(installation)?, installation)))
+        .collect();
+    let files: Vec<&Path> = open.iter().map(|(file, _)| file.as_path()).collect();
+    let owners = rpm_owners(DIRECTORIES.as_ref(), &files, PATIENCE);
+    for (file, installation) in &mut open {
+        if let Some(package) = owners.get(file) {
+            installation.package = Some(package.clone());
+            if installation.origin == Origin::Loose {
+                installation.origin = Origin::Rpm;
+            }
+        }
+    }
 }
 
-fn package(package: rpm::Package) -> Package {
-    let rpm::Package { name, version, release, architecture, files } = package;
-    Package { name, version: format!("{version}-{release}"), architecture, libraries: files }
-}
-
-fn library_version(package: &Package) -> Option<Version> {
-    let (version, _) = package.version.rsplit_once('-')?;
-    version
-        .parse()
-        .ok()
-        .filter(|version: &Version| version.numbers().len() >= 3 && packages::has_upstream_version(package))
+/// The package of each of these files, as `rpm` in one of these directories says in this time; none where there is no
+/// `rpm`, where it does not answer, and for files of no package.
+pub fn rpm_owners(directories: &OsStr, files: &[&Path], patience: Duration) -> BTreeMap<PathBuf, String> {
+    let answer = || {
+        let rpm = which::which_in("rpm", Some(directories), "/").ok()?;
+        let mut command = Command::new(rpm);
+        command.args(["-qf", "--qf", FORMAT, "--"]).args(files).current_dir("/").process_group(0);
+        command.env_clear().env("PATH", directories).env("LC_ALL", "C");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+        let output = child.stdout.take()?;
+        let (said, heard) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let read = output.take(OUTPUT_LIMIT).read_to_end(&mut text);
+            let _ = said.send(read.map(|_| text));
+        });
+        let text = heard.recv_timeout(patience);
+        // Its helpers end with it, whether it has answered or not.
+        let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+        let _ = child.wait();
+        text.ok()?.ok()
+    };
+    let text = if files.is_empty() { Vec::new() } else { answer().unwrap_or_default() };
+    let mut owners = BTreeMap::new();
+    for line in String::from_utf8_lossy(&text).lines() {
+        if let [state, package, file] = line.splitn(3, '\t').collect::<Vec<_>>()[..]
+            && state == "0"
+            && files.contains(&Path::new(file))
+        {
+            owners.entry(PathBuf::from(file)).or_insert_with(|| package.to_owned());
+        }
+    }
+    owners
 }

@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::File;
-use super::packages::Package;
 use crate::host::{FileId, Stat};
 
 /// What changed this short a time ago may change again without its time showing it: file systems count in
@@ -31,6 +30,17 @@ pub struct ScanCache {
     /// When this look began, in seconds; what is younger is not kept.
     #[serde(skip)]
     began: i64,
+}
+
+/// An installed package that holds libraries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Package {
+    pub name: String,
+    /// As the package manager writes it.
+    pub version: String,
+    pub architecture: String,
+    /// The paths of its libraries.
+    pub libraries: Vec<String>,
 }
 
 /// A name in a directory.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{ScanContext, SearchLocation};
-use super::{Origin, ReadFault, compat, parts, toolkit};
+use super::model::Origin;
+use super::warning::ReadFault;
+use super::{compat, parts, toolkit};
 use crate::formats::spack::{self, Install};
 
 const ROOTS: [&str; 2] = ["/opt/spack", "/spack"];

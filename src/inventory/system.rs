@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::debian;
 use super::location::{ScanContext, SearchLocation};
-use super::{Origin, ReadFault, Warning};
+use super::model::Origin;
+use super::warning::{ReadFault, Warning};
 use crate::catalog::catalog;
 use crate::formats::elf::Elf;
 use crate::formats::ldcache::LdCache;
@@ -65,9 +66,4 @@ pub(super) fn machine(host: &Host) -> Option<u16> {
 pub(super) fn glibc(host: &Host, machine: u16) -> Option<Version> {
     let (major, minor) = rules::release(host, machine)?;
     format!("{major}.{minor}").parse().ok()
-}
-
-/// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.
-pub(super) fn symbol_version(node: &[u8], prefix: &str) -> Option<Version> {
-    std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok()
 }

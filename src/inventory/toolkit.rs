@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::location::{self, Packaged, ScanContext, SearchLocation};
-use super::{Origin, ReadFault, parts};
+use super::model::Origin;
+use super::parts;
+use super::warning::ReadFault;
 use crate::catalog::Family;
 use crate::formats::{elf, manifest};
 

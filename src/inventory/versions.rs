@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory_scan::Candidate;
 use super::location::Packaged;
-use super::{Problem, VersionEvidence, VersionSource};
+use super::model::{Problem, VersionEvidence, VersionSource};
 use crate::catalog::Family;
 use crate::formats::names;
 use crate::host::Host;

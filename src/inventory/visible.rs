@@ -3,19 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use super::Gpu;
+use super::machine::{Gpu, Visible};
 use crate::environment::Environment;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Visible {
-    Yes,
-    No,
-    /// CUDA counts the fastest first, and which that is, only CUDA knows.
-    Perhaps,
-}
 
 /// As the CUDA programming guide has it: numbers or beginnings of UUIDs, up to the first that means no GPU.
 pub(super) fn tell(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
-use super::{Origin, records};
+use super::model::Origin;
+use super::records;
 use crate::catalog::{Family, catalog};
 use crate::formats::metadata;
 use crate::host::{Entry, Kind};

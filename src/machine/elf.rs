@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 mod parts;
 
@@ -17,7 +17,7 @@ const ENTRIES: usize = 1 << 20;
 /// More sections and versions than any library has; their numbers have 16 bits.
 const NUMBERED: usize = 60_000;
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Elf {
     pub soname: Option<String>,

@@ -11,13 +11,13 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::environment::Environment;
 use crate::host::Host;
 
 pub mod elf;
 pub mod ldcache;
-pub mod rpm;
 pub mod save;
 
 use elf::Elf;
@@ -57,8 +57,8 @@ struct File {
     link: Option<String>,
     /// Another name for the file at this path.
     hard_link: Option<String>,
-    /// A database of RPM in which these packages are installed.
-    rpm: Option<Vec<rpm::Package>>,
+    /// Descriptions of version 0.1 list the packages of a database of RPM, which is read no more.
+    rpm: Option<IgnoredAny>,
     /// What the loader's cache knows.
     ld_cache: Option<Vec<ldcache::Entry>>,
     text: Option<String>,
@@ -353,14 +353,13 @@ fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
 }
 
 fn content(file: &File, name: &str) -> Result<Vec<u8>, String> {
-    match (&file.elf, &file.rpm, &file.ld_cache, &file.text) {
+    match (&file.elf, &file.ld_cache, &file.text) {
         (Some(elf), ..) => {
             let mut elf = elf.clone();
             elf.soname = elf.soname.map(|soname| soname.replace("{name}", name));
             elf.build().map_err(|why| format!("elf: {why}"))
         }
-        (_, Some(packages), ..) => Ok(rpm::database(packages)),
-        (_, _, Some(entries), _) => Ok(ldcache::cache(entries)),
+        (_, Some(entries), _) => Ok(ldcache::cache(entries)),
         (.., text) => Ok(text.clone().unwrap_or_default().into_bytes()),
     }
 }

@@ -51,7 +51,11 @@ pub(super) fn machine(settings: &Settings, subject: Subject<'_>) -> Result<Inven
         Subject::Machine(scope) => scope(settings)?,
         Subject::Command(_) | Subject::Project => Scope::default(),
     };
-    Ok(scan(&settings.host, &scope))
+    let mut inventory = scan(&settings.host, &scope);
+    if scope.owners {
+        inventory::name_owners(&settings.host, &scope, &mut inventory);
+    }
+    Ok(inventory)
 }
 
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for

@@ -197,8 +197,10 @@ fn details(
             text.push_str(&columns("  ", &rows));
         }
         Section::StartUp if verbosity > 0 => {
-            let row = |line: &crate::doctor::Line| vec![at(&line.path, Some(line.number)), show(&line.text)];
-            let rows: Vec<Vec<String>> = examination.lines.of_loader.iter().map(row).collect();
+            let lines = examination.lines.of_loader.iter();
+            let rows: Vec<Vec<String>> = lines
+                .map(|(line, directory)| vec![at(&line.path, Some(line.number)), show(directory)])
+                .collect();
             text.push_str(&columns("  ", &rows));
         }
         _ => {}

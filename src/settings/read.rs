@@ -298,11 +298,8 @@ impl Reader<'_> {
     fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, Fault> {
         let key = "prefer.origin";
         let origin = |word: String| {
-            let found = Origin::ALL.into_iter().find(|origin| origin.word() == word);
-            found.map_or_else(
-                || self.not_one_of(key, &word, Origin::ALL.iter().map(|it| it.word()), value),
-                Ok,
-            )
+            let found = Origin::all().find(|origin| origin.word() == word);
+            found.map_or_else(|| self.not_one_of(key, &word, Origin::all().map(Origin::word), value), Ok)
         };
         self.strings(key, value)?.into_iter().map(origin).collect()
     }

@@ -112,7 +112,11 @@ fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) ->
 /// The dearer an origin is to a person, the more; the driver has its own.
 fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
     let origins = world.policy.origins.iter().rev().take_while(|_| installation.family != "driver");
-    origins.zip(1..).find(|(origin, _)| **origin == installation.origin).map_or(0, |(_, rank)| rank)
+    // A start does not ask `rpm` for owners: its installations are loose then.
+    let is_its = |origin| {
+        origin == installation.origin || origin == Origin::Rpm && installation.origin == Origin::Loose
+    };
+    origins.zip(1..).find(|(origin, _)| is_its(**origin)).map_or(0, |(_, rank)| rank)
 }
 
 /// Code for every GPU, machine code before PTX.

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::support::Run;
 
 const WORD: &str = "LEAK";
@@ -51,7 +53,7 @@ fn saved(env: &str, files: &str) -> String {
 }
 
 #[test]
-fn lines_of_start_up_files_are_kept_without_what_else_they_say() {
+fn lines_of_start_up_files_are_named_and_not_shown() {
     let bash = r#"TOKEN="abc\"LEAK def" LD_LIBRARY_PATH=/kept/one
 LD_LIBRARY_PATH=/kept/two ./run -p LEAK
 LD_LIBRARY_PATH=/kept/three # LEAK
@@ -67,19 +69,39 @@ export PW=LEAK
         file("/home/user/.config/fish/config.fish", fish),
         file("/home/user/work/.vscode/settings.json", code),
     ];
-    for said in all(BEGIN, "", &files.concat()) {
+    let kept = ["one", "two", "three", "four", "five", "six", "seven"].map(|name| format!("/kept/{name}"));
+    let env = format!("LD_LIBRARY_PATH = \"{}\"", kept.join(":"));
+    let [page, json, saved] = all(BEGIN, &env, &files.concat());
+    for said in [&page, &json, &saved] {
         assert!(!said.contains(WORD), "{said}");
-        for kept in ["one", "two", "three", "four", "five", "six", "seven"] {
-            assert!(said.contains(&format!("/kept/{kept}")), "{kept}: {said}");
-        }
+        assert!(!said.contains("./run"), "{said}");
     }
+    for number in [1, 2, 3, 4, 5, 6] {
+        assert!(page.contains(&format!("/home/user/.bashrc:{number}\n")), "{number}: {page}");
+    }
+    let lines =
+        ["one", "two", "three", "four", "five"].map(|name| format!("LD_LIBRARY_PATH=/kept/{name}\\n"));
+    let bashrc = format!("text = \"{}LD_LIBRARY_PATH=\\n\"", lines.concat());
+    assert!(saved.contains(&bashrc), "{bashrc}: {saved}");
+    // The file leads to the same elements and findings.
+    let installation = tempfile::NamedTempFile::new().unwrap();
+    fs::write(installation.path(), &saved).unwrap();
+    let again = ["--machine", installation.path().to_str().unwrap(), "doctor", "--json"];
+    let again = Run::new(again).any_stderr().any_stdout().output().0;
+    let start_up = |json: &str| -> (Value, Value) {
+        let page: Value = serde_json::from_str(json).unwrap();
+        let findings = page["findings"].as_array().unwrap().iter();
+        let found = findings.filter(|finding| finding["section"] == "start-up").cloned().collect();
+        (page["elements"].clone(), found)
+    };
+    assert_eq!(start_up(&json), start_up(&again));
 }
 
 #[test]
 fn a_file_that_speaks_of_prepend_path_is_no_module() {
     let text = "# prepend-path\nappend_path() { :; }\nexport DB_PWD=LEAK\nLD_LIBRARY_PATH=/kept\n";
-    let kept = saved("", &file("/home/user/.bashrc", text));
-    assert!(kept.contains("LD_LIBRARY_PATH=/kept"), "{kept}");
+    let kept = saved("LD_LIBRARY_PATH = \"/kept\"", &file("/home/user/.bashrc", text));
+    assert!(kept.contains("\\nLD_LIBRARY_PATH=/kept\\n"), "{kept}");
 }
 
 #[test]

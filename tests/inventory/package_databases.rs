@@ -1,12 +1,15 @@
-//! What package managers record: their databases byte by byte, and machines that were filled by them.
+//! Packages that brought libraries: machines that package managers have filled, and the answers of `rpm`.
 
-use cudarun::formats::rpm;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cudarun::inventory;
 use serde_json::Value;
 
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts;
-use cudarun::machine::rpm::{Package, database};
 
 /// Origin, directory, package, version and where the version is from, of the installation of a family.
 fn installation(listed: &Value, family: &str, origin: &str) -> [String; 4] {
@@ -88,108 +91,106 @@ fn sources_that_are_switched_off_report_nothing() {
     );
 }
 
+/// Under another root `rpm` is not asked: libraries are found where the loader looks, and have no owner.
 #[test]
-fn rpm_says_which_package_brought_a_library() {
+fn another_root_shows_libraries_of_rpm_without_owner() {
     let machine = Machine::load("rhel");
-    let listed = Run::on(&machine, &["list", "--json"]).json();
-    let installation = |family, origin| installation(&listed, family, origin);
-    let cudart = ["/usr/local/cuda-12.4/targets/x86_64-linux/lib", "cuda-cudart-12-4 12.4.127-1", "12.4.127"];
-    assert_eq!(installation("cudart", "toolkit"), [&cudart[..], &["package-record"]].concat()[..]);
-    let cudnn = ["/usr/lib64", "libcudnn9-cuda-12 9.1.0.70-1", "9.1.0.70", "package-record"];
-    assert_eq!(installation("cudnn", "rpm"), cudnn);
-    let nccl = ["/opt/nccl/lib", "libnccl 2.21.5-1+cuda12.4", "2.21.5", "package-record"];
-    assert_eq!(installation("nccl", "rpm"), nccl);
-    let driver = ["/usr/lib64", "nvidia-driver-cuda-libs 550.54.15-1.el9", "550.54.15", "package-record"];
-    assert_eq!(installation("driver", "driver"), driver);
-    // Its version is that of the toolkit, as far as anybody knows.
-    assert_eq!(installation("curand", "rpm"), ["/usr/lib64", "cuda-libs 12.4.1-1.el9", "-", "-"]);
-    assert_eq!(installation("cufft", "loose")[1], "-", "what replaced a file is not its package's");
-}
-
-#[test]
-fn a_database_that_is_none_is_passed_over_with_a_warning() {
-    let path = "/var/lib/rpm/rpmdb.sqlite";
-    let machine = parts::machine(&[parts::text(path, "SQLite format 3")]);
-    let listed = Run::on(&machine, &["list", "--json"]).status(1).json();
-    assert_eq!(listed["warnings"][0]["path"], path);
-    assert_eq!(listed["warnings"][0]["why"], "not a database of SQLite (magic)");
-}
-
-/// So many packages, with more files in some than in others.
-fn sample(count: usize) -> Vec<u8> {
-    let package = |number: usize| Package {
-        name: format!("libcudnn{number}-cuda-12"),
-        version: format!("{number}.1.0.70"),
-        release: "1".to_owned(),
-        architecture: "x86_64".to_owned(),
-        files: (0..number % 9 * 5).map(|file| format!("/usr/lib64/{number}/libcudnn.so.{file}")).collect(),
-        replaced: Vec::new(),
+    let listed = Run::on(&machine, &["list", "--json", "-v"]).json();
+    let found = |family: &str| -> Vec<(&str, &str)> {
+        let installations = listed["installations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|installation| installation["family"] == family);
+        installations
+            .inspect(|installation| assert!(installation["package"].is_null(), "{installation:#}"))
+            .map(|installation| {
+                (installation["origin"].as_str().unwrap(), installation["directory"].as_str().unwrap())
+            })
+            .collect()
     };
-    database(&(0..count).map(package).collect::<Vec<_>>())
+    assert_eq!(found("cudart"), [("toolkit", "/usr/local/cuda-12.4/targets/x86_64-linux/lib")]);
+    assert_eq!(found("cudnn"), [("loose", "/usr/lib64")]);
+    assert_eq!(found("driver"), [("driver", "/usr/lib64")]);
+    assert_eq!(listed["warnings"].as_array().unwrap().len(), 0, "{listed:#}");
 }
 
-fn read(data: &[u8]) -> Option<Vec<rpm::Package>> {
-    rpm::installed(data, &|name| name != "libcudnn3-cuda-12", &|_| true).ok()
-}
-
-/// The table of names has several pages, and the longer headers go on in pages of their own.
+/// A start does not ask `rpm`, so a wish for its libraries means loose ones.
 #[test]
-fn a_database_is_read_as_it_was_written() {
-    let found = read(&sample(60)).unwrap();
-    assert_eq!(found.len(), 59);
-    for package in found {
-        let number: usize = package.version.split('.').next().unwrap().parse().unwrap();
-        assert_eq!(package.name, format!("libcudnn{number}-cuda-12"));
-        assert_eq!((package.release.as_str(), package.architecture.as_str()), ("1", "x86_64"));
-        assert_eq!(package.files.len(), number % 9 * 5);
-        assert!(
-            package.files.iter().all(|path| path.starts_with(&format!("/usr/lib64/{number}/libcudnn.so.")))
-        );
-    }
-}
-
-#[test]
-fn every_prefix_of_a_database_gives_an_error_or_a_result() {
-    let data = sample(12);
-    for length in 0..data.len() {
-        read(&data[..length]);
-    }
-}
-
-#[test]
-fn every_single_byte_change_gives_an_error_or_a_result() {
-    let data = sample(12);
-    // Where a page begins its bytes decide how it is read; further on, most are text.
-    for index in (0..data.len()).filter(|index| index % 512 < 32 || index % 5 == 0) {
-        for value in [0, 0x80, 0xff, data[index].wrapping_add(1)] {
-            let mut bad = data.clone();
-            bad[index] = value;
-            read(&bad);
-        }
-    }
-}
-
-#[test]
-fn every_prefix_and_change_of_a_header_gives_an_error_or_a_result() {
-    let files = ["/usr/lib64/libcudnn.so.9", "/usr/lib/libcudnn.so.9"].map(str::to_owned).to_vec();
-    let package = Package {
-        name: "libcudnn9".into(),
-        version: "9.1.0.70".into(),
-        release: "1".into(),
-        architecture: "x86_64".into(),
-        files: files.clone(),
-        replaced: vec!["/usr/lib64/libcudnn.so.8".into()],
+fn prefer_rpm_picks_loose_libraries() {
+    let picked = |origin: &str| {
+        let files = [
+            parts::text(
+                "/home/user/.config/cudarun/config.toml",
+                &format!("[prefer]\norigin = [\"{origin}\"]\n"),
+            ),
+            parts::program("transforms", &["libcufft.so.11"], ""),
+            parts::library("/usr/lib/x86_64-linux-gnu", "libcufft", "11", "11.2.1", ""),
+            parts::library("/usr/local/cuda-12.4/targets/x86_64-linux/lib", "libcufft", "11", "11.2.1", ""),
+        ];
+        let explained = Run::on(&parts::machine(&files), &["explain", "--json", "transforms"]).json();
+        explained["families"][0]["picked"]["origin"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{explained:#}"))
+            .to_owned()
     };
-    let header = package.header();
-    assert_eq!(rpm::package(&header, &|_| true).unwrap().files, files);
-    for length in 0..header.len() {
-        assert!(rpm::package(&header[..length], &|_| true).is_none());
-    }
-    for index in 0..header.len() {
-        for value in 0..=255 {
-            let mut bad = header.clone();
-            bad[index] = value;
-            rpm::package(&bad, &|_| true);
-        }
-    }
+    assert_eq!([picked("rpm"), picked("loose"), picked("toolkit")], ["loose", "loose", "toolkit"]);
+}
+
+/// A directory with a program called `rpm`.
+fn with_rpm(script: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let rpm = directory.path().join("rpm");
+    std::fs::write(&rpm, format!("#!/bin/sh\n{script}")).unwrap();
+    std::fs::set_permissions(&rpm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+fn owners(directory: &Path, patience: Duration) -> Vec<(PathBuf, String)> {
+    let files = [Path::new("/usr/lib64/libcudnn.so.9.1.0"), Path::new("/opt/nccl/lib/libnccl.so.2")];
+    let path = std::env::join_paths([directory, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    inventory::rpm_owners(&path, &files, patience).into_iter().collect()
+}
+
+#[test]
+fn rpm_names_the_packages_of_files_in_one_call() {
+    let script = r#"
+cd "$(dirname "$0")" && echo call >>calls && env >environment && printf '%s\n' "$@" >arguments
+printf '0\tcudnn 9.1-1\t/usr/lib64/libcudnn.so.9.1.0\n0\tcudnn 9.1-1\t/usr/share/doc/cudnn\n'
+printf '1\told 1-1\t/opt/nccl/lib/libnccl.so.2\nfile /x is not owned by any package\n'
+printf '0\tother 2-1\t/usr/lib64/libcudnn.so.9.1.0\n'
+exit 1"#;
+    let directory = with_rpm(script);
+    let expected = (PathBuf::from("/usr/lib64/libcudnn.so.9.1.0"), "cudnn 9.1-1".to_owned());
+    assert_eq!(owners(directory.path(), Duration::from_mins(1)), [expected]);
+    let wrote = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    assert_eq!(wrote("calls"), "call\n");
+    let arguments = wrote("arguments");
+    assert!(arguments.starts_with("-qf\n--qf\n"), "{arguments}");
+    assert!(
+        arguments.ends_with("--\n/usr/lib64/libcudnn.so.9.1.0\n/opt/nccl/lib/libnccl.so.2\n"),
+        "{arguments}"
+    );
+    // The environment of `cargo test` has LD_LIBRARY_PATH.
+    assert!(std::env::var_os("LD_LIBRARY_PATH").is_some());
+    assert!(!wrote("environment").contains("LD_"), "{}", wrote("environment"));
+}
+
+#[test]
+fn an_rpm_that_hangs_or_is_missing_names_no_owner() {
+    let hanging = with_rpm("sleep 300 & sleep 300");
+    let begun = Instant::now();
+    assert_eq!(owners(hanging.path(), Duration::from_millis(300)), []);
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+    let empty = tempfile::tempdir().unwrap();
+    let file = [Path::new("/usr/lib64/libcudnn.so.9.1.0")];
+    assert!(inventory::rpm_owners(empty.path().as_os_str(), &file, Duration::from_mins(1)).is_empty());
+}
+
+/// Descriptions that version 0.1 saved hold packages of RPM.
+#[test]
+fn descriptions_with_packages_of_rpm_are_still_read() {
+    let rpm = r#"rpm = [{ name = "libnccl", version = "2.21.5", release = "1", files = ["/opt/nccl/lib/libnccl.so.2"] }]"#;
+    let text = format!("about = \"x\"\n[[file]]\npath = \"/var/lib/rpm/rpmdb.sqlite\"\n{rpm}\n");
+    assert!(cudarun::machine::Machine::make(&text).is_ok());
 }

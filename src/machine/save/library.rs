@@ -1,6 +1,6 @@
 //! A library as a description: what the reader of libraries reads of it, and nothing of its code.
 
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 
 use super::super::elf::Elf as Description;
 use crate::catalog::Evidence;
@@ -190,55 +190,29 @@ fn take_code(code: &GpuCode, kept: &mut Description) {
 }
 
 /// The fields that say something, as TOML writes them in one line.
-pub(super) fn toml(elf: &Description, quoted: &dyn Fn(&str) -> String) -> String {
-    let mut fields: Vec<String> = Vec::new();
-    let list =
-        |items: &[String]| format!("[{}]", items.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(", "));
-    let table = |items: Vec<(&String, String)>| {
-        let items: Vec<String> =
-            items.into_iter().map(|(name, value)| format!("{} = {value}", quoted(name))).collect();
-        format!("{{ {} }}", items.join(", "))
-    };
-    let texts = [
-        ("soname", &elf.soname),
-        ("rpath", &elf.rpath),
-        ("runpath", &elf.runpath),
-        ("interpreter", &elf.interpreter),
-        ("forward_compatibility", &elf.forward_compatibility),
-        ("build_id", &elf.build_id),
-    ];
-    fields
-        .extend(texts.iter().filter_map(|(name, text)| Some(format!("{name} = {}", quoted(text.as_ref()?)))));
-    let lists = [
-        ("needed", &elf.needed),
-        ("exports", &elf.exports),
-        ("versions", &elf.versions),
-        ("constants", &elf.constants),
-        ("code", &elf.code),
-    ];
-    let lists = lists.iter().filter(|(_, items)| !items.is_empty());
-    fields.extend(lists.map(|(name, items)| format!("{name} = {}", list(items))));
-    let of_lists = [("imports", &elf.imports), ("code_in", &elf.code_in)];
-    for (name, items) in of_lists.into_iter().filter(|(_, items)| !items.is_empty()) {
-        fields.push(format!("{name} = {}", table(items.iter().map(|(name, it)| (name, list(it))).collect())));
+pub(super) fn toml(elf: &Description) -> String {
+    inline(&serde_json::to_value(elf).unwrap_or_default())
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::String(text) => super::quoted(text),
+        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+            let is_empty = |value: &Value| {
+                value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
+            };
+            let fields = fields.iter().filter(|(_, value)| says(value) && !is_empty(value));
+            let fields: Vec<String> = fields
+                .map(|(name, value)| {
+                    let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                    let name = if is_bare && !name.is_empty() { name.clone() } else { super::quoted(name) };
+                    format!("{name} = {}", inline(value))
+                })
+                .collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        other => other.to_string(),
     }
-    let of_numbers: [(&str, &BTreeMap<String, u32>); 2] =
-        [("functions", &elf.functions), ("objects", &elf.objects)];
-    for (name, items) in of_numbers.into_iter().filter(|(_, items)| !items.is_empty()) {
-        fields.push(format!(
-            "{name} = {}",
-            table(items.iter().map(|(name, it)| (name, it.to_string())).collect())
-        ));
-    }
-    if !elf.pointers.is_empty() {
-        let items = elf.pointers.iter().map(|(name, numbers)| (name, format!("{numbers:?}"))).collect();
-        fields.push(format!("pointers = {}", table(items)));
-    }
-    fields.extend(elf.machine.map(|machine| format!("machine = {machine}")));
-    fields.extend(elf.printed.map(|numbers| format!("printed = {numbers:?}")));
-    fields.extend(elf.runtime.map(|number| format!("runtime = {number}")));
-    let flags =
-        [("unversioned", elf.unversioned), ("is_32_bit", elf.is_32_bit), ("truncated", elf.truncated)];
-    fields.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| format!("{name} = true")));
-    format!("{{ {} }}", fields.join(", "))
 }

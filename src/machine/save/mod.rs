@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::catalog;
-use crate::doctor::{self, Examination};
+use crate::doctor::{self, Examination, Line};
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
@@ -109,17 +109,25 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
     Saved { text, files: entries.len(), lost }
 }
 
-/// The lines of start-up files that are kept, by file.
-fn lines(examination: &Examination) -> BTreeMap<PathBuf, Vec<(usize, String)>> {
-    let mut lines: BTreeMap<PathBuf, Vec<(usize, String)>> = BTreeMap::new();
-    for line in examination.lines.all() {
-        lines.entry(line.path.clone()).or_default().push((line.number, line.text.clone()));
+/// The lines of start-up files, by number, written anew with no more than the findings and elements need.
+fn lines(examination: &Examination) -> BTreeMap<PathBuf, BTreeMap<usize, String>> {
+    let mut files: BTreeMap<PathBuf, BTreeMap<usize, String>> = BTreeMap::new();
+    let mut add = |line: &Line, code: &str| {
+        let text = files.entry(line.path.clone()).or_default().entry(line.number).or_default();
+        text.push_str(if text.is_empty() { "" } else { " " });
+        text.push_str(code);
+    };
+    for (variable, hook, line) in &examination.lines.shadows {
+        add(hook, "cudarun hook");
+        add(line, if *variable == "PROMPT_COMMAND" { "PROMPT_COMMAND=" } else { "precmd_functions=(" });
     }
-    for of_file in lines.values_mut() {
-        of_file.sort();
-        of_file.dedup();
+    for (variable, line) in &examination.lines.of_variables {
+        let elements = examination.elements.iter();
+        let named = elements.filter(|element| element.variable == *variable && element.set_by.contains(line));
+        let named: Vec<_> = named.map(|element| element.text.to_string_lossy()).collect();
+        add(line, &format!("{variable}={}", named.join(":")));
     }
-    lines
+    files
 }
 
 /// What must be there although nothing stands below it: places that the environment names.
@@ -128,7 +136,7 @@ fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
     let preload = host.env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
     let home = host.home();
     let named = path.iter().chain(&preload).map(|it| host.absolute(Path::new(it)));
-    let of_loader = examination.lines.of_loader.iter().map(|line| PathBuf::from(&line.text));
+    let of_loader = examination.lines.of_loader.iter().map(|(_, directory)| directory.clone());
     // By these, a loader knows where else it looks.
     let defaults = [elf::X86_64, elf::AARCH64].into_iter().flat_map(|it| default_directories(host, it));
     let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]).chain(defaults);
@@ -195,7 +203,7 @@ struct Writer<'w> {
     host: &'w Host,
     names: &'w Names,
     examination: &'w Examination,
-    lines: BTreeMap<PathBuf, Vec<(usize, String)>>,
+    lines: BTreeMap<PathBuf, BTreeMap<usize, String>>,
     /// Of files with several names, the first.
     first_names: BTreeMap<FileId, PathBuf>,
     lost: Vec<PathBuf>,
@@ -342,11 +350,11 @@ impl Writer<'_> {
                     library::hide(&mut elf, &|text| self.names.hide(text));
                     let usual = if elf.interpreter.is_some() { 0o755 } else { 0o644 };
                     let cut = if cut == 0 { String::new() } else { format!("cut = {cut}\n") };
-                    entry(format!("elf = {}\n{cut}{}", library::toml(&elf, &quoted), mode(usual)), true)
+                    entry(format!("elf = {}\n{cut}{}", library::toml(&elf), mode(usual)), true)
                 }
             };
         }
-        if stat.size > TEXT && name != "rpmdb.sqlite" && name != "status" {
+        if stat.size > TEXT && name != "status" {
             self.lost.push(path.to_owned());
             return None;
         }
@@ -362,7 +370,6 @@ impl Writer<'_> {
                 let mode = if is_kernels { String::new() } else { mode(usual) };
                 entry(format!("text = {}\n{mode}", quoted(&self.names.hide(&text))), true)
             }
-            texts::Kept::Made(key, value) => entry(format!("{key} = {value}\n{}", mode(0o644)), true),
             texts::Kept::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
             texts::Kept::Nothing => None,
         }
@@ -376,8 +383,7 @@ impl Writer<'_> {
 
     /// Of a start-up file or a module, what it says of search paths.
     fn script(&self, path: &Path) -> String {
-        let none = Vec::new();
-        let kept = texts::in_place(self.lines.get(path).unwrap_or(&none), self.names);
+        let kept = self.lines.get(path).map(|lines| texts::in_place(lines, self.names)).unwrap_or_default();
         let bytes = self.host.read_start(path, TEXT).unwrap_or_default();
         if !self.is_modulefile(path, Asked::Read) {
             return kept;

@@ -7,9 +7,6 @@ use super::names::Names;
 use crate::environment::Environment;
 use crate::inventory;
 
-/// Where modules are on a machine that does not say.
-const USUAL: [&str; 3] = ["/etc/modulefiles", "/usr/share/modulefiles", "/usr/share/modules/modulefiles"];
-
 /// Whether the environment says that it is one, or where it stands.
 pub(super) fn is_named(env: &Environment, path: &Path) -> bool {
     let list = |name: &str| {
@@ -19,14 +16,13 @@ pub(super) fn is_named(env: &Environment, path: &Path) -> bool {
     let is_below = |top: &Path| path != top && path.starts_with(top);
     list("_LMFILES_").iter().any(|file| file == path)
         || list("MODULEPATH").iter().any(|top| is_below(top))
-        || USUAL.iter().any(|top| is_below(Path::new(top)))
+        || inventory::MODULE_DIRECTORIES.iter().any(|top| is_below(Path::new(top)))
 }
 
-/// After the lines that are kept, what they alone do not say. A list that no line is searched for holds the directories.
+/// After the lines that are kept, which are no commands of a module, the directories and roots.
 pub(super) fn with_places(path: &Path, mut kept: String, text: &str, names: &Names) -> String {
     let is_lua = path.extension().is_some_and(|extension| extension == "lua");
     let (directories, roots) = inventory::named_by_module(path, text);
-    let said = inventory::named_by_module(path, &kept);
     let mut say = |command: &str, variable: &str, value: &str| {
         let value = names.hide(value);
         // No shell's and no language's own letters.
@@ -39,10 +35,10 @@ pub(super) fn with_places(path: &Path, mut kept: String, text: &str, names: &Nam
             kept.push_str(&line);
         }
     };
-    for directory in directories.iter().filter(|it| !said.0.contains(it)) {
+    for directory in &directories {
         say("prepend-path", "LIBRARY_PATH", directory);
     }
-    for (variable, root) in roots.iter().filter(|it| !said.1.contains(it)) {
+    for (variable, root) in &roots {
         say("setenv", variable, root);
     }
     kept

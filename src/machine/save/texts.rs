@@ -1,16 +1,15 @@
 //! What is kept of a text file: the lines that somebody here reads. What is of no known kind is not kept at all.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::names::Names;
-use crate::formats::{metadata, rpm};
+use crate::formats::metadata;
 use crate::inventory;
 
 /// What becomes of it.
 pub(super) enum Kept {
     Text(String),
-    /// In TOML, what else it is made from.
-    Made(&'static str, String),
     /// It is there, and nobody needs to know what is in it.
     Empty,
     /// It can go.
@@ -49,10 +48,6 @@ pub(super) fn keep(path: &Path, bytes: &[u8], is_size: &dyn Fn(&str, u64) -> boo
         }
         "status" if below("/var/lib/dpkg") => Kept::Text(stanzas(&text)),
         _ if below("/var/lib/dpkg/info") => lines(&inventory::is_library),
-        "rpmdb.sqlite" => {
-            let wanted = rpm::installed(bytes, &inventory::is_wanted_package, &inventory::is_library);
-            wanted.map_or(Kept::Text("not a database\n".to_owned()), |it| Kept::Made("rpm", packages(&it)))
-        }
         "RECORD" => record(bytes, is_size),
         "pyvenv.cfg" => {
             let keys = ["home", "version", "implementation", "include-system", "base-", "uv"];
@@ -108,37 +103,9 @@ fn conda(bytes: &[u8]) -> Kept {
     }
 }
 
-fn packages(packages: &[rpm::Package]) -> String {
-    let package = |it: &rpm::Package| {
-        let files: Vec<String> = it.files.iter().map(|file| super::quoted(file)).collect();
-        let fields = [
-            ("name", &it.name),
-            ("version", &it.version),
-            ("release", &it.release),
-            ("architecture", &it.architecture),
-        ];
-        let fields: Vec<String> =
-            fields.iter().map(|(key, value)| format!("{key} = {}", super::quoted(value))).collect();
-        format!("{{ {}, files = [{}] }}", fields.join(", "), files.join(", "))
-    };
-    let packages: Vec<String> = packages.iter().map(package).collect();
-    format!("[\n    {},\n]", packages.join(",\n    "))
-}
-
-/// The lines of start-up files, each where it stood.
-pub(super) fn in_place(lines: &[(usize, String)], names: &Names) -> String {
-    let mut out = String::new();
-    let mut at = 1;
-    for (number, text) in lines {
-        while at < *number {
-            out.push('\n');
-            at += 1;
-        }
-        if at == *number {
-            out.push_str(&names.hide(text));
-            out.push('\n');
-            at += 1;
-        }
-    }
-    out
+/// The lines of a start-up file, each at its number.
+pub(super) fn in_place(lines: &BTreeMap<usize, String>, names: &Names) -> String {
+    let last = lines.keys().next_back().copied().unwrap_or_default();
+    let text = |number| lines.get(&number).map(|text| names.hide(text)).unwrap_or_default() + "\n";
+    (1..=last).map(text).collect()
 }
