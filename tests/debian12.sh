@@ -50,12 +50,17 @@ chroot "$root" chown -R stranger: /home/stranger
 as_stranger() {
     # shellcheck disable=SC2016 # The words are for the shell that is started.
     unshare --mount --pid --fork --kill-child bash -euc '
+        mount --bind "$1" "$1"
         mount -t proc none "$1/proc"
         mount --bind "$3" "$1/usr/local/rust"
         mount --rbind /dev "$1/dev"
         mount -t tmpfs -o mode=1777 none "$1/tmp"
         mount -t sysfs none "$1/sys" 2>/dev/null || true
-        exec chroot "$1" setpriv --reuid stranger --regid stranger --init-groups \
+        # Not chroot: the tests make user namespaces, which the kernel refuses below one.
+        cd "$1"
+        pivot_root . .
+        umount --lazy .
+        exec setpriv --reuid stranger --regid stranger --init-groups \
             env -i HOME=/home/stranger USER=stranger LANG=C.UTF-8 TERM=dumb \
             PATH=/home/stranger/.local/bin:/usr/local/rust/bin:/usr/local/bin:/usr/bin:/bin \
             "${@:4}" bash -euc "cd ~/cudarun; $2"' bash "$root" "$1" "$(rustc --print sysroot)" "${proxies[@]}"
