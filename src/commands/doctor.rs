@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::machine::save;
-use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, any_program, everywhere, own_views};
+use crate::pipeline::{self, Reached, Request, Stop, any_program, everywhere, own_views};
 use crate::program::{self, Command};
 use crate::report::{self, Style};
 use crate::settings::resolve::{self, Purpose, Settings};
@@ -64,15 +64,8 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
         }
         Ok(Scope { owners: true, ..scope })
     };
-    let request = Request {
-        host,
-        common,
-        wishes: &Wishes::default(),
-        subject: pipeline::Subject::Machine(&scope),
-        purpose: Purpose::Examine,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
+    let wishes = Wishes::default();
+    let request = Request::new(host, common, &wishes, pipeline::Subject::Machine(&scope), Purpose::Examine);
     let mut found = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Inventory(_, inventory) => {

@@ -1,11 +1,11 @@
 //! `cudarun explain PROGRAM …`: what the program needs, what was picked, and why. Starts nothing, writes nothing.
 
-use super::{Exit, command_of, machine, print, say_remarks};
+use super::{Exit, command_of, follow, machine, print};
 use crate::cli::{Common, Explain};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 
@@ -13,19 +13,10 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
     let host = machine(host, common)?;
     let command = command_of(&explain.question.words);
     let request = Request {
-        host: &host,
-        common,
-        wishes: &explain.question.wishes,
-        subject: Subject::Command(&command),
-        purpose: Purpose::Answer,
         passed: usize::from(explain.next),
-        proof: ProofOptions::default(),
+        ..Request::new(&host, common, &explain.question.wishes, Subject::Command(&command), Purpose::Answer)
     };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             tell(facts, decision, common, explain)?;
             Err(Stop::Exit(if decision.is_refused() { Exit::No } else { Exit::Yes }))

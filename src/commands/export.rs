@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Exit, command_of, machine, print, refuse, say, say_notes, say_remarks};
+use super::{Exit, command_of, follow, machine, print, refuse, say, say_notes};
 use crate::cli::{Common, Dialect, Export};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Change, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
 use crate::settings::{PROJECT, files};
@@ -17,20 +17,8 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     let question = &export.question;
     let host = machine(host, common)?;
     let command = command_of(&question.words);
-    let request = Request {
-        host: &host,
-        common,
-        wishes: &question.wishes,
-        subject: Subject::Command(&command),
-        purpose: Purpose::Start,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    let request = Request::new(&host, common, &question.wishes, Subject::Command(&command), Purpose::Start);
+    follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             if decision.is_refused() {
                 refuse(&facts.program, decision, question.json, Style::stderr(common.color))?;

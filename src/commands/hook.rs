@@ -9,7 +9,7 @@ use crate::catalog::catalog;
 use crate::cli::{Common, Hook, Wishes};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::project;
 use crate::program::{Command, Load};
 use crate::report;
@@ -97,15 +97,8 @@ struct Read {
 }
 
 fn look(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
-    let request = Request {
-        host,
-        common,
-        wishes: &Wishes::default(),
-        subject: Subject::Project,
-        purpose: Purpose::Project,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
+    let wishes = Wishes::default();
+    let request = Request::new(host, common, &wishes, Subject::Project, Purpose::Project);
     let mut answer = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Settings(settings) => {

@@ -1,11 +1,11 @@
 //! `cudarun init [PROGRAM …]`: writes a `.cudarun.toml` with what the program was found to need. Overwrites nothing.
 
-use super::{Exit, command_of, machine, print, refuse, say, say_remarks};
+use super::{Exit, command_of, follow, machine, print, refuse, say};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Init};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
@@ -19,20 +19,8 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
         return write(&host, common, options, &report::template(None));
     }
     let command = command_of(&options.words);
-    let request = Request {
-        host: &host,
-        common,
-        wishes: &options.wishes,
-        subject: Subject::Command(&command),
-        purpose: Purpose::Answer,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    let request = Request::new(&host, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
+    follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             if decision.is_refused() {
                 refuse(&facts.program, decision, false, Style::stderr(common.color))?;

@@ -1,11 +1,11 @@
 //! `cudarun list`: every installation on the machine.
 
-use super::{Exit, machine, print, say_remarks};
+use super::{Exit, follow, machine, print};
 use crate::cli::{Common, List, Wishes};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, Scope};
-use crate::pipeline::{self, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Reached, Request, Stop, Subject};
 use crate::report::{self, Style};
 use crate::settings::resolve::{Purpose, Settings, vocabulary};
 
@@ -18,20 +18,9 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         let owners = common.verbose > 0;
         Ok(Scope { code, owners, symbol_names: options.symbols, ..everywhere })
     };
-    let request = Request {
-        host: &host,
-        common,
-        wishes: &Wishes::default(),
-        subject: Subject::Machine(&scope),
-        purpose: Purpose::Answer,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    let wishes = Wishes::default();
+    let request = Request::new(&host, common, &wishes, Subject::Machine(&scope), Purpose::Answer);
+    follow(&request, |reached| match reached {
         Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(inventory, &families, common, options)?)),
         _ => Ok(()),
     })

@@ -9,10 +9,9 @@ use crate::host::Host;
 use crate::launch;
 use crate::machine::Machine;
 use crate::pin::{Decision, Pinned};
-use crate::pipeline::Facts;
+use crate::pipeline::{self, Facts, Reached, Request, Stop};
 use crate::program::{Command, Program};
 use crate::report::{self, Style};
-use crate::settings::resolve::Settings;
 use crate::solve::Outcome;
 
 pub mod allow;
@@ -39,13 +38,19 @@ fn refuse(program: &Program, decision: &Decision, json: bool, style: Style) -> R
     Ok(())
 }
 
-/// Reports remarks about settings, unless the verb is quiet.
-fn say_remarks(settings: &Settings, common: &Common) {
-    if !common.quiet {
-        for remark in &settings.remarks {
-            say(&report::setting_remark(remark));
+/// Follows the flow, and reports remarks about settings unless the verb is quiet.
+fn follow(
+    request: &Request<'_>,
+    mut verb: impl FnMut(Reached<'_, '_>) -> Result<(), Stop>,
+) -> Result<Exit, Error> {
+    pipeline::run(request, &mut |reached| {
+        if let Reached::Settings(settings) = &reached
+            && !request.common.quiet
+        {
+            settings.remarks.iter().for_each(|remark| say(&report::setting_remark(remark)));
         }
-    }
+        verb(reached)
+    })
 }
 
 /// Reports what concerns a start before it: a summary where it was asked for, else what every start reports.

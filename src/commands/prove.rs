@@ -1,6 +1,6 @@
 //! `cudarun verify [PROGRAM …]`: proves the set that the program would get, and starts nothing else.
 
-use super::{Exit, command_of, only_here, print, refuse, say_notes, say_remarks};
+use super::{Exit, command_of, follow, only_here, print, refuse, say_notes};
 use crate::cli::{Common, Verify, When};
 use crate::error::Error;
 use crate::host::Host;
@@ -23,19 +23,16 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
         is_quiet: common.quiet || verify.json,
     };
     let request = Request {
-        host,
-        common,
-        wishes: &verify.wishes,
-        subject: command.as_ref().map_or(Subject::Machine(&scope), Subject::Command),
-        purpose: Purpose::Start,
-        passed: 0,
         proof,
+        ..Request::new(
+            host,
+            common,
+            &verify.wishes,
+            command.as_ref().map_or(Subject::Machine(&scope), Subject::Command),
+            Purpose::Start,
+        )
     };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    follow(&request, |reached| match reached {
         Reached::Inventory(settings, inventory) => {
             let subject = pipeline::given_by_loader(&inventory);
             let proven = prove_unpinned(settings, &inventory, &subject, &proof)?;

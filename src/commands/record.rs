@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::{Exit, command_of, only_here, refuse, say, say_before, say_remarks};
+use super::{Exit, command_of, follow, only_here, refuse, say, say_before};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Record};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Installation, Member, Origin};
-use crate::pipeline::{self, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::observe::Observation;
 use crate::report::{self, NotRecorded, Style};
 use crate::settings::files;
@@ -23,20 +23,8 @@ pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Er
     only_here(common, "record")?;
     let style = Style::stderr(common.color);
     let command = command_of(&options.words);
-    let request = Request {
-        host,
-        common,
-        wishes: &options.wishes,
-        subject: Subject::Command(&command),
-        purpose: Purpose::Record,
-        passed: 0,
-        proof: ProofOptions::default(),
-    };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    let request = Request::new(host, common, &options.wishes, Subject::Command(&command), Purpose::Record);
+    follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             pipeline::can_be_watched(facts)?;
             say_before(facts, decision, common, style);

@@ -1,6 +1,6 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
-use super::{Exit, only_here, reported_at_every_start, say_before, say_remarks};
+use super::{Exit, follow, only_here, reported_at_every_start, say_before};
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
@@ -25,20 +25,10 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         return launch::exec(&exec).map(|never| match never {});
     }
     let style = Style::stderr(common.color);
-    let request = Request {
-        host,
-        common,
-        wishes: &start.wishes,
-        subject: Subject::Command(command),
-        purpose: Purpose::Start,
-        passed: 0,
-        proof: ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() },
-    };
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+    let subject = Subject::Command(command);
+    let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
+    follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common, style);
             if decision.is_refused() {

@@ -1,12 +1,12 @@
 //! `cudarun trace PROGRAM …`: runs the program, and reports which files were really mapped, which object asked for them and by
 //! which rule. `--predict` reports what the model of the loader expects, and starts nothing.
 
-use super::{Exit, command_of, machine, only_here, print, refuse, say_before, say_notes, say_remarks};
+use super::{Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes};
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
 use crate::host::Host;
 use crate::pin::Decision;
-use crate::pipeline::{self, Change, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
@@ -23,11 +23,7 @@ struct Outlet<'o> {
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
     let host = machine(host, common)?;
     let command = command_of(&options.words);
-    pipeline::run(&request(&host, common, options, &command), &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    follow(&request(&host, common, options, &command), |reached| match reached {
         Reached::Decision(facts, decision) => {
             if !options.as_is && decision.is_refused() {
                 refuse(&facts.program, decision, options.json, Style::stderr(common.color))?;
@@ -62,11 +58,7 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
     only_here(common, "trace")?;
     let style = Style::stderr(common.color);
     let command = command_of(&options.words);
-    pipeline::run(&request(host, common, options, &command), &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            say_remarks(settings, common);
-            Ok(())
-        }
+    follow(&request(host, common, options, &command), |reached| match reached {
         Reached::Decision(facts, decision) => {
             pipeline::can_be_watched(facts)?;
             if options.as_is {
@@ -112,15 +104,7 @@ fn run(
 }
 
 fn request<'r>(host: &'r Host, common: &'r Common, options: &'r Trace, command: &'r Command) -> Request<'r> {
-    Request {
-        host,
-        common,
-        wishes: &options.wishes,
-        subject: Subject::Command(command),
-        purpose: Purpose::Start,
-        passed: 0,
-        proof: ProofOptions::default(),
-    }
+    Request::new(host, common, &options.wishes, Subject::Command(command), Purpose::Start)
 }
 
 impl Outlet<'_> {

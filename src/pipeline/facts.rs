@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Subject;
 use crate::cli::PinMode;
 use crate::error::Error;
 use crate::formats::elf;
@@ -28,18 +27,17 @@ pub struct Facts<'h> {
     pub views: Vec<PathBuf>,
 }
 
-/// Reads the program that is asked about; `None` when only the machine is.
+/// Reads the program of a command, or what represents the programs of the project.
 pub(super) fn read_program<'h>(
     settings: &'h Settings,
-    subject: Subject<'_>,
-) -> Result<Option<(Program, Searcher<'h>)>, Error> {
-    let (mut program, searcher) = match subject {
-        Subject::Command(command) => settings.read(command)?,
-        Subject::Project => programs_of_project(settings)?,
-        Subject::Machine(_) => return Ok(None),
+    command: Option<&Command>,
+) -> Result<(Program, Searcher<'h>), Error> {
+    let (mut program, searcher) = match command {
+        Some(command) => settings.read(command)?,
+        None => programs_of_project(settings)?,
     };
     settings.apply(&mut program)?;
-    Ok(Some((program, searcher)))
+    Ok((program, searcher))
 }
 
 /// Represents the programs of a project: Python with the packages that the project names, where this shell finds them, or

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Facts, Proven, proofs};
+use super::facts::Facts;
+use super::proofs::{BOOT, Proven};
 use crate::cli::{Common, Start, When};
 use crate::host::Host;
 use crate::launch::{self, Exec};
@@ -79,7 +80,7 @@ pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven
     let after = decision.pinned.as_ref().map(|pinned| &pinned.after);
     let mut watched = facts.watched(&decision.outcome, after);
     if let Verdict::Passed { proof } = &proven.verdict {
-        watched.insert(proofs::BOOT.into());
+        watched.insert(BOOT.into());
         watched.extend(proof.finding.beside.iter().map(Beside::path));
     }
     let paths = &proven.change.paths;

@@ -2,6 +2,7 @@
 
 mod facts;
 mod keep;
+mod model;
 mod progress;
 mod proofs;
 mod publish;
@@ -10,84 +11,23 @@ mod unpinned;
 mod watched;
 
 use std::convert::Infallible;
-use std::process::ExitStatus;
 
-use crate::cli::{Common, Wishes};
 use crate::error::Error;
-use crate::host::Host;
-use crate::inventory::{Inventory, Scope};
 use crate::launch::{self, Exec};
-use crate::pin::{self, Decision};
-use crate::program::Command;
-use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::{self, Outcome};
+use crate::pin;
+use crate::settings::resolve::Settings;
+use crate::solve;
 
 pub use facts::Facts;
 pub use keep::{Keeping, has_deciding_options, keep, keeping, kept_start};
+pub use model::{Exit, Reached, Request, Stop, Subject};
 pub use proofs::{Effort, ProofOptions, Proven, prove_once};
 pub use publish::{Change, planned, publish};
-pub use scan::{any_program, everywhere, own_views, scan};
+pub use scan::{any_program, everywhere, own_views};
 pub use unpinned::{given_by_loader, given_to_program};
 pub use watched::{can_be_watched, expected, watch};
 
 use proofs::{Attempts, Next};
-
-/// What a verb asks.
-pub struct Request<'r> {
-    pub host: &'r Host,
-    pub common: &'r Common,
-    pub wishes: &'r Wishes,
-    pub subject: Subject<'r>,
-    pub purpose: Purpose,
-    /// How many of the best sets are passed over.
-    pub passed: usize,
-    pub proof: ProofOptions,
-}
-
-/// What a verb asks about.
-#[derive(Clone, Copy)]
-pub enum Subject<'r> {
-    /// The program that a command line starts.
-    Command(&'r Command),
-    /// The programs of the current project, whichever is started.
-    Project,
-    /// The machine, scanned without a program.
-    Machine(&'r dyn Fn(&Settings) -> Result<Scope, Error>),
-}
-
-/// A stage that the flow has reached, and its result.
-pub enum Reached<'f, 'h> {
-    Settings(&'f Settings),
-    /// Only without a program.
-    Inventory(&'f Settings, Inventory),
-    Outcome(&'f mut Facts<'h>, &'f Outcome),
-    /// The outcome, and the mode that pins it.
-    Decision(&'f Facts<'h>, &'f Decision),
-    Change(&'f Facts<'h>, &'f Decision, &'f Change),
-    Proof(&'f Facts<'h>, &'f Decision, &'f Proven),
-}
-
-/// Why the flow stops before the program starts.
-pub enum Stop {
-    Exit(Exit),
-    Error(Error),
-}
-
-/// How a verb ends, other than by an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    Yes,
-    /// The answer is no.
-    No,
-    /// There was nothing to find the answer by.
-    Unknown,
-    /// The program was not started, and the reason was reported.
-    Refused,
-    /// The program was watched, and ended like this.
-    Program(ExitStatus),
-    /// An error was reported already; this is its exit code.
-    Reported(u8),
-}
 
 /// Follows the stages in order. `verb` sees the result of each stage, and stops the flow where its answer is known; without
 /// a stop, this process becomes the program. The flow prints nothing but the progress of long stages.
@@ -99,15 +39,19 @@ pub fn flow(
     let settings =
         Settings::resolve(request.host, request.common, request.wishes, request.command(), request.purpose)?;
     verb(Reached::Settings(&settings))?;
-    let progress = progress::begin(request);
+    let is_hook = matches!(request.subject, Subject::Project);
+    let progress = progress::begin(request.host, request.common, is_hook);
 
-    // What will run, and what it needs. Without a program, only the machine is scanned.
-    let Some((program, searcher)) = facts::read_program(&settings, request.subject)? else {
-        let inventory = scan::machine(&settings, request.subject)?;
+    // A verb may ask about the machine alone.
+    if let Subject::Machine(scope) = request.subject {
+        let inventory = scan::machine(&settings, &scope(&settings)?);
         drop(progress);
         verb(Reached::Inventory(&settings, inventory))?;
         return Err(Stop::Exit(Exit::Unknown));
-    };
+    }
+
+    // What will run, and what it needs.
+    let (program, searcher) = facts::read_program(&settings, request.command())?;
 
     // What is installed.
     let scope = scan::scope(&settings, request.common, &program)?;
@@ -143,7 +87,7 @@ pub fn flow(
     verb(Reached::Proof(&facts, &decision, &proven))?;
 
     // Become the program.
-    let Subject::Command(command) = request.subject else { return Err(Stop::Exit(Exit::Unknown)) };
+    let Some(command) = request.command() else { return Err(Stop::Exit(Exit::Unknown)) };
     let exec = Exec { diff: proven.change.diff, ..launch::unchanged(&facts.program.path, command) };
     Ok(launch::exec(&exec)?)
 }
@@ -157,34 +101,5 @@ pub fn run(
         Ok(never) => match never {},
         Err(Stop::Exit(exit)) => Ok(exit),
         Err(Stop::Error(error)) => Err(error),
-    }
-}
-
-impl<'r> Request<'r> {
-    fn command(&self) -> Option<&'r Command> {
-        match self.subject {
-            Subject::Command(command) => Some(command),
-            Subject::Project | Subject::Machine(_) => None,
-        }
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
-}
-
-impl Exit {
-    /// The exit code. Where a watched program was ended by a signal, this process ends by the same signal.
-    pub fn code(self) -> u8 {
-        match self {
-            Exit::Yes => 0,
-            Exit::No => 1,
-            Exit::Unknown => 2,
-            Exit::Refused => 125,
-            Exit::Program(status) => launch::end_as(status),
-            Exit::Reported(code) => code,
-        }
     }
 }

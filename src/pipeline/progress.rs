@@ -4,7 +4,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Request, Subject};
+use crate::cli::Common;
+use crate::host::Host;
 use crate::report;
 
 /// After this time a person is shown what is being done.
@@ -14,9 +15,8 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) struct Progress(Option<(Sender<()>, JoinHandle<bool>)>);
 
 /// Shows progress on a terminal, unless the verb is to be quiet or runs before each prompt.
-pub(super) fn begin(request: &Request<'_>) -> Progress {
-    let is_hook = matches!(request.subject, Subject::Project);
-    if is_hook || request.common.quiet || !request.host.stderr_is_terminal() {
+pub(super) fn begin(host: &Host, common: &Common, is_hook: bool) -> Progress {
+    if is_hook || common.quiet || !host.stderr_is_terminal() {
         return Progress(None);
     }
     // A thread of its own: the scan may wait for a slow disk.

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::facts::Facts;
 use super::progress::PATIENCE;
-use super::publish::change_by;
-use super::{Change, Facts};
+use super::publish::{Change, change_by};
 use crate::cli::{Level, When};
 use crate::environment::Environment;
 use crate::error::Error;

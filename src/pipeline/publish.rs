@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Facts;
+use super::facts::Facts;
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::Subject;
 use crate::cli::Common;
 use crate::error::Error;
 use crate::formats::elf;
@@ -46,21 +45,17 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
 }
 
 /// Scans the machine without a program.
-pub(super) fn machine(settings: &Settings, subject: Subject<'_>) -> Result<Inventory, Error> {
-    let scope = match subject {
-        Subject::Machine(scope) => scope(settings)?,
-        Subject::Command(_) | Subject::Project => Scope::default(),
-    };
-    let mut inventory = scan(&settings.host, &scope);
+pub(super) fn machine(settings: &Settings, scope: &Scope) -> Inventory {
+    let mut inventory = scan(&settings.host, scope);
     if scope.owners {
-        inventory::name_owners(&settings.host, &scope, &mut inventory);
+        inventory::name_owners(&settings.host, scope, &mut inventory);
     }
-    Ok(inventory)
+    inventory
 }
 
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for
 /// that is the guest's.
-pub fn scan(host: &Host, scope: &Scope) -> Inventory {
+fn scan(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut ScanCache::default());
     }

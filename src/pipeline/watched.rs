@@ -2,8 +2,8 @@
 
 use std::process::ExitStatus;
 
-use super::publish::publish_module;
-use super::{Change, Facts};
+use super::facts::Facts;
+use super::publish::{Change, publish_module};
 use crate::error::Error;
 use crate::formats::audit_log;
 use crate::launch::{self, Exec};

@@ -1,0 +1,113 @@
+//! The types of the flow: a verb's request, the stages that it reaches, and how it ends.
+
+use std::process::ExitStatus;
+
+use super::facts::Facts;
+use super::proofs::{ProofOptions, Proven};
+use super::publish::Change;
+use crate::cli::{Common, Wishes};
+use crate::error::Error;
+use crate::host::Host;
+use crate::inventory::{Inventory, Scope};
+use crate::launch;
+use crate::pin::Decision;
+use crate::program::Command;
+use crate::settings::resolve::{Purpose, Settings};
+use crate::solve::Outcome;
+
+/// What a verb asks.
+pub struct Request<'r> {
+    pub host: &'r Host,
+    pub common: &'r Common,
+    pub wishes: &'r Wishes,
+    pub subject: Subject<'r>,
+    pub purpose: Purpose,
+    /// How many of the best sets are passed over.
+    pub passed: usize,
+    pub proof: ProofOptions,
+}
+
+/// What a verb asks about.
+#[derive(Clone, Copy)]
+pub enum Subject<'r> {
+    /// The program that a command line starts.
+    Command(&'r Command),
+    /// The programs of the current project, whichever is started.
+    Project,
+    /// The machine, scanned without a program.
+    Machine(&'r dyn Fn(&Settings) -> Result<Scope, Error>),
+}
+
+/// A stage that the flow has reached, and its result.
+pub enum Reached<'f, 'h> {
+    Settings(&'f Settings),
+    /// Only without a program.
+    Inventory(&'f Settings, Inventory),
+    Outcome(&'f mut Facts<'h>, &'f Outcome),
+    /// The outcome, and the mode that pins it.
+    Decision(&'f Facts<'h>, &'f Decision),
+    Change(&'f Facts<'h>, &'f Decision, &'f Change),
+    Proof(&'f Facts<'h>, &'f Decision, &'f Proven),
+}
+
+/// Why the flow stops before the program starts.
+pub enum Stop {
+    Exit(Exit),
+    Error(Error),
+}
+
+/// How a verb ends, other than by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Yes,
+    /// The answer is no.
+    No,
+    /// There was nothing to find the answer by.
+    Unknown,
+    /// The program was not started, and the reason was reported.
+    Refused,
+    /// The program was watched, and ended like this.
+    Program(ExitStatus),
+    /// An error was reported already; this is its exit code.
+    Reported(u8),
+}
+
+impl<'r> Request<'r> {
+    /// A request for the best set, with a proof as settings say.
+    pub fn new(
+        host: &'r Host,
+        common: &'r Common,
+        wishes: &'r Wishes,
+        subject: Subject<'r>,
+        purpose: Purpose,
+    ) -> Request<'r> {
+        Request { host, common, wishes, subject, purpose, passed: 0, proof: ProofOptions::default() }
+    }
+
+    pub(super) fn command(&self) -> Option<&'r Command> {
+        match self.subject {
+            Subject::Command(command) => Some(command),
+            Subject::Project | Subject::Machine(_) => None,
+        }
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl Exit {
+    /// The exit code. Where a watched program was ended by a signal, this process ends by the same signal.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Yes => 0,
+            Exit::No => 1,
+            Exit::Unknown => 2,
+            Exit::Refused => 125,
+            Exit::Program(status) => launch::end_as(status),
+            Exit::Reported(code) => code,
+        }
+    }
+}
