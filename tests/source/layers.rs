@@ -6,6 +6,7 @@ use std::path::Path;
 /// The rooms of the crate, from the ground up: a room names only itself and those before it.
 const ROOMS: &[&str] = &[
     "version",
+    "range",
     "text",
     "variables",
     "environment",
@@ -13,7 +14,6 @@ const ROOMS: &[&str] = &[
     "signals",
     "host",
     "formats",
-    "range",
     "catalog",
     "loader",
     "inventory",
@@ -34,6 +34,21 @@ const ROOMS: &[&str] = &[
     "pipeline",
     "commands",
 ];
+
+#[test]
+fn the_map_lists_the_rooms_from_the_ground_up() {
+    let (_, map) = include_str!("../../src/ARCHITECTURE.md").split_once("## The rooms").unwrap();
+    let rows = map.lines().filter_map(|line| line.strip_prefix("| `"));
+    let named = rows.flat_map(|row| row.split('|').next().unwrap().split('`').step_by(2));
+    let rooms: Vec<&str> = named.map(room).filter(|name| ROOMS.contains(name)).collect();
+    let mut once = rooms.clone();
+    once.dedup();
+    let known = |name: &&str| rooms.contains(name);
+    assert!(ROOMS.iter().all(|name| known(name)), "a room is missing in src/ARCHITECTURE.md");
+    let places: Vec<usize> =
+        once.iter().map(|name| ROOMS.iter().position(|room| room == name).unwrap()).collect();
+    assert!(places.is_sorted(), "src/ARCHITECTURE.md and ROOMS differ in their order: {once:?}");
+}
 
 /// Rooms that are pure, and the only names that they use of the room that reads the machine.
 const PURE: &[(&str, &[&str])] =
