@@ -94,7 +94,6 @@ fn every_block_of_commands_is_run_or_needs_a_gpu() {
         let wrong = match words.as_slice() {
             ["needs", "a", "GPU" | "GPU:", ..] => None,
             ["run", "by", script, rest @ ..] => is_run_by(&block, script, rest),
-            [script, "runs", "this"] => is_run_by(&block, script, &[]),
             ["run", "on", machine] => transcript(&block, &Place::on(machine)),
             ["run"] if block.language == "console" => transcript(&block, &Place::project()),
             ["run"] => commands(&block, &Place::project()),
