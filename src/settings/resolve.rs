@@ -99,9 +99,9 @@ impl Settings {
         let words = vocabulary();
         let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
         let files = ParsedFiles::read(host, common, command, &words);
-        match files.and_then(|files| Settings::in_order(host, &given, files, command, purpose, &words)) {
+        match files.and_then(|files| Settings::in_order(host, &given, &files, command, purpose, &words)) {
             Err(_) if purpose == Purpose::Examine => {
-                Settings::in_order(host, &given[..1], ParsedFiles::default(), None, purpose, &words)
+                Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words)
             }
             settings => settings,
         }
@@ -110,7 +110,7 @@ impl Settings {
     fn in_order(
         host: &Host,
         given: &[Layer],
-        files: ParsedFiles,
+        files: &ParsedFiles,
         command: Option<&Command>,
         purpose: Purpose,
         words: &Vocabulary,
