@@ -183,7 +183,7 @@ pub enum Verb {
     /// Start a program (the same as without a verb)
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(Run),
-    /// Show every installation of every NVIDIA library that is installed
+    /// Show every installation of every NVIDIA library
     #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
     List(List),
     /// Show the requirements of a program, the picks, and the reasons

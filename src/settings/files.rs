@@ -171,7 +171,7 @@ fn must_be_of_user(host: &Host, path: &Path) -> Result<(), Fault> {
 }
 
 /// Fails if another user can write the file or its directory: the user's own settings and those for all users count
-/// without approval. Of a link, both places count.
+/// without approval. Both places of a link count.
 fn must_be_closed(host: &Host, path: &Path) -> Result<(), Fault> {
     if host.is_rerooted() {
         return Ok(());
