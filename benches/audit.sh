@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the module for the dynamic loader costs a program, as ratios in one run: benches/audit.sh [module]
+# Measures the cost of the audit module for a program, as ratios in one run: benches/audit.sh [module]
 #
 # Medians of ROUNDS (2000) in which these take turns: `true` as it is, with the module and a table of 200 names, with a
 # log, and, to compare, with one directory in LD_LIBRARY_PATH and with one small library in LD_PRELOAD. Then of a

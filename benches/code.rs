@@ -1,11 +1,11 @@
-//! Makes a small library a large one: constants that are holes, with what the library says at their end, and fat
+//! Makes a small library a large one: constants that are holes, with the texts of the library at their end, and fat
 //! binaries of which only headers are written.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// An entry of GPU code stands every so many bytes, and so many of them are in a container. In cuBLAS 12.4, cuDNN 9.1,
+/// Bytes from one entry of GPU code to the next, and entries in a container. In cuBLAS 12.4, cuDNN 9.1,
 /// cuFFT 11.2, cuSPARSE 12.3 and NCCL 2.21 it is every 17 to 320 kB, and up to eleven of them.
 const ENTRY: u64 = 200_000;
 const ENTRIES: u64 = 6;

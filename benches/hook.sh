@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the hook costs on a cd, in bash and zsh: benches/hook.sh [cudarun]
+# Measures the cost of the hook on a cd, in bash and zsh: benches/hook.sh [cudarun]
 #
 # Medians of ROUNDS (200): outside of projects, where no process is started, and in a project, where one is. Fails when that
-# takes more than 5 ms. Needs zsh. Beside it, in one run, what a process costs that does nothing (`true`).
+# takes more than 5 ms. Needs zsh. Measures a process that does nothing (`true`) in the same run.
 set -eu
 cudarun=$(realpath "${1:-$(dirname "$(realpath "$0")")/../target/release/cudarun}")
 work=$(mktemp -d)

@@ -25,7 +25,7 @@ compare() {
     tool=$(basename "$2")
     [ "$tool" != python3 ] || tool=$(basename "$3")
     mapfile -t files <"$1"
-    # What a tool does not find is no failure of its own.
+    # A missing library is no failure of the tool.
     # shellcheck disable=SC2016 # The words are for the shell that is started.
     "$work/spawn" "$rounds" sh -c '"$0" <"$1" || :' "$closures" "$1" -- \
         sh -c '"$0" "$@" 2>&1 || :' "${@:2}" "${files[@]}" >"$work/times"

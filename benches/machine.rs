@@ -1,8 +1,7 @@
 //! Makes the machine that a text file describes, for the benches: machine FILE DIRECTORY UNITS [FULL]
 //!
-//! The text files stand in `machines/`; `many.toml` explains the fields. Of the units only the first FULL have the
-//! modules of their Python packages, which nobody reads but `find`. Prints each directory that is to be looked into,
-//! after the number of its unit.
+//! The text files are in `machines/`; `many.toml` explains the fields. Only the first FULL units have the modules of their
+//! Python packages, which only `find` reads. Prints each directory to scan, after the number of its unit.
 #![allow(unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -72,7 +71,7 @@ struct Library {
     elf: Elf,
 }
 
-/// What was made, for the `RECORD` of a distribution.
+/// The files made so far, for the `RECORD` of a distribution.
 struct Record {
     site: PathBuf,
     /// An empty file, of which every file of no interest is another name, as `uv` makes them of its cache: to make as

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# How long it takes to look at a machine with many copies, and how much memory: benches/scan.sh [cudarun]
+# Measures time and memory of a scan of a machine with many installations: benches/scan.sh [cudarun]
 #
 # Makes machines from the text files in machines/ in a temporary directory (a gigabyte, of which files of eleven
 # gigabytes are mostly holes) and prints medians of ROUNDS (7) in which the commands take turns, with a warm page cache
 # and after a round that does not count:
 #   - `find` over 20 virtual environments, conda environments, toolkits and directories with 2,000 copies, against a
 #     first `cudarun list` of them and a second one, which knows what the first one has kept;
-#   - what one copy takes in a first look at 500 to 10,000 copies;
-#   - the most memory while ten gigabytes of libraries are looked at, in each form of `list`;
-#   - what the GPU code of one library of 570 MB takes, against reading it: from the wheel in WHEELS, where it is.
+#   - the time for one copy in a first scan of 500 to 10,000 copies;
+#   - peak memory while ten gigabytes of libraries are scanned, in each form of `list`;
+#   - the time for the GPU code of one library of 570 MB, against reading it: from the wheel in WHEELS, if it is there.
 # Elapsed times are printed beside their budgets; other work of the machine and its disk change them. The run fails when
 # a steady figure is over its budget: processor time of one copy at 10,000 against 2,000, files opened, memory. Needs cc,
 # cargo and strace.
@@ -64,7 +64,7 @@ for copies in 500 1000 2000 4000 10000; do
     done <"$work/roots"
     first=(env XDG_CACHE_HOME="$work/forgotten" "$cudarun" list "${also[@]}")
     second=(env XDG_CACHE_HOME="$work/kept" "$cudarun" list "${also[@]}")
-    # What changed less than two seconds before a look is not kept.
+    # Files that changed less than two seconds before a scan are not cached.
     ((copies > 500)) || sleep 3
     export BEFORE="rm -rf '$work/forgotten/cudarun'"
     if ((copies == 2000)); then

@@ -1,7 +1,7 @@
 /* Times how long a command takes from posix_spawn to its end: spawn ROUNDS COMMAND [-- COMMAND]...
-   Each word list between `--`, or what SEPARATOR says, is one command, and may begin with NAME=VALUE for its
+   Each word list between `--`, or the value of SEPARATOR, is one command, and may begin with NAME=VALUE for its
    environment. The commands take turns, so that all of them meet the same noise, and every round starts with another
-   one; before each round, the shell runs what BEFORE says. What the commands print goes nowhere. The
+   one; before each round, the shell runs BEFORE. The output of the commands is discarded. The
    first rounds do not count. Prints a line each: median and quartiles in microseconds, the most memory that a run
    had, in kilobytes, and the median of the processor time, in microseconds. */
 #define _DEFAULT_SOURCE
@@ -26,7 +26,7 @@ static double now(void)
     return at.tv_sec * 1e6 + at.tv_nsec / 1e3;
 }
 
-/* What the commands share, after what one of them has for itself: the first value of a variable counts. */
+/* Returns the variables of one command, then the shared ones: the first value of a variable counts. */
 static char **environment(char ***words)
 {
     size_t own = 0, shared = 0;

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# How long a warm start takes, beside the lightest program that starts another and beside what people put before their
-# programs today: benches/start.sh [--table] [cudarun]
+# Measures a warm start beside the lightest program that starts another and beside other launchers: benches/start.sh [--table] [cudarun]
 #
 # In one run, medians of commands that take turns: ROUNDS (2000) of `true`, `env true` and `cudarun true`; of
 # `cudarun true` below a project's file, and with hardly a variable, where `env` reads no locale, beside `env true`; of a
 # program that is linked against twelve of NVIDIA's libraries, at which every start looks, beside `env` with it; then
-# PEERS (60) of the slower ones beside `env true`. A peer that cannot be had is said to be missing. The first rounds of
+# PEERS (60) of the slower ones beside `env true`. A peer that is not installed is listed as missing. The first rounds of
 # each do not count. Fails when `cudarun true` takes more than 1.15 times as long as `env true`: the median of the ratios
 # of five blocks of rounds, so that a burst of other work in one or two of them decides nothing. With --table prints the table of docs/benchmarks.md and
 # fails in the same case. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
@@ -41,7 +40,7 @@ debian() {
         mv "$kept/$1.part" "$kept/$1"
     ) >/dev/null 2>&1
 }
-# Where a peer is, or nothing.
+# Each prints the path of a peer, or nothing.
 mise() {
     local binary=$kept/mise/node_modules/@jdxcode/mise-linux-x64/bin/mise
     [ -x "$binary" ] || npm install --prefix "$kept/mise" --no-audit --no-fund @jdxcode/mise-linux-x64 >/dev/null 2>&1 || true
@@ -85,7 +84,7 @@ done
     for library in "${libraries[@]}"; do function=$(basename "$library") && echo " + use_${function//[^a-zA-Z0-9]/_}()"; done
     echo "; }"
 } | cc -o "$work/program" -xc - -xnone "${libraries[@]}"
-# What changed just now is not kept.
+# A file that has just changed is not cached.
 sleep 0.1
 names=() commands=()
 # peer NAME WORD...: one more command, under the name that it has in the table.
@@ -181,7 +180,7 @@ awk -F '\t' -v budget=$budget -v ratio="$ratio" -v is_table="$is_table" -v missi
     { name[file, FNR] = $1; median[file, FNR] = $2; low[file, FNR] = $3; high[file, FNR] = $4; lines[file] = FNR }
     END {
         for (f = 1; f <= file; f++) for (n = 1; n <= lines[f]; n++) {
-            # What there is to compare with is said once.
+            # The row to compare with appears once.
             if (f == 1 || name[f, n] !~ /^env /)
                 row(name[f, n], sprintf("%.0f", median[f, n]), sprintf("%.2f", median[f, n] / env[f]), \
                     sprintf("%.0f", low[f, n]), sprintf("%.0f", high[f, n]))

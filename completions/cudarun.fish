@@ -1,6 +1,6 @@
 # Completion of cudarun for fish. After the program's name, the program's own completion takes over.
 
-# What stands before the cursor: the verb, or an empty line; then the program's words, one a line.
+# Prints the words before the cursor: the verb, or an empty line; then the program's words, one a line.
 function __cudarun_read
     set -l words (commandline -opc)
     set -e words[1]
@@ -67,7 +67,7 @@ complete -c cudarun -n "__cudarun_after none" -a trace -d "Start a program and r
 complete -c cudarun -n "__cudarun_after none" -a record -d "Start a program and write what it mapped to .cudarun.lock"
 complete -c cudarun -n "__cudarun_after none" -a init -d "Write a .cudarun.toml"
 complete -c cudarun -n "__cudarun_after none" -a allow -d "Let a .cudarun.toml set variables and name directories"
-complete -c cudarun -n "__cudarun_after none" -a hook -d "Print what makes a shell say what does not hold in a project"
+complete -c cudarun -n "__cudarun_after none" -a hook -d "Print a shell hook that warns about unmet requirements"
 complete -c cudarun -n "__cudarun_after none" -a completions -d "Print the completions for a shell"
 complete -c cudarun -n "__cudarun_after $starting" -a "(__fish_complete_command)"
 complete -c cudarun -n __cudarun_in_program -a "(__cudarun_program)"

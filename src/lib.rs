@@ -10,7 +10,7 @@
     )
 )]
 
-// What tests share names the crate from outside.
+// Modules that tests share name the crate from outside.
 #[cfg(test)]
 extern crate self as cudarun;
 
@@ -57,7 +57,7 @@ use host::Host;
 use program::Command;
 use report::Style;
 
-/// Does what the command line says, and returns the exit code; a program that is started does not return.
+/// Runs a command line and returns the exit code. Does not return if this process becomes the program.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
         verify::child::main(&host);
@@ -68,15 +68,15 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     }
 }
 
-/// What comes before Rust's runtime, which changes what a program is to inherit and is dear for one that is left at once:
-/// becomes the program if its start is kept, and else remembers what the runtime is about to change.
+/// Runs before Rust's runtime, which costs time and changes state that a program inherits: becomes the program if its start
+/// is kept, and otherwise records the state that the runtime is about to change.
 pub extern "C" fn before_the_runtime() {
     warm_start();
     launch::record_inherited();
 }
 
-/// The commonest command line of all, `cudarun PROGRAM …`, needs no parser: a start that is kept should cost next to
-/// nothing. Whatever stands in its way is for the long way to find, and to speak of.
+/// Becomes the program of `cudarun PROGRAM …` if its start is kept, without a parser. After any failure it returns, and the
+/// normal start reports the cause.
 fn warm_start() {
     let arguments: Vec<OsString> = host::arguments();
     let Some(command) = plain_start(&arguments) else { return };
@@ -152,8 +152,8 @@ fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
     error.code(form)
 }
 
-/// The first word that is neither an option nor the value of one, as far as that can be seen of a command line
-/// that does not parse; none after `--`.
+/// Returns the first word that is neither an option nor the value of one, of a command line that may not parse; none
+/// after `--`.
 fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |word: &[u8]| {
@@ -174,7 +174,7 @@ fn first_word(arguments: &[OsString]) -> Option<&OsStr> {
     Some(word)
 }
 
-/// The value of `--color`, of a command line that may not parse.
+/// Returns the value of `--color`, of a command line that may not parse.
 fn color(arguments: &[OsString]) -> ColorChoice {
     let words: Vec<&str> =
         arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
@@ -183,14 +183,14 @@ fn color(arguments: &[OsString]) -> ColorChoice {
     joined.or(next).and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
-/// What clap has to say: an answer that was asked for, or an error.
+/// Prints help, the version, or an error of the command line, and returns the exit code.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
     let is_answer =
         |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().ansi().to_string();
-    // clap's suggestion would start a program that is called like the option.
+    // clap's suggestion would start a program with the name of the option.
     let is_kept = |line: &&str| !strip_str(line).to_string().contains("as a value, use '-- ");
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
     let text = text.replace("\n\n\n", "\n\n");

@@ -1,4 +1,4 @@
-//! The command line and this machine, handed to the library.
+//! Hands the command line and this machine to the library.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use cudarun::host::{self, Host};
 #[used]
 // SAFETY: the linker's section for functions without arguments that are called before `main`; this one relies
 // on nothing that is set up later.
-#[allow(unsafe_code, reason = "there is no other way to be earlier than the runtime")]
+#[allow(unsafe_code, reason = "no safe code can run before the runtime")]
 #[unsafe(link_section = ".init_array")]
 static EARLY: extern "C" fn() = cudarun::before_the_runtime;
 

@@ -54,7 +54,7 @@ export HOME=$work/home PATH=/usr/local/bin:/usr/bin:/bin
 mkdir -p "$HOME"
 cd "$work"
 
-# block NAME: the text in the document that stands under that name.
+# block NAME: the text in the document under that name.
 block() {
     awk -v name="$1" '
         $0 ~ "^<!-- (run|used) by tests/beside.sh as " name " -->$" { wanted = 1; next }
@@ -108,7 +108,7 @@ whole=/opt/cudnn/9.10/lib
 trap_path=/opt/parts:$whole
 mixed="0 $whole /opt/parts"
 
-# What it was given: whether cuDNN started, and the directories of its files.
+# Prints if cuDNN started, and the directories of its files.
 cat >train.py <<'EOF'
 import ctypes, os
 status = ctypes.CDLL("libcudnn.so.9").cudnnCreate(ctypes.byref(ctypes.c_void_p()))
@@ -327,7 +327,7 @@ manager.interrupt_kernel()
 while (reply := client.get_shell_msg(timeout=60))["content"].get("status") != "error":
     pass
 print(reply["content"]["ename"], time.monotonic() - began < 10)
-# What comes right after an error is thrown away.
+# Input right after an error is discarded.
 while (end := run(client, "1"))[1] == "aborted":
     pass
 print(*end)
@@ -402,7 +402,7 @@ $(systemctl --user show --property=ExecMainStatus --value refused) $(systemctl -
 
 entrypoint_of_a_container() {
     local root=$work/root file options
-    # What a small image has: a shell, Python and cuDNN.
+    # The content of a small image: a shell, Python and cuDNN.
     mkdir -p "$root"/{usr/bin,usr/lib,etc,tmp,root,opt/cudnn/9.10} context
     ln -s usr/bin usr/lib "$root/"
     ln -s usr/lib "$root/lib64"

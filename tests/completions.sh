@@ -8,7 +8,7 @@ completions=$(dirname "$(realpath "$0")")/../completions
 cudarun=$(realpath "${1:-$completions/../target/release/cudarun}")
 failed=0
 
-# What bash offers for the last of these words, one a line.
+# Prints the completions of bash for the last of these words, one a line.
 in_bash() {
     bash -c '
         source /usr/share/bash-completion/bash_completion
@@ -96,7 +96,7 @@ while IFS='|' read -r line word; do
         failed=1
     fi
 done <<<"$COMP_LINES"
-# Whoever has the binary alone gets the same.
+# The binary alone prints equal completions.
 for shell in bash zsh fish; do
     case $shell in zsh) file=_cudarun ;; *) file=cudarun.$shell ;; esac
     "$cudarun" completions $shell | diff - "$completions/$file" || { echo "cudarun completions $shell"; failed=1; }

@@ -21,13 +21,14 @@ SHELLS = {
     "zsh": dict(start=["zsh", "-i"], rc=".zshrc", marker="echo __$((40 + 2))__", status="$?"),
     "fish": dict(start=["fish", "-i"], rc=".config/fish/config.fish", marker="echo __(math 40 + 2)__", status="$status"),
 }
-# What the documentation says to write into the start-up file is what is tried.
+# The tests use the line of the documentation for the start-up file.
 with open(os.path.join(HERE, "../docs/hook.md")) as page:
     for shell, line in re.findall(r"```(bash|zsh|fish)\n(.*?\n)```", page.read(), re.DOTALL):
         with open(os.path.join(HERE, "../README.md")) as readme:
             assert shell != "bash" or line in readme.read()
         SHELLS[shell]["hook"] = line.replace("{", "{{").replace("}", "}}").replace("cudarun hook ", "cudarun hook {options}")
-# For zsh: no line editor, whose redrawing is not what is looked at. For fish: no greeting, and a prompt that asks nobody.
+# zsh runs without its line editor, whose redrawing would disturb the output. fish runs without a greeting, and with a
+# prompt that starts no process.
 QUIET = {"bash": "", "zsh": "unsetopt zle prompt_cr prompt_sp\n", "fish": "set -g fish_greeting\nfunction fish_prompt; echo -n \"> \"; end\n"}
 HOSTILE = ["two words", "it's", 'a "quote"', "$(touch pwned)", "`touch pwned`", "line\nbreak", "bold\x1b[1mname", "-dash", "*", "back\\slash", "é 日本", ";touch pwned;"]
 failures = []
@@ -232,7 +233,7 @@ def others(name):
         check(len([it for it in told if "counts only" in it]) == 1, f"{name}: direnv and zoxide {order}: {told}")
         check("of-yes" in shell.type('echo "of-$OF_DIRENV"'), f"{name}: direnv works, {order}")
         check("with-" in shell.type("cd ~; zoxide query with"), f"{name}: zoxide works, {order}")
-        check("no note" in shell.type("cudarun --version; echo no' 'note") and "never asked" not in shell.started, name)
+        check("no note" in shell.type("cudarun --version; echo no' 'note") and "never runs" not in shell.started, name)
         shell.close()
     home.close()
 
@@ -279,7 +280,7 @@ def disabled(name):
     shell = Shell(name, home, after=after)
     check(not shell.told(f"cd {project}"), f"{name}: the control: the hook is out")
     said = shell.told("cudarun --version")
-    check(len(said) == 1 and "the hook is set up and never asked" in said[0], f"{name}: {said}")
+    check(len(said) == 1 and "the hook is set up and never runs" in said[0], f"{name}: {said}")
     check("cudarun 0" in shell.type("cudarun --version"), f"{name}: it is started")
     check(not shell.told("cudarun --version"), f"{name}: said once")
     shell.close()
@@ -289,16 +290,16 @@ def disabled(name):
     kind = shell.type("type cudarun" if name != "fish" else "type -t cudarun")
     check("function" not in kind.replace("type cudarun", ""), f"{name}: nothing stands before the program: {kind}")
     shell.close()
-    # What somebody has called so is theirs.
+    # A user's own function of this name stays.
     own = "function cudarun; echo theirs; end\n" if name == "fish" else "function cudarun { echo theirs; }\n"
     for order in ["before", "after"]:
         shell = Shell(name, home, **{order: own})
         check("theirs" in shell.type("cudarun --version"), f"{name}: a function of one's own, {order}")
         shell.close()
     shell = Shell(name, home, env={"CUDARUN_HOOK": "off"})
-    check(not shell.told(f"cd {project}") and "never asked" not in shell.type("cudarun --version"), f"{name}: off from the start")
+    check(not shell.told(f"cd {project}") and "never runs" not in shell.type("cudarun --version"), f"{name}: off from the start")
     shell.close()
-    # What cudarun would start all the same is not said to the quiet.
+    # A quiet hook does not report what does not prevent a start.
     missing = home.project("odd", "nonsense = 1\n")
     shell = Shell(name, home, options="-q ")
     check(not shell.told(f"cd {missing}"), f"{name}: quiet")

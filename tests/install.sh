@@ -152,7 +152,7 @@ mkdir "$work/alone"
 cp "$install" "$work/alone"
 refuses "nothing to install beside" "--archive FILE" "$work/alone/install.sh" --to "$to"
 
-# No cargo, somebody else's files, no right to write, no place.
+# No cargo, files of another owner, no permission to write, no space.
 refuses "cargo was not found" "--archive FILE" env PATH=/usr/bin:/bin "$install" --to "$to"
 ln -s /nowhere "$to/bin/cudarun"
 refuses "is not of an earlier ./install.sh" "--to DIR" "$install" --to "$to"

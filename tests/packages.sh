@@ -59,7 +59,7 @@ dpkg --root="$work/dpkg" --force-not-root --force-script-chrootless --force-depe
     exit 1
 }
 dpkg --root="$work/dpkg" --force-not-root -r libnccl2 >/dev/null 2>&1
-# What stays is nobody's.
+# No package owns the files that stay.
 library dpkg/opt/nccl/libnccl.so.2.21.5
 owners dpkg >got
 while read -r file _; do

@@ -1,4 +1,4 @@
-//! The command line as it is typed, and its help texts. Must not know what anything means.
+//! The command line as it is typed, and its help texts, without any meaning.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 mod settle;
 
-/// Every verb hides a program of that name, which `cudarun -- NAME` and `./NAME` still start.
+/// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
     "run",
     "list",
@@ -24,7 +24,7 @@ pub const VERBS: &[&str] = &[
     "completions",
 ];
 
-/// Under which heading the options of every verb stand.
+/// The heading of the options of every verb in help texts.
 const EVERYWHERE: &str = "Options of every verb";
 
 #[derive(Debug, Parser)]
@@ -32,7 +32,7 @@ const EVERYWHERE: &str = "Options of every verb";
     name = "cudarun",
     version,
     about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries",
-    long_about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries, or says why it cannot. \
+    long_about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries, or explains why it cannot. \
         Nothing that is installed is changed.\n\n\
         PROGRAM and everything after it are passed on untouched. A program with the name of a verb is started \
         with `cudarun -- NAME` or `./NAME`.",
@@ -51,7 +51,7 @@ pub struct Cli {
     pub start: Start,
     #[command(subcommand)]
     pub verb: Option<Verb>,
-    /// The program and its arguments, which nothing here is to understand: bytes, taken as they are
+    /// The program and its arguments, passed on untouched
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
@@ -59,25 +59,25 @@ pub struct Cli {
 /// Options of every verb.
 #[derive(Args, Debug, Default)]
 pub struct Common {
-    /// Say more: what was picked and why; twice, every candidate; three times, every place
+    /// Print more: the picks and the reasons; twice, every candidate; three times, every place
     #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
     /// When to use colour
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
-    /// Look for libraries in DIR as well: a directory of them, a toolkit, an environment
+    /// Look for libraries in DIR too: a directory of libraries, a toolkit, an environment
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub also: Vec<PathBuf>,
-    /// Do not look for libraries there: `conda`, `toolkit`, `library-path` …
+    /// Do not look for libraries in this source: `conda`, `toolkit`, `library-path` …
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "SOURCE", value_delimiter = ',')]
     pub without: Vec<String>,
     /// Read settings from FILE instead of the nearest `.cudarun.toml`
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "no_config")]
     pub config: Option<PathBuf>,
-    /// Read no file with settings: the project's, the user's, that for everybody
+    /// Read no settings files: neither the project's, nor the user's, nor the one for all users
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub no_config: bool,
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
@@ -89,14 +89,14 @@ pub struct Common {
 }
 
 impl Common {
-    /// The option by which another machine than this one is looked at: nothing can be started there.
+    /// Returns the option that names another machine than this one: no program can start there.
     pub fn elsewhere(&self) -> Option<&'static str> {
         let root = self.root.as_ref().map(|_| "--root");
         root.or(self.machine.as_ref().map(|_| "--machine"))
     }
 }
 
-/// What a person wants of a program's libraries.
+/// Options about a program's libraries.
 #[derive(Args, Debug, Default)]
 pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
@@ -105,13 +105,13 @@ pub struct Wishes {
     /// Take this installation of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
-    /// What libraries and machine must be: `cudnn>=9.1,<10`, `driver>=550`
+    /// Require versions of libraries or of the machine: `cudnn>=9.1,<10`, `driver>=550`
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
-    /// Take the very set that `cudarun record` has written to `.cudarun.lock`
+    /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
     #[arg(long)]
     pub locked: bool,
-    /// How the loader is made to take what was picked [default: the weakest way that is enough]
+    /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, value_name = "MODE")]
     pub pin_mode: Option<PinMode>,
 }
@@ -126,11 +126,11 @@ pub enum PinMode {
     Audit,
     /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
     View,
-    /// The view, and in LD_PRELOAD what a search path of the program's own would find elsewhere
+    /// The view, and LD_PRELOAD for libraries that the program's own search paths would find elsewhere
     Preload,
 }
 
-/// Options of what starts a program or would.
+/// Options of verbs that start a program.
 #[derive(Args, Debug, Default)]
 pub struct Start {
     #[command(flatten)]
@@ -151,7 +151,7 @@ pub enum When {
     Always,
 }
 
-/// How much is proved.
+/// How much a proof covers.
 #[derive(
     Clone,
     Copy,
@@ -167,14 +167,14 @@ pub enum When {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Every picked file can be loaded, and no other is: needs no GPU
+    /// Every picked file can be loaded, and no other file is: needs no GPU
     Load,
-    /// The driver, every visible GPU and cuDNN can be taken into use
+    /// The driver, every visible GPU and cuDNN can be initialised
     Handle,
-    /// A convolution comes out right on every visible GPU
+    /// A convolution gives the right result on every visible GPU
     #[default]
     Conv,
-    /// All that the picked libraries are mostly used for comes out right
+    /// The common operations of the picked libraries give the right results
     Deep,
 }
 
@@ -183,10 +183,10 @@ pub enum Verb {
     /// Start a program (the same as without a verb)
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(Run),
-    /// Show every installation of every NVIDIA library that is installed
+    /// Show every installation of every NVIDIA library
     #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
     List(List),
-    /// Show what a program needs, what was picked for it, and why
+    /// Show the requirements of a program, the picks, and the reasons
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
     Explain(Explain),
     /// Print the environment that a program would get, as shell code
@@ -195,7 +195,7 @@ pub enum Verb {
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
-    /// Say on one page whether GPU programs can work from here, and what to do where they cannot
+    /// Report on one page if GPU programs can work from here, and how to repair what prevents them
     #[command(override_usage = "cudarun doctor [OPTIONS]")]
     Doctor(Doctor),
     /// Start a program and report which NVIDIA files it really mapped, and why
@@ -204,13 +204,13 @@ pub enum Verb {
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
     #[command(override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
-    /// Write a .cudarun.toml that says what a program needs, as far as that is found
+    /// Write a .cudarun.toml with the requirements that can be found of a program
     #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
     Allow(Allow),
-    /// Print what makes a shell say, on entering a project, what does not hold there
+    /// Print a shell hook that warns when a project's requirements are not met
     #[command(override_usage = "cudarun hook [OPTIONS] <SHELL>")]
     Hook(Hook),
     /// Print the completions for a shell
@@ -250,7 +250,7 @@ pub struct List {
 pub struct Explain {
     #[command(flatten)]
     pub question: Question,
-    /// Pass over the best set and show the next; twice, the one after that
+    /// Skip the best set and show the next; twice, the one after that
     #[arg(long, action = clap::ArgAction::Count)]
     pub next: u8,
 }
@@ -259,20 +259,20 @@ pub struct Explain {
 pub struct Export {
     #[command(flatten)]
     pub question: Question,
-    /// For which reader
+    /// The shell, or tool, that reads the output
     #[arg(long, value_name = "SHELL", default_value = "sh", conflicts_with = "json")]
     pub shell: Dialect,
 }
 
-/// In whose language a change of environment is written.
+/// The language of a change of environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
-    /// Any shell like POSIX's: bash, zsh, dash
+    /// Any POSIX shell: bash, zsh, dash
     #[default]
     #[value(aliases = ["bash", "zsh", "dash", "ksh", "posix"])]
     Sh,
     Fish,
-    /// A `.envrc`, which is also told what to watch
+    /// A `.envrc`, with the files that direnv must watch
     Direnv,
 }
 
@@ -299,23 +299,23 @@ pub struct Verify {
     /// Prove it now, whatever was proved before
     #[arg(long)]
     pub fresh: bool,
-    /// Leave the environment as it is: what the program gets without cudarun
+    /// Leave the environment as it is, as without cudarun
     #[arg(long)]
     pub as_is: bool,
-    /// Make the random numbers from N, as a proof before has said
+    /// Make the random numbers from N, the seed that an earlier proof printed
     #[arg(long, value_name = "N")]
     pub seed: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The program and its arguments; without one, what the loader gives to any program is proved
+    /// The program and its arguments; without one, the libraries that the loader gives to any program are proved
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Write what was looked at to FILE, to go with a bug report: no user's name, no values but of what matters
+    /// Write the examined facts to FILE for a bug report, without user names and unrelated values
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Print one JSON object
@@ -327,16 +327,16 @@ pub struct Doctor {
 pub struct Trace {
     #[command(flatten)]
     pub wishes: Wishes,
-    /// Start nothing: print what the model of the loader says that would be mapped
+    /// Start nothing: print the files that the program would map, by a model of the loader
     #[arg(long)]
     pub predict: bool,
-    /// Leave the environment as it is: what the program gets without cudarun
+    /// Leave the environment as it is, as without cudarun
     #[arg(long)]
     pub as_is: bool,
-    /// Show every file, not NVIDIA's only
+    /// Show every file, not only NVIDIA's
     #[arg(short, long)]
     pub all: bool,
-    /// Write the report to FILE, not to standard error
+    /// Write the report to FILE instead of standard error
     #[arg(short, long, value_name = "FILE", conflicts_with = "predict")]
     pub output: Option<PathBuf>,
     /// Report as one JSON object
@@ -360,7 +360,7 @@ pub struct Record {
 pub struct Init {
     #[command(flatten)]
     pub wishes: Wishes,
-    /// Print it, and write nothing
+    /// Print the file instead of writing it
     #[arg(long)]
     pub print: bool,
     /// The program and its arguments
@@ -372,32 +372,32 @@ pub struct Init {
 pub struct Allow {
     /// The file, or the directory that it is in [default: the nearest .cudarun.toml]
     pub path: Option<PathBuf>,
-    /// Take back what was allowed
+    /// Withdraw the permission
     #[arg(long, conflicts_with = "list")]
     pub revoke: bool,
-    /// Show what is allowed
+    /// List allowed files
     #[arg(long, conflicts_with = "path")]
     pub list: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct Hook {
-    /// Whose start-up file will evaluate it
+    /// The shell that evaluates it in its start-up file
     #[arg(value_name = "SHELL", required_unless_present = "check")]
     pub shell: Option<Shell>,
-    /// What the hook itself asks, with what it has been told before
+    /// Called by the hook itself, with the answer that it got before
     #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "shell")]
     pub check: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub struct Completions {
-    /// For which shell
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }
 
-/// The shells that there is something for.
+/// Shells with a hook and completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     Bash,

@@ -1,4 +1,4 @@
-//! What stands before a verb is the verb's: options may stand on either side.
+//! Moves options before a verb to the verb: both sides are allowed.
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -14,7 +14,7 @@ impl Wishes {
             && self.pin_mode.is_none()
     }
 
-    /// Takes up what was said before.
+    /// Adds the options before the verb.
     fn follow(&mut self, before: Wishes) {
         self.uses.splice(..0, before.uses);
         self.pin.splice(..0, before.pin);
@@ -25,7 +25,7 @@ impl Wishes {
 }
 
 impl Cli {
-    /// Gives what was said before a verb to the verb, as if it had been said after it.
+    /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
         let Start { wishes, verify } = std::mem::take(&mut self.start);
         let (own_wishes, own_verify, verb) = match &mut self.verb {
@@ -46,7 +46,7 @@ impl Cli {
         match own_wishes {
             Some(own) => {
                 own.follow(wishes);
-                // They are how a lock, and the file that it stands beside, come to be.
+                // These verbs write the lock, and the file beside it.
                 if own.locked && ["record", "init"].contains(&verb) {
                     return Err(not_with("--locked", verb));
                 }

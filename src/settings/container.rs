@@ -1,4 +1,4 @@
-//! What the image of a container asks of its host, as conditions. `formats/require.rs` knows the grammar.
+//! Conditions of a container image on its host. `formats/require.rs` knows the grammar.
 
 use super::{Place, invocation};
 use crate::environment::Environment;
@@ -10,14 +10,14 @@ use crate::version::Version;
 const PREFIX: &str = "NVIDIA_REQUIRE_";
 const DISABLE: &str = "NVIDIA_DISABLE_REQUIRE";
 
-/// A variable that makes no sense, and the part of it that does not.
+/// A variable that cannot be parsed, and the part at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     pub variable: String,
     pub part: String,
 }
 
-/// Each variable is a condition of its own, and all must hold.
+/// Returns one condition for each variable. All must hold.
 pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
     let (mut conditions, mut malformed) = (Vec::new(), Vec::new());
     if env.get(DISABLE).is_some_and(|value| invocation::is_true(&value.to_string_lossy())) {
@@ -61,7 +61,7 @@ fn demand(clause: &Clause) -> Demand {
     }
 }
 
-/// Here missing numbers are zeros, where in ranges that people write they are whatever there is.
+/// Missing numbers are zeros here, while a range that a person writes leaves them open.
 fn range(operator: Operator, version: Version) -> Range {
     let (sign, is_exact) = match operator {
         Operator::Equal => ("=", true),
@@ -75,44 +75,4 @@ fn range(operator: Operator, version: Version) -> Range {
     let missing = if is_exact { 3_usize.saturating_sub(version.numbers().len()) } else { 0 };
     let text = format!("{sign}{version}{}", ".0".repeat(missing));
     text.parse().unwrap_or_else(|()| Range::exactly(version))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_compare_by_all_of_their_numbers() {
-        let allows = |operator, version: &str, has: &str| {
-            range(operator, version.parse().unwrap()).allows(&has.parse().unwrap())
-        };
-        for (operator, version, yes, no) in [
-            (Operator::Equal, "470", "470.0", "470.57.02"),
-            (Operator::Equal, "12.4", "12.4", "12.5"),
-            (Operator::NotEqual, "470", "470.57.02", "470.0.0"),
-            (Operator::AtMost, "470", "470.0", "470.57.02"),
-            (Operator::Greater, "470", "470.57.02", "470.0"),
-            (Operator::AtLeast, "470", "470.57.02", "469.99"),
-            (Operator::Less, "471", "470.57.02", "471.0"),
-        ] {
-            assert!(allows(operator, version, yes), "{operator:?} {version}: {yes}");
-            assert!(!allows(operator, version, no), "{operator:?} {version}: {no}");
-        }
-    }
-
-    #[test]
-    fn every_variable_must_hold_and_one_can_turn_all_off() {
-        let env = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Environment>();
-        let two = [("NVIDIA_REQUIRE_CUDA", "cuda>=12.4"), ("NVIDIA_REQUIRE_JETPACK", "arch>=7.2 brand=x")];
-        let (conditions, malformed) = self::conditions(&env(&two));
-        assert_eq!(conditions.len(), 2, "one condition for each variable");
-        assert_eq!(malformed, []);
-        assert!(conditions.iter().all(|condition| condition.only_with_gpu));
-        for (value, count) in [("1", 0), ("true", 0), ("True", 0), ("0", 2), ("false", 2), ("", 2)] {
-            let all = [&two[..], &[(DISABLE, value)]].concat();
-            assert_eq!(self::conditions(&env(&all)).0.len(), count, "{value}");
-        }
-        let (conditions, malformed) = self::conditions(&env(&[("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")]));
-        assert_eq!((conditions.len(), malformed[0].part.as_str()), (0, "what"));
-    }
 }

@@ -1,23 +1,23 @@
-//! Where files with settings stand, and their bytes: the nearest of a project, the user's, and the one for everybody.
-//! What is no regular file is never opened.
+//! The files with settings and their bytes: the nearest of a project, the user's, and the one for all users. Only regular
+//! files are opened.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Fault, LOCK, PROJECT, Place, Wrong};
+use super::model::{Fault, LOCK, PROJECT, Place, Wrong};
 use crate::host::{FileId, Host, Stat};
 
-/// No person writes more than that by hand.
+/// Larger files are not read, in bytes: no person writes more by hand.
 const LIMIT: u64 = 1 << 20;
-pub(super) const EVERYBODY: &str = "/etc/cudarun/config.toml";
+pub(super) const ALL_USERS: &str = "/etc/cudarun/config.toml";
 
-/// Which file stands for the project's.
+/// The choice of the project's file.
 #[derive(Clone, Debug)]
 pub enum Choice {
     Nearest,
     Named(PathBuf),
-    /// No file counts, and neither do the user's and the one for everybody.
+    /// No file counts, not even the user's and the one for all users.
     Nothing,
 }
 
@@ -25,15 +25,15 @@ pub enum Choice {
 pub struct Source {
     pub path: PathBuf,
     pub bytes: Vec<u8>,
-    /// It came with a project, which may be anybody's: some of what it says must be allowed first.
+    /// It came with a project of unknown origin: some of its settings must be allowed first.
     pub is_project: bool,
 }
 
-/// What there is, in the order in which it counts.
+/// The files with settings, in order of precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub sources: Vec<Source>,
-    /// What all this depends on, there or not.
+    /// All paths that this depends on, existing or not.
     pub watched: BTreeSet<PathBuf>,
 }
 
@@ -46,28 +46,28 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
     };
     if let Some(path) = project {
         if matches!(choice, Choice::Nearest) {
-            is_of_a_stranger(host, &path)?;
+            must_be_of_user(host, &path)?;
         }
         match (read(host, &path)?, choice) {
-            (Some(bytes), _) => found.take(path, bytes, true),
+            (Some(bytes), _) => found.add(path, bytes, true),
             (None, Choice::Named(path)) => return Err(missing(host, path)),
-            // It has gone in this moment.
+            // The file was removed since `nearest` found it.
             (None, _) => {}
         }
     }
     let user = directory(host).map(|directory| directory.join("config.toml"));
-    for path in user.into_iter().chain([EVERYBODY.into()]) {
+    for path in user.into_iter().chain([ALL_USERS.into()]) {
         found.watched.insert(path.clone());
         if let Some(bytes) = read(host, &path)? {
-            is_safe(host, &path)?;
-            found.take(path, bytes, false);
+            must_be_closed(host, &path)?;
+            found.add(path, bytes, false);
         }
     }
     Ok(found)
 }
 
 impl Found {
-    fn take(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
+    fn add(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
         self.watched.insert(path.clone());
         self.sources.push(Source { path, bytes, is_project });
     }
@@ -77,9 +77,9 @@ impl Found {
     }
 }
 
-/// The file of the project that the current directory is in: the nearest one upward. The search ends at the home
-/// directory, by whatever name, and at the root of a file system. What is warm asks the same, so it costs one question
-/// a directory, and a second one only where there is something.
+/// Returns the file of the current project: the nearest one upward. The search ends at the home directory, by whatever
+/// name, and at the root of a file system. A warm start calls it too, so it costs one `stat` for each directory, and more
+/// only where it finds a file.
 pub fn nearest(host: &Host) -> Option<PathBuf> {
     let home = host.env.non_empty("HOME").map(Path::new).filter(|home| home.is_absolute());
     if !host.cwd.is_absolute() {
@@ -89,16 +89,17 @@ pub fn nearest(host: &Host) -> Option<PathBuf> {
     for directory in host.cwd.ancestors() {
         passed.push(directory);
         let path = directory.join(PROJECT);
-        // A circle of links is there, and will be complained of.
+        // A circle of links counts as a file, so that reading it reports the error.
         let is_there = |kind| !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied);
         if host.stat(&path).map_or_else(|error| is_there(error.kind()), |_| true) {
-            let id = |it: &Path| host.stat(it).map(|stat| stat.id).ok();
-            let ids: Vec<Option<FileId>> = passed.iter().map(|it| id(it)).collect();
-            let is_of_first = |it: &Option<FileId>| it.map(|it| it.device) == ids[0].map(|it| it.device);
-            // `HOME` may lead there by a link, and the current directory is known by its real name.
+            let id = |directory: &Path| host.stat(directory).map(|stat| stat.id).ok();
+            let ids: Vec<Option<FileId>> = passed.into_iter().map(id).collect();
+            let mut devices = ids.iter().map(|id| id.map(|id| id.device));
+            let first = devices.next();
+            // `HOME` may be a link, while the current directory is a real path.
             let home = home.and_then(id);
             let is_above_home = home.is_some() && ids[..ids.len() - 1].contains(&home);
-            return (ids.iter().all(is_of_first) && !is_above_home).then_some(path);
+            return (devices.all(|device| Some(device) == first) && !is_above_home).then_some(path);
         }
         if Some(directory) == home {
             break;
@@ -107,7 +108,7 @@ pub fn nearest(host: &Host) -> Option<PathBuf> {
     None
 }
 
-/// The user's own directory for settings of ours; none without a home.
+/// Returns the user's own directory for settings; none without a home.
 pub fn directory(host: &Host) -> Option<PathBuf> {
     let given = host.env.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
     let given = given.filter(|path| path.is_absolute());
@@ -115,12 +116,12 @@ pub fn directory(host: &Host) -> Option<PathBuf> {
     Some(base.join("cudarun"))
 }
 
-/// The lock that belongs to a start: beside the project's file, or else in the current directory.
+/// Returns the path of the lock: beside the project's file, or else in the current directory.
 pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
     project.and_then(Path::parent).unwrap_or(&host.cwd).join(LOCK)
 }
 
-/// A file that is meant and cannot be had, with what the system says of it.
+/// Returns the fault of a named file that `read` has found absent.
 pub fn missing(host: &Host, path: &Path) -> Fault {
     let wrong = match host.stat(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -131,12 +132,12 @@ pub fn missing(host: &Host, path: &Path) -> Fault {
     Fault { place: Place::File { path: path.to_owned(), line: None }, wrong }
 }
 
-/// The bytes of a file, or none where there is none.
+/// Returns the bytes of a file, or none if there is no file.
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     let place = Place::File { path: path.to_owned(), line: None };
     let fault = |wrong| Fault { place: place.clone(), wrong };
     let unreadable = |error: &std::io::Error| fault(Wrong::Unreadable { why: error.to_string() });
-    // Of what stands in a directory that is closed to us, nobody can say that it is there.
+    // A file in a directory without permission may not exist.
     let is_absent =
         |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied);
     let stat = match host.stat(path) {
@@ -154,12 +155,13 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     Ok(Some(bytes))
 }
 
-/// In a place like `/tmp`, where everybody can put a file, one that another person has put there is of no project: it
-/// could take pins and proofs away from all that is started below.
-fn is_of_a_stranger(host: &Host, path: &Path) -> Result<(), Fault> {
-    const FOR_EVERYBODY: u32 = 0o1002;
+/// Fails for another user's file in a directory like `/tmp`, where every user can put one: it could disable pins and
+/// proofs of all programs that start below.
+fn must_be_of_user(host: &Host, path: &Path) -> Result<(), Fault> {
+    const STICKY_AND_WRITABLE: u32 = 0o1002;
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let is_shared = host.stat(directory).is_ok_and(|stat| stat.mode & FOR_EVERYBODY == FOR_EVERYBODY);
+    let is_shared =
+        host.stat(directory).is_ok_and(|stat| stat.mode & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE);
     let is_theirs = |stat: Stat| stat.uid != 0 && stat.uid != host.uid;
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
@@ -168,9 +170,9 @@ fn is_of_a_stranger(host: &Host, path: &Path) -> Result<(), Fault> {
     Err(Fault { place, wrong: Wrong::OfAStranger { directory: directory.to_owned() } })
 }
 
-/// What the user's own settings and those for everybody say counts without a question, so nobody else may be able to
-/// write there. A file may be a link; then the place counts that it leads to as well.
-fn is_safe(host: &Host, path: &Path) -> Result<(), Fault> {
+/// Fails if another user can write the file or its directory: the user's own settings and those for all users count
+/// without approval. Both places of a link count.
+fn must_be_closed(host: &Host, path: &Path) -> Result<(), Fault> {
     if host.is_rerooted() {
         return Ok(());
     }

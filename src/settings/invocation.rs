@@ -1,18 +1,17 @@
-//! What options and variables say, in the same terms as files. Values that a person gives are text here, and
-//! looked up nowhere.
+//! Options and variables as settings. Values are only parsed here; no path is looked up.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
 
-use super::{Fault, Key, Layer, Place, Setting, Value, Vocabulary, Wanted, Wrong, read};
+use super::model::{Fault, Key, Layer, OF_MACHINE, Place, Setting, Value, Vocabulary, Wanted, Wrong, word};
 use crate::cli::{Common, Wishes};
 use crate::environment::Environment;
 use crate::range::Range;
 use crate::variables;
 
-/// What the command line says.
+/// Returns the settings of the command line.
 pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, Fault> {
     let mut layer = Layer::new();
     let mut add = |key, value, option| layer.push(setting(key, value, &Place::Option(option)));
@@ -40,7 +39,7 @@ pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<L
     Ok(layer)
 }
 
-/// What the variables say whose names begin with `CUDARUN_`. One that is empty says nothing.
+/// Returns the settings of the variables `CUDARUN_*`. An empty variable counts as unset.
 pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> {
     let mut layer = Layer::new();
     let place = |name: &str| Place::Variable(name.to_owned());
@@ -56,15 +55,13 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
         let uses = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
         add(Key::Uses, Value::Words(uses.collect()), variables::USES);
     }
-    if let Some(text) = text(variables::PIN_MODE) {
-        let mode = one_of(&text, &place(variables::PIN_MODE))?;
+    if let Some(mode) = one_of(env, variables::PIN_MODE)? {
         add(Key::PinMode, Value::Mode(mode), variables::PIN_MODE);
     }
-    if let Some(text) = text(variables::VERIFY) {
-        add(Key::Verify, Value::When(one_of(&text, &place(variables::VERIFY))?), variables::VERIFY);
+    if let Some(when) = one_of(env, variables::VERIFY)? {
+        add(Key::Verify, Value::When(when), variables::VERIFY);
     }
-    if let Some(text) = text(variables::VERIFY_LEVEL) {
-        let level = one_of(&text, &place(variables::VERIFY_LEVEL))?;
+    if let Some(level) = one_of(env, variables::VERIFY_LEVEL)? {
         add(Key::VerifyLevel, Value::Level(level), variables::VERIFY_LEVEL);
     }
     if let Some(text) = text(variables::LOCKED) {
@@ -74,12 +71,12 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
     Ok(layer)
 }
 
-/// An option is typed for one start, and a variable is set for a shell.
+/// An option is about one start; a variable is set for a shell.
 fn setting(key: Key, value: Value, place: &Place) -> Setting {
     Setting { key, value, from: place.clone(), is_of_start: matches!(place, Place::Option(_)) }
 }
 
-/// Yes or no; who means to have a lock obeyed and mistypes it must not do without.
+/// Fails for any other text than a yes or a no, so that a typo does not disable a lock.
 fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
     if is_true(text) {
         return Ok(true);
@@ -89,17 +86,12 @@ fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
     is_no.then_some(false).ok_or_else(|| not_one_of(text, place, known()))
 }
 
-/// Whether a variable says yes.
+/// True if a variable means yes.
 pub fn is_true(text: &str) -> bool {
     ["1", "t", "true", "y", "yes", "on"].contains(&text.trim().to_ascii_lowercase().as_str())
 }
 
-/// The word for a value that clap knows.
-pub(super) fn word(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-/// A version, or a directory as it is written; of an empty text neither.
+/// Returns a version, or else a directory as it is written; none for an empty text.
 pub fn pin(text: &str) -> Option<Value> {
     match text.trim_start_matches('v').parse() {
         Ok(version) => Some(Value::Version(version)),
@@ -108,7 +100,7 @@ pub fn pin(text: &str) -> Option<Value> {
     }
 }
 
-/// What stands between `;` and line ends.
+/// Returns the parts between `;` and line ends, without empty ones.
 fn items(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| matches!(byte, b';' | b'\n')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
 }
@@ -120,9 +112,7 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
         let at = item.find(['<', '>', '=', '!', '~', '^', '*']).or_else(|| item.find(char::is_whitespace));
         let (name, range) = item.split_at(at.unwrap_or(item.len()));
         let name = name.trim();
-        let machine = read::OF_MACHINE.into_iter().find(|it| it.eq_ignore_ascii_case(name));
-        let family = machine.or_else(|| words.family(name));
-        let family = family.ok_or_else(|| not_known(name, place, words, &read::OF_MACHINE))?;
+        let family = words.requirement(name).ok_or_else(|| not_known(name, place, words, &OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
             let wrong =
                 Wrong::BadValue { key: String::new(), wants: Wanted::NameAndRange, text: item.to_string() };
@@ -136,8 +126,10 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
 
 /// `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
 fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) -> Result<(), Fault> {
-    let wrong = || Wrong::BadPin { word: word.to_string_lossy().into_owned() };
-    let bad = || Fault { place: place.clone(), wrong: wrong() };
+    let bad = || {
+        let wrong = Wrong::BadPin { word: word.to_string_lossy().into_owned() };
+        Fault { place: place.clone(), wrong }
+    };
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
@@ -150,9 +142,11 @@ fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) ->
     Ok(())
 }
 
-fn one_of<W: ValueEnum>(text: &str, place: &Place) -> Result<W, Fault> {
+fn one_of<W: ValueEnum>(env: &Environment, name: &str) -> Result<Option<W>, Fault> {
+    let Some(text) = env.non_empty(name).map(OsStr::to_string_lossy) else { return Ok(None) };
     let known = || W::value_variants().iter().map(word).collect();
-    W::from_str(text.trim(), false).map_err(|_| not_one_of(text, place, known()))
+    let fault = |_| not_one_of(&text, &Place::Variable(name.to_owned()), known());
+    W::from_str(text.trim(), false).map(Some).map_err(fault)
 }
 
 fn not_one_of(text: &str, place: &Place, known: Vec<String>) -> Fault {

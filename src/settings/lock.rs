@@ -1,5 +1,5 @@
-//! What `.cudarun.lock` holds: the set that a program has really mapped. Reading and writing it, and what it then
-//! asks for; nothing in it is of one machine's directories.
+//! `.cudarun.lock`: the set that a program has really mapped. Reads and writes it, and turns it into requirements. A lock
+//! names no directory of a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,14 +7,15 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{BadLock, Fault, Place, Wrong, read};
+use super::model::{BadLock, Fault, Place, Wrong};
+use super::read;
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, DriverVersion, Version};
 
-/// There are not that many families, and few of them are mapped twice.
-const FAMILIES: usize = 200;
-/// Changes when the meaning of a lock changes.
+/// More families are refused: there are fewer, and few of them are mapped twice.
+const MAX_FAMILIES: usize = 200;
+/// The format of locks, raised when their meaning changes.
 const FORMAT: i64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,12 +34,12 @@ pub struct Family {
     pub cuda: Option<u32>,
     /// By SONAME.
     pub build_ids: BTreeMap<String, String>,
-    /// Where it stands in the file.
+    /// The line in the file, from 1 on.
     pub line: usize,
 }
 
 impl Lock {
-    /// The text of the file: the same for the same set.
+    /// Returns the text of the file: equal for equal sets.
     pub fn text(&self) -> String {
         let mut text = format!(
             "# Written by `cudarun record`. `cudarun --locked` takes this set and no other.\nformat = {FORMAT}\n"
@@ -70,8 +71,8 @@ impl Lock {
         text
     }
 
-    /// What it asks for, with the line of each in `path`. Where a family was mapped twice, as two SONAMEs may be, its
-    /// files alone can tell them apart.
+    /// Returns the requirements and conditions of the lock, with their lines in `path`. A family that was mapped twice, as
+    /// two SONAMEs may be, has no requirement of a version, since only its files tell the two apart.
     pub fn asks(&self, path: &Path) -> (Vec<Requirement>, Vec<Condition>) {
         let mut requirements = Vec::new();
         for family in &self.families {
@@ -93,7 +94,7 @@ impl Lock {
         let (first, last) = (self.gpus.first(), self.gpus.last());
         let gpus = match (first.map(ComputeCapability::version), last.map(ComputeCapability::version)) {
             (Some(first), Some(last)) if first == last => Some(Range::exactly(first)),
-            // Of different ones, each that lies between has what was recorded for those around it.
+            // A GPU between two recorded ones has the code that was recorded for those.
             (Some(first), Some(last)) => format!(">={first},<={last}").parse().ok(),
             _ => None,
         };
@@ -103,7 +104,7 @@ impl Lock {
         (requirements, of_machine.chain(of_set).collect())
     }
 
-    /// The one CUDA that all of it is of: a version of some families, and no build-id, is the same for more than one.
+    /// Returns the CUDA major, if all families are of one: some versions exist for more than one CUDA.
     fn cuda(&self) -> Option<Demand> {
         let majors: BTreeSet<u32> = self.families.iter().filter_map(|family| family.cuda).collect();
         let only = majors.first().filter(|_| majors.len() == 1)?;
@@ -111,7 +112,7 @@ impl Lock {
     }
 }
 
-/// As a string of TOML.
+/// Returns a string of TOML.
 fn quoted(text: &str) -> String {
     let escaped = |c: char| match c {
         '"' | '\\' => format!("\\{c}"),
@@ -142,8 +143,8 @@ struct Row {
     build_ids: BTreeMap<String, String>,
 }
 
-/// Reads the lock that these bytes are. Every key must be known: a lock that is only half understood would hold only
-/// half of it.
+/// Parses `bytes`, the content of `path`. Every key must be known, since a lock that is half understood would be obeyed
+/// by half.
 pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, Fault> {
     let text = read::text(bytes, path)?;
     let line = |at: usize| read::line(text.as_bytes(), at);
@@ -155,11 +156,11 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, Fault> {
     if file.format != FORMAT {
         return Err(bad(0, BadLock::OtherFormat));
     }
-    // `record` writes none without a family, and every program would obey it.
+    // `record` writes no lock without a family: every program would obey it.
     if file.family.is_empty() {
         return Err(bad(0, BadLock::NoFamily));
     }
-    if file.family.len() > FAMILIES {
+    if file.family.len() > MAX_FAMILIES {
         return Err(bad(0, BadLock::TooManyFamilies));
     }
     let floor = |text: &str| text.strip_prefix(">=")?.parse().ok();
@@ -175,78 +176,4 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, Fault> {
     };
     let families = file.family.into_iter().map(family).collect();
     Ok(Lock { driver: driver.transpose()?, gpus: file.gpus, families })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn example() -> Lock {
-        let family = |name: &str, version: &str| Family {
-            name: name.to_owned(),
-            version: version.parse().ok(),
-            cuda: Some(12),
-            build_ids: [(format!("lib{name}.so.9"), "0af1".to_owned())].into(),
-            line: 0,
-        };
-        Lock {
-            driver: "525.60.13".parse().ok(),
-            gpus: ["9.0".parse().unwrap(), "8.0".parse().unwrap()].into(),
-            families: vec![family("nccl", "2.21.5"), family("cudnn", "9.10.2.21")],
-        }
-    }
-
-    #[test]
-    fn a_lock_survives_writing_and_reading() {
-        let text = example().text();
-        let mut read = lock(text.as_bytes(), Path::new("/p/.cudarun.lock")).unwrap();
-        assert_eq!(read.text(), text);
-        let lines: Vec<&str> = text.lines().collect();
-        for family in &mut read.families {
-            assert!(lines[family.line - 1].contains(&family.name), "{text}");
-            family.line = 0;
-        }
-        read.families.reverse();
-        assert_eq!(read, example());
-        let mut reversed = example();
-        reversed.families.reverse();
-        assert_eq!(reversed.text(), text, "the order of what was seen does not show");
-    }
-
-    #[test]
-    fn a_lock_requires_the_recorded_versions() {
-        let text = example().text();
-        let path = Path::new("/p/.cudarun.lock");
-        let (requirements, conditions) = lock(text.as_bytes(), path).unwrap().asks(path);
-        assert_eq!(requirements.len(), 4, "a version and the build-ids of each of two families");
-        assert_eq!(conditions.len(), 3, "the driver, the GPUs and the CUDA");
-        assert!(conditions.iter().any(|it| it.demand == Demand::Cuda("=12".parse().unwrap())));
-        assert!(requirements.iter().all(|requirement| requirement.by.name.starts_with(".cudarun.lock:")));
-        let mut twice = example();
-        twice.families[0].name = "cudnn".to_owned();
-        let wants = twice.asks(path).0;
-        assert!(wants.iter().all(|requirement| matches!(requirement.want, Want::BuildIds(_))));
-    }
-
-    #[test]
-    fn a_damaged_lock_is_none() {
-        let whole = example().text();
-        for (from, to) in [
-            ("format = 1", "format = 2"),
-            ("format = 1", ""),
-            ("\">=525.60.13\"", "525"),
-            ("\"8.0\"", "8.0"),
-            ("name = \"cudnn\"", ""),
-            ("cuda = 12", "cuda = \"12\""),
-            ("cuda = 12", "more = 12"),
-            ("version = \"2.21.5\"", "version = \"new\""),
-            ("[family.build-ids]", "[more]"),
-            ("[[family]]", "[[family]]\nname = \"nccl\"\n".repeat(FAMILIES).as_str()),
-        ] {
-            let text = whole.replacen(from, to, 1);
-            assert_ne!(text, whole, "{from}");
-            assert!(lock(text.as_bytes(), Path::new("/x")).is_err(), "{from} → {to}");
-        }
-        assert!(lock(b"format = 1\n", Path::new("/x")).is_err(), "nothing is recorded");
-    }
 }

@@ -1,4 +1,5 @@
-//! The bytes of one file as settings, each with its line. Any bytes give a result or a fault; nothing is looked up.
+//! Parses the bytes of one file into settings, each with its line. Any bytes give a result or a fault; no path is looked
+//! up.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +7,32 @@ use semver::{Comparator, VersionReq};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Key, Layer, Place, Remark, Setting, Value, Vocabulary, Wanted, Wrong, files, invocation};
+use super::model::{
+    Fault, Key, Layer, OF_MACHINE, Place, Remark, Setting, Value, Vocabulary, Wanted, Wrong, word,
+};
+use super::{files, invocation};
 use crate::inventory::Origin;
 use crate::range::Range;
 
-/// What a file says.
+/// The settings of a file.
 #[derive(Clone, Debug, Default)]
 pub struct File {
     pub layer: Layer,
-    /// What it says of programs of certain names.
+    /// Settings for programs of these names.
     pub programs: Vec<(String, Layer)>,
     pub remarks: Vec<Remark>,
 }
 
-/// Keys of a file with settings; programs have all but `TOP`.
+/// Keys of a file with settings; tables of programs have all but `TOP`.
 pub const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env", "program"];
 pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
-/// What is asked of the machine, beside families.
-pub const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
-/// The keys of each table that names neither families nor variables: a typo is answered with those of its own table.
-const KEYS: &[(&str, &[&str])] = &[("search", &["also", "without"]), ("verify", &["when", "level"])];
-const REMARKS: usize = 20;
+/// More remarks are dropped, since the file is probably not one of settings.
+const MAX_REMARKS: usize = 20;
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
-/// Reads `path`, whose bytes these are.
+/// Parses `bytes`, the content of `path`.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault> {
     let text = text(bytes, path)?;
     let table = DeTable::parse(text).map_err(|error| {
@@ -51,7 +52,7 @@ pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault
     Ok(file)
 }
 
-/// The bytes as text, without the mark that some editors begin a file with.
+/// Returns the bytes as text, without a byte order mark.
 pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let place = Place::file(path, line(bytes, error.valid_up_to()));
@@ -64,12 +65,12 @@ pub(super) fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
-/// The line of this byte, from 1 on.
+/// Returns the line of the byte at this offset, from 1 on.
 pub(super) fn line(bytes: &[u8], at: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count()
 }
 
-/// In the order in which they are written, so that the first fault is the first one that a person sees.
+/// Returns the entries in the order of the file, so that the first fault in the file is reported.
 fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     let mut entries: Vec<Entry<'t, 'i>> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -92,7 +93,7 @@ impl Reader<'_> {
         Err(Fault { place: self.place(value.span().start), wrong })
     }
 
-    /// This cudarun may misunderstand a file for another one, so that comes before all else.
+    /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
     fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), Fault> {
         for (key, value) in table {
             let key = key.get_ref().as_ref();
@@ -159,7 +160,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What stands under one key, at the top or for a program; false where nobody knows the key.
+    /// Adds the settings under one key, at the top or for a program. Returns false for an unknown key.
     fn setting(
         &mut self,
         name: &str,
@@ -171,16 +172,13 @@ impl Reader<'_> {
             layer.push(Setting { key, value: found, from, is_of_start: false });
         };
         match name {
-            "requires" | "prefer" | "pin" => {
+            "requires" | "prefer" | "pin" | "search" | "verify" => {
                 for entry in entries(self.table(name, value)?) {
-                    if let Some((key, found)) = self.of_family(name, entry)? {
-                        add(self, key, found, entry.1);
-                    }
-                }
-            }
-            "search" | "verify" => {
-                for entry in entries(self.table(name, value)?) {
-                    if let Some((key, found)) = self.of_table(name, entry)? {
+                    let row = match name {
+                        "search" | "verify" => self.search_or_verify(name, entry)?,
+                        _ => self.of_family(name, entry)?,
+                    };
+                    if let Some((key, found)) = row {
                         add(self, key, found, entry.1);
                     }
                 }
@@ -212,8 +210,11 @@ impl Reader<'_> {
         if table == "prefer" && word == "origin" {
             return self.origins(value).map(|origins| Some((Key::PreferOrigin, Value::Origins(origins))));
         }
-        let machine = OF_MACHINE.into_iter().find(|it| table == "requires" && it.eq_ignore_ascii_case(word));
-        let Some(family) = machine.or_else(|| self.words.family(word)) else {
+        let family = match table {
+            "requires" => self.words.requirement(word),
+            _ => self.words.family(word),
+        };
+        let Some(family) = family else {
             let families: Vec<&str> = self.words.families.iter().flat_map(|(a, b)| [*a, *b]).collect();
             let more: &[&str] = match table {
                 "requires" => &OF_MACHINE,
@@ -233,7 +234,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Of the directory of the file, since nobody knows from where it will be read.
+    /// A relative directory starts at the directory of the file.
     fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
         match invocation::pin(text) {
             Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
@@ -243,24 +244,25 @@ impl Reader<'_> {
     }
 
     /// A row of `[search]` or `[verify]`.
-    fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
+    fn search_or_verify(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
         Ok(Some(match full.as_str() {
-            // Read by who looks at the machine, for every list and every start.
-            "search.roots" if self.path == Path::new(files::EVERYBODY) => {
+            // The inventory reads it, for every list and every start.
+            "search.roots" if self.path == Path::new(files::ALL_USERS) => {
                 self.strings(&full, value)?;
                 return Ok(None);
             }
             "search.also" => {
                 let directories = self.strings(&full, value)?;
-                let directories = directories.iter().map(|it| self.beside(Path::new(it)));
+                let directories = directories.iter().map(|directory| self.beside(Path::new(directory)));
                 (Key::SearchAlso, Value::Directories(directories.collect()))
             }
             "search.without" => {
                 let sources = self.strings(&full, value)?;
-                if let Some(other) = sources.iter().find(|it| !self.words.sources.contains(&it.as_str())) {
-                    return self.not_one_of(&full, other, self.words.sources.iter().copied(), value);
+                let known = &self.words.sources;
+                if let Some(other) = sources.iter().find(|source| !known.contains(&source.as_str())) {
+                    return self.not_one_of(&full, other, known.iter().copied(), value);
                 }
                 (Key::SearchWithout, Value::Words(sources))
             }
@@ -273,8 +275,8 @@ impl Reader<'_> {
                 (Key::VerifyLevel, Value::Level(self.one_of(&full, text, value)?))
             }
             _ => {
-                let own = KEYS.iter().filter(|(name, _)| *name == table).flat_map(|(_, keys)| *keys);
-                self.unknown(&format!("{table}."), entry, own.copied());
+                let known = if table == "search" { ["also", "without"] } else { ["when", "level"] };
+                self.unknown(&format!("{table}."), entry, known.into_iter());
                 return Ok(None);
             }
         }))
@@ -329,9 +331,8 @@ impl Reader<'_> {
         text: &str,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<W, Fault> {
-        let known = || W::value_variants().iter().map(invocation::word);
         W::from_str(text, false).or_else(|_| {
-            let known: Vec<String> = known().collect();
+            let known: Vec<String> = W::value_variants().iter().map(word).collect();
             self.not_one_of(key, text, known.iter().map(String::as_str), value)
         })
     }
@@ -357,8 +358,7 @@ impl Reader<'_> {
     }
 
     fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {
-        // Of a file that is something else altogether, nobody reads more.
-        if self.remarks.len() == REMARKS {
+        if self.remarks.len() == MAX_REMARKS {
             return;
         }
         let remark = Remark {

@@ -1,4 +1,4 @@
-//! What a person wants of a start, from the command line, variables and files, in the terms of the stages.
+//! Puts options, variables and files in order, and turns them into requirements, conditions and variables.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ use crate::settings::{
 };
 use crate::variables;
 
-/// Settings as they count for one start.
+/// The settings that count for one start.
 pub struct Settings {
     /// The machine, with the variables that files set for the program.
     pub host: Host,
     pub layers: Layers,
-    asked: Asked,
-    /// What is asked of programs that need some library of NVIDIA's, and of no others.
-    asked_of_concerned: Asked,
+    demands: Demands,
+    /// Demands on programs that need a library of NVIDIA's, and on no others.
+    demands_on_gpu_programs: Demands,
     /// Directories that pins name.
     pub directories: Vec<PathBuf>,
     pub variables: Diff,
-    /// The project's file, whatever is allowed of it.
+    /// The project's file, allowed or not.
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
-    /// A file that is of no project wants a lock, which stands in the current directory.
+    /// The start depends on the lock of the current directory, by a setting of the user's file or of that for all users.
     pub is_of_directory: bool,
     /// Remarks about the settings themselves, for every verb to report.
     pub remarks: Vec<SettingRemark>,
@@ -48,31 +48,32 @@ pub struct Settings {
 /// A remark about settings.
 #[derive(Clone, Debug)]
 pub enum SettingRemark {
-    /// A key that is unknown, and passed over.
+    /// An unknown key, which is ignored.
     Key(Remark),
-    /// A condition of a container image that is not understood.
+    /// A condition of a container image that cannot be parsed.
     Malformed(Malformed),
     /// Keys of a project's file that need `cudarun allow`.
     NotAllowed { path: PathBuf, keys: BTreeSet<String> },
 }
 
 #[derive(Default)]
-struct Asked {
+struct Demands {
     requirements: Vec<Requirement>,
     conditions: Vec<Condition>,
 }
 
-/// What for.
+/// The use of settings, which decides about locks and about settings that are not allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// A program starts: settings that are not allowed are an error.
     Start,
-    /// What only answers leaves out what nobody has allowed.
+    /// A verb only answers: settings that are not allowed are ignored, with a remark.
     Answer,
-    /// The same, and what is wrong with settings is said in another way.
+    /// Like `Answer`, and files that cannot be used are ignored as well: `doctor` reports them.
     Examine,
-    /// What makes a lock does not obey one.
+    /// Like `Start`, for a verb that writes a lock and obeys none.
     Record,
-    /// What a project asks for, whatever will be started there; a lock counts where there is one. Says nothing.
+    /// Like `Answer`, for all programs of a project: a lock counts if it exists.
     Project,
 }
 
@@ -86,8 +87,8 @@ pub fn vocabulary() -> Vocabulary {
 }
 
 impl Settings {
-    /// Reads options, variables and files, and puts them in order. Without a command, what files say of single programs
-    /// does not count. With [`Purpose::Examine`], files that cannot be used do not count either: `doctor` reports them.
+    /// Reads options, variables and files, and puts them in order. Without a command, settings for single programs do not
+    /// count.
     pub fn resolve(
         host: &Host,
         common: &Common,
@@ -97,10 +98,10 @@ impl Settings {
     ) -> Result<Settings, Error> {
         let words = vocabulary();
         let given = [invocation::options(common, wishes, &words)?, invocation::variables(&host.env, &words)?];
-        let files = Files::read(host, common, command, &words);
-        match files.and_then(|files| Settings::in_order(host, &given, files, command, purpose, &words)) {
+        let files = ParsedFiles::read(host, common, command, &words);
+        match files.and_then(|files| Settings::in_order(host, &given, &files, command, purpose, &words)) {
             Err(_) if purpose == Purpose::Examine => {
-                Settings::in_order(host, &given[..1], Files::default(), None, purpose, &words)
+                Settings::in_order(host, &given[..1], &ParsedFiles::default(), None, purpose, &words)
             }
             settings => settings,
         }
@@ -109,7 +110,7 @@ impl Settings {
     fn in_order(
         host: &Host,
         given: &[Layer],
-        files: Files,
+        files: &ParsedFiles,
         command: Option<&Command>,
         purpose: Purpose,
         words: &Vocabulary,
@@ -135,8 +136,8 @@ impl Settings {
         let mut settings = Settings {
             host: host.inside(host.env.with(&variables), host.cwd.clone()),
             layers,
-            asked: Asked::default(),
-            asked_of_concerned: Asked { conditions, requirements: Vec::new() },
+            demands: Demands::default(),
+            demands_on_gpu_programs: Demands { conditions, requirements: Vec::new() },
             directories: Vec::new(),
             variables,
             project: files.found.project().map(|source| source.path.clone()),
@@ -146,10 +147,10 @@ impl Settings {
             not_allowed,
             purpose,
         };
-        settings.ask()?;
+        settings.add_demands()?;
         let obeys_lock = match purpose {
             Purpose::Record => false,
-            Purpose::Project => settings.watch_lock(),
+            Purpose::Project => settings.has_project_lock(),
             Purpose::Start | Purpose::Answer | Purpose::Examine => {
                 settings.layers.is_locked() && command.is_some()
             }
@@ -163,20 +164,20 @@ impl Settings {
 
 /// The files that count for a command line.
 #[derive(Default)]
-struct Files {
+struct ParsedFiles {
     found: Found,
     files: Vec<File>,
-    /// The names by which files may mean the program: as typed, and of each step from there.
+    /// The names by which files may mean the program.
     names: BTreeSet<String>,
 }
 
-impl Files {
+impl ParsedFiles {
     fn read(
         host: &Host,
         common: &Common,
         command: Option<&Command>,
         words: &Vocabulary,
-    ) -> Result<Files, Error> {
+    ) -> Result<ParsedFiles, Error> {
         let found = files::find(host, &choice(host, common))?;
         let read = |source: &files::Source| read::file(&source.bytes, &source.path, words);
         let files = found.sources.iter().map(read).collect::<Result<Vec<File>, Fault>>()?;
@@ -184,7 +185,7 @@ impl Files {
             Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
             _ => BTreeSet::new(),
         };
-        Ok(Files { found, files, names })
+        Ok(ParsedFiles { found, files, names })
     }
 }
 
@@ -204,7 +205,7 @@ impl From<Fault> for Error {
     }
 }
 
-/// What the program is called: as it was typed, and as each step from there is.
+/// Returns the file names of the program: as typed, and of each step to the program that really runs.
 fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
     let (program, _) = program::read(host, command, &[])?;
     let steps = program.steps.iter().map(|step| step.to.as_path());
@@ -213,16 +214,17 @@ fn names(host: &Host, command: &Command) -> Result<BTreeSet<String>, Error> {
     Ok(named.map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// What counts, as far as it is kept: what a file says of this program comes before what it says for all.
+/// Returns the layers of the settings that `keep` accepts. In a file, settings for this program precede those for all.
 fn in_order(
-    said: &[Layer],
+    given: &[Layer],
     files: &[File],
     names: &BTreeSet<String>,
     keep: &dyn Fn(&Setting) -> bool,
 ) -> Layers {
     let mut settings = Layers::default();
-    let mut add = |layer: &Layer| settings.add(layer.iter().filter(|it| keep(it)).cloned().collect());
-    said.iter().for_each(&mut add);
+    let mut add =
+        |layer: &Layer| settings.add(layer.iter().filter(|setting| keep(setting)).cloned().collect());
+    given.iter().for_each(&mut add);
     for file in files {
         let of_program = file.programs.iter().filter(|(name, _)| names.contains(name));
         of_program.map(|(_, layer)| layer).chain([&file.layer]).for_each(&mut add);
@@ -230,8 +232,8 @@ fn in_order(
     settings
 }
 
-/// A file that came with a project does not decide where libraries are sought and what the program finds in its
-/// environment, unless a person has allowed that: the keys that nobody has.
+/// Returns the project's file and those of its keys that need `cudarun allow` and are not allowed: a file that came with
+/// a project does not decide about search directories and variables by itself.
 fn distrusted<'f>(
     host: &Host,
     found: &'f Found,
@@ -260,16 +262,17 @@ fn variables(settings: &Layers) -> Diff {
 }
 
 impl Settings {
-    /// Settings as requirements and conditions.
-    fn ask(&mut self) -> Result<(), Error> {
+    /// Turns settings into requirements and conditions.
+    fn add_demands(&mut self) -> Result<(), Error> {
         for setting in self.layers.iter() {
-            let asked = if setting.is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
+            let demands =
+                if setting.is_of_start { &mut self.demands } else { &mut self.demands_on_gpu_programs };
             let by = setting.from.asker();
             let (name, want) = match (&setting.key, &setting.value) {
-                (Key::Requires(name), Value::Range(range)) => match of_machine(name, range) {
+                (Key::Requires(name), Value::Range(range)) => match demand_on_machine(name, range) {
                     Some(demand) => {
                         let condition = Condition { demand, by, only_with_gpu: false, is_advice: false };
-                        asked.conditions.push(condition);
+                        demands.conditions.push(condition);
                         continue;
                     }
                     None => (name, Want::Within(range.clone())),
@@ -283,13 +286,13 @@ impl Settings {
                 }
                 _ => continue,
             };
-            asked.requirements.push(Requirement::wished(name, want, by));
+            demands.requirements.push(Requirement::wished(name, want, by));
         }
         Ok(())
     }
 
-    /// Whether there is a lock that belongs to the project.
-    fn watch_lock(&mut self) -> bool {
+    /// True if a lock counts for all programs of the project. Its path is watched either way.
+    fn has_project_lock(&mut self) -> bool {
         let path = files::lock(&self.host, self.project.as_deref());
         let is_there = self.host.lstat(&path).is_ok();
         self.watched.insert(path);
@@ -297,7 +300,7 @@ impl Settings {
         says(true) || is_there && !says(false)
     }
 
-    /// The lock beside the project's file, or in the current directory: it must be there, and be understood.
+    /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
         let place = Place::File { path: path.clone(), line: None };
@@ -309,22 +312,22 @@ impl Settings {
                 let wrong = Wrong::BadLock(BadLock::UnknownFamily);
                 Fault { place: Place::file(&path, family.line), wrong }
             };
-            // Under any other name nobody would be bound by it.
+            // A requirement of an unknown family would bind no program.
             family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
         let (requirements, conditions) = lock.asks(&path);
         let is_of_start = self.layers.get(&Key::Locked).any(|setting| setting.is_of_start);
-        let asked = if is_of_start { &mut self.asked } else { &mut self.asked_of_concerned };
-        asked.requirements.extend(requirements);
-        asked.conditions.extend(conditions);
+        let demands = if is_of_start { &mut self.demands } else { &mut self.demands_on_gpu_programs };
+        demands.requirements.extend(requirements);
+        demands.conditions.extend(conditions);
         self.watched.insert(path);
-        // What a variable says is part of the key of a kept start already.
+        // Variables are part of the key of a kept start already.
         let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
         self.is_of_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 
-    /// Reads the program. Packages that a file or a variable names are left out where the program is not Python.
+    /// Reads the program. Packages that a file or a variable names do not count for a program that is not Python.
     pub fn read(&self, command: &Command) -> Result<(Program, Searcher<'_>), Error> {
         let host = &self.host;
         let uses = self.layers.words(&Key::Uses);
@@ -346,28 +349,25 @@ impl Settings {
         }
     }
 
-    /// Adds to what a program asks for itself. Where nothing can be pinned, what a file says for all programs is nothing
-    /// to it, and what was typed for this very start cannot be kept.
+    /// Adds the demands to those of the program itself. A program that cannot be pinned ignores demands of files and
+    /// variables; an option for it is an error.
     pub fn apply(&self, program: &mut Program) -> Result<(), Error> {
-        let is_asked =
-            |setting: &&Setting| matches!(setting.key, Key::Pin(_) | Key::Requires(_) | Key::Locked);
-        let typed = |setting: &&Setting| match setting.from {
-            Place::Option(name) => Some(name),
-            _ => None,
-        };
         let lost = program.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
-            let option = self.layers.iter().filter(is_asked).find_map(|setting| typed(&setting));
+            let option = self.layers.iter().find_map(|setting| match (&setting.key, &setting.from) {
+                (Key::Pin(_) | Key::Requires(_) | Key::Locked, Place::Option(name)) => Some(*name),
+                _ => None,
+            });
             return match option {
                 Some(option) => Err(Error::NotPinned { option, why: report::note(note, program) }),
                 None => Ok(()),
             };
         }
-        // What files say for all programs, and images for all that could be run in them, is nothing to `ls`.
-        let is_concerned = self.purpose == Purpose::Project
-            || program.requirements.iter().chain(&self.asked.requirements).any(Requirement::is_wish);
-        for asked in [Some(&self.asked), Some(&self.asked_of_concerned).filter(|_| is_concerned)] {
-            let Some(Asked { requirements, conditions }) = asked else { continue };
+        // Files and images may demand a driver and still start `ls` without one.
+        let is_gpu_program = self.purpose == Purpose::Project
+            || program.requirements.iter().chain(&self.demands.requirements).any(Requirement::is_wish);
+        for demands in [Some(&self.demands), Some(&self.demands_on_gpu_programs).filter(|_| is_gpu_program)] {
+            let Some(Demands { requirements, conditions }) = demands else { continue };
             program.requirements.extend(requirements.iter().cloned());
             program.conditions.extend(conditions.iter().cloned());
         }
@@ -375,8 +375,8 @@ impl Settings {
     }
 }
 
-/// What is asked of the machine, where the name is none of a family.
-fn of_machine(name: &str, range: &Range) -> Option<Demand> {
+/// Returns the demand on the machine, if the name is not of a family.
+fn demand_on_machine(name: &str, range: &Range) -> Option<Demand> {
     match name {
         "cuda" => Some(Demand::Cuda(range.clone())),
         "driver" => Some(Demand::Driver(range.clone())),
@@ -385,7 +385,7 @@ fn of_machine(name: &str, range: &Range) -> Option<Demand> {
     }
 }
 
-/// The directory that is meant; of a file, that of the installation that it is of.
+/// Returns the real path of a pinned directory, or of the directory of a pinned file.
 fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathBuf, Error> {
     let path = host.absolute(path);
     let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };

@@ -1,4 +1,4 @@
-//! The key of a kept start: the binary, the program, its arguments, and the variables that decide what it needs.
+//! The key of a kept start: the binary, the program, its arguments, and the variables that decide its requirements.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,93 +10,68 @@ use crate::program::{Command, significant, wrapper_variables};
 use crate::storage::Key;
 use crate::variables;
 
-/// The variables that a plan depends on. Those by which only other people's environments are found are not among them:
-/// a start does not look there.
-const VARIABLES: &[&str] = &[
-    "CONDA_PREFIX",
-    variables::CONFIG,
-    variables::LOCKED,
-    variables::PIN,
-    variables::PINS,
-    variables::PINS_FOR,
-    variables::PIN_MODE,
-    variables::REQUIRE,
-    variables::USES,
-    variables::VERIFY,
-    variables::VERIFY_LEVEL,
-    variables::VIEW,
-    "CUDA_DEVICE_ORDER",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDA_TOOLKIT_ROOT_DIR",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDNN_HOME",
-    "CUDNN_PATH",
-    "CUDNN_ROOT",
-    "CUDNN_ROOT_DIR",
-    "CUTENSOR_ROOT",
-    "GLIBC_TUNABLES",
-    "HOME",
-    variables::AUDIT,
-    variables::LIBRARY_PATH,
-    variables::PRELOAD,
-    "LOADEDMODULES",
-    "MODULEPATH",
-    "NCCL_HOME",
-    "NCCL_ROOT",
-    "NCCL_ROOT_DIR",
-    "NVHPC",
-    "NVHPC_ROOT",
-    "PATH",
-    "PYENV_DIR",
-    "PYENV_VERSION",
-    "PYTHONHOME",
-    "PYTHONNOUSERSITE",
-    "PYTHONPATH",
-    "PYTHONPLATLIBDIR",
-    "PYTHONSAFEPATH",
-    "PYTHONUSERBASE",
-    "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
-    "_LMFILES_",
+/// The variables that a plan depends on. For those that hold paths: the bytes that separate paths. A start does not look into
+/// other people's environments, so variables that lead there are missing.
+const VARIABLES: &[(&str, Option<&[u8]>)] = &[
+    ("CONDA_PREFIX", PATH),
+    (variables::CONFIG, PATH),
+    // The lock is in the current directory, and a pinned directory may be relative.
+    (variables::LOCKED, PATH),
+    (variables::PIN, PATH),
+    (variables::PINS, None),
+    (variables::PINS_FOR, None),
+    (variables::PIN_MODE, None),
+    (variables::REQUIRE, None),
+    (variables::USES, None),
+    (variables::VERIFY, None),
+    (variables::VERIFY_LEVEL, None),
+    (variables::VIEW, None),
+    ("CUDA_DEVICE_ORDER", None),
+    ("CUDA_HOME", PATH),
+    ("CUDA_PATH", PATH),
+    ("CUDA_ROOT", PATH),
+    ("CUDA_TOOLKIT_ROOT_DIR", PATH),
+    ("CUDA_VISIBLE_DEVICES", None),
+    ("CUDNN_HOME", PATH),
+    ("CUDNN_PATH", PATH),
+    ("CUDNN_ROOT", PATH),
+    ("CUDNN_ROOT_DIR", PATH),
+    ("CUTENSOR_ROOT", PATH),
+    ("GLIBC_TUNABLES", None),
+    ("HOME", None),
+    (variables::AUDIT, None),
+    (variables::LIBRARY_PATH, Some(b":;")),
+    (variables::PRELOAD, Some(b": ")),
+    ("LOADEDMODULES", None),
+    ("MODULEPATH", None),
+    ("NCCL_HOME", PATH),
+    ("NCCL_ROOT", PATH),
+    ("NCCL_ROOT_DIR", PATH),
+    ("NVHPC", PATH),
+    ("NVHPC_ROOT", PATH),
+    ("PATH", Some(b":")),
+    ("PYENV_DIR", None),
+    ("PYENV_VERSION", None),
+    ("PYTHONHOME", None),
+    ("PYTHONNOUSERSITE", None),
+    ("PYTHONPATH", Some(b":")),
+    ("PYTHONPLATLIBDIR", None),
+    ("PYTHONSAFEPATH", None),
+    ("PYTHONUSERBASE", PATH),
+    ("VIRTUAL_ENV", PATH),
+    ("XDG_CACHE_HOME", None),
+    ("XDG_CONFIG_HOME", None),
+    ("XDG_RUNTIME_DIR", None),
+    ("_LMFILES_", None),
 ];
-/// The beginnings of the variables that the loader and NVIDIA's libraries read: what was proved was proved with these. What
-/// the image of a container asks for is among them.
+/// The value of a variable is one path.
+const PATH: Option<&[u8]> = Some(b"");
+/// The beginnings of the variables that the loader and NVIDIA's libraries read, which a proof depends on. `NVIDIA_REQUIRE_*`
+/// is among them.
 const REACH_LIBRARIES: [&str; 8] =
     ["CUBLAS", "CUDA_", "CUDNN_", "GLIBC_TUNABLES", "LD_", "MALLOC_", "NCCL_", "NVIDIA_"];
-/// The variables that hold paths, and what may stand between them. One that is relative or empty is looked up
-/// from the current directory.
-const PATHS: &[(&str, &[u8])] = &[
-    ("CONDA_PREFIX", b""),
-    (variables::CONFIG, b""),
-    // A lock stands in the current directory, and an installation may be pinned by where it stands from there.
-    (variables::LOCKED, b""),
-    (variables::PIN, b""),
-    ("CUDA_HOME", b""),
-    ("CUDA_PATH", b""),
-    ("CUDA_ROOT", b""),
-    ("CUDA_TOOLKIT_ROOT_DIR", b""),
-    ("CUDNN_HOME", b""),
-    ("CUDNN_PATH", b""),
-    ("CUDNN_ROOT", b""),
-    ("CUDNN_ROOT_DIR", b""),
-    ("CUTENSOR_ROOT", b""),
-    (variables::LIBRARY_PATH, b":;"),
-    (variables::PRELOAD, b": "),
-    ("NCCL_HOME", b""),
-    ("NCCL_ROOT", b""),
-    ("NCCL_ROOT_DIR", b""),
-    ("NVHPC", b""),
-    ("NVHPC_ROOT", b""),
-    ("PATH", b":"),
-    ("PYTHONPATH", b":"),
-    ("PYTHONUSERBASE", b""),
-    ("VIRTUAL_ENV", b""),
-];
-/// The key of starting `program`, the file that PATH gives for the command.
+
+/// Returns the key of starting `program`, the file that PATH gives for the command; none if the own binary is unknown.
 pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     let significant = significant(host, program, command);
@@ -116,7 +91,7 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
     }
     part(None);
     part(needs_directory.then(|| host.cwd.as_os_str().as_bytes()));
-    for name in VARIABLES {
+    for (name, _) in VARIABLES {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
     for (name, value) in host.env.iter() {
@@ -126,15 +101,15 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
         }
     }
     part(None);
-    // Which file of a project counts is another question in every directory.
+    // The project's file depends on the current directory.
     part(files::nearest(host).as_deref().map(|path| path.as_os_str().as_bytes()));
-    // A trace wants our module to stay; which file it writes to is the same to us.
+    // A trace keeps the audit module loaded; the file that it writes to does not matter.
     part(host.env.non_empty(variables::TRACE).map(|_| &[][..]));
     for name in wrapper_variables().filter(|_| significant.wrapper) {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
     if significant.wrapper {
-        // A shell without words reads its commands; bash takes functions from the environment.
+        // A shell without arguments reads commands from its input; bash imports functions from the environment.
         part(Some(&[u8::from(significant.at_terminal)]));
         for (name, value) in host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_")) {
             part(Some(name.as_bytes()));
@@ -144,22 +119,22 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
     Some(key)
 }
 
-/// Whether a plan may depend on a variable, by its name.
+/// True if a plan depends on this variable.
 pub fn decides(name: &str) -> bool {
-    VARIABLES.contains(&name)
+    VARIABLES.iter().any(|(variable, _)| *variable == name)
 }
 
-/// Whether a variable may change what a library does.
+/// True if a variable may change the behaviour of libraries.
 pub fn reaches_libraries(name: &OsStr) -> bool {
     REACH_LIBRARIES.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
 }
 
-/// Whether one of the lists of paths leads somewhere else in another directory. An empty variable is no
-/// list, but for `PATH`, where it means the current directory.
+/// True if a variable holds a path that is relative to the current directory. An empty variable holds no path, except
+/// `PATH`, where it means the current directory.
 fn has_relative_paths(host: &Host) -> bool {
-    PATHS.iter().any(|(name, separators)| {
-        let Some(value) = host.env.get(name).map(OsStr::as_bytes) else { return false };
-        let mut parts = value.split(|byte| separators.contains(byte));
+    VARIABLES.iter().any(|(name, separators)| {
+        let (Some(separators), Some(value)) = (separators, host.env.get(name)) else { return false };
+        let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
         (*name == "PATH" || !value.is_empty()) && parts.any(|part| !part.starts_with(b"/"))
     })
 }
@@ -187,61 +162,17 @@ mod tests {
             let name = format!("{beginning}X");
             assert!(key(Some((&name, "/a"))) != key(None), "{name}");
         }
-        let decide = [
-            "CONDA_PREFIX",
-            variables::CONFIG,
-            variables::LOCKED,
-            variables::PIN,
-            variables::PINS,
-            variables::PINS_FOR,
-            variables::PIN_MODE,
-            variables::REQUIRE,
-            variables::USES,
-            variables::VERIFY,
-            variables::VERIFY_LEVEL,
-            variables::VIEW,
-            "CUDA_DEVICE_ORDER",
-            "CUDA_HOME",
-            "CUDA_PATH",
-            "CUDA_ROOT",
-            "CUDA_TOOLKIT_ROOT_DIR",
-            "CUDA_VISIBLE_DEVICES",
-            "CUDNN_HOME",
-            "CUDNN_PATH",
-            "CUDNN_ROOT",
-            "CUDNN_ROOT_DIR",
-            "CUTENSOR_ROOT",
-            "GLIBC_TUNABLES",
-            "HOME",
-            variables::AUDIT,
-            variables::LIBRARY_PATH,
-            variables::PRELOAD,
-            "LOADEDMODULES",
-            "MODULEPATH",
-            "NCCL_HOME",
-            "NCCL_ROOT",
-            "NCCL_ROOT_DIR",
-            "NVHPC",
-            "NVHPC_ROOT",
-            "NVIDIA_DISABLE_REQUIRE",
-            "NVIDIA_REQUIRE_CUDA",
-            "NVIDIA_REQUIRE_JETPACK",
-            "PATH",
-            "PYENV_DIR",
-            "PYENV_VERSION",
-            "PYTHONHOME",
-            "PYTHONNOUSERSITE",
-            "PYTHONPATH",
-            "PYTHONPLATLIBDIR",
-            "PYTHONSAFEPATH",
-            "PYTHONUSERBASE",
-            "VIRTUAL_ENV",
-            "XDG_CACHE_HOME",
-            "XDG_CONFIG_HOME",
-            "XDG_RUNTIME_DIR",
-            "_LMFILES_",
-        ];
-        for name in decide {
+        let decide = "CONDA_PREFIX CUDARUN_CONFIG CUDARUN_LOCKED CUDARUN_PIN CUDARUN_PINS \
+            CUDARUN_PINS_FOR CUDARUN_PIN_MODE CUDARUN_REQUIRE CUDARUN_USES CUDARUN_VERIFY \
+            CUDARUN_VERIFY_LEVEL CUDARUN_VIEW CUDA_DEVICE_ORDER CUDA_HOME CUDA_PATH \
+            CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDA_VISIBLE_DEVICES CUDNN_HOME CUDNN_PATH \
+            CUDNN_ROOT CUDNN_ROOT_DIR CUTENSOR_ROOT GLIBC_TUNABLES HOME LD_AUDIT \
+            LD_LIBRARY_PATH LD_PRELOAD LOADEDMODULES MODULEPATH NCCL_HOME NCCL_ROOT \
+            NCCL_ROOT_DIR NVHPC NVHPC_ROOT NVIDIA_DISABLE_REQUIRE NVIDIA_REQUIRE_CUDA \
+            NVIDIA_REQUIRE_JETPACK PATH PYENV_DIR PYENV_VERSION PYTHONHOME PYTHONNOUSERSITE \
+            PYTHONPATH PYTHONPLATLIBDIR PYTHONSAFEPATH PYTHONUSERBASE VIRTUAL_ENV \
+            XDG_CACHE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR _LMFILES_";
+        for name in decide.split(' ') {
             let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
             assert!(one != other && one != key(None), "{name}");
         }

@@ -1,5 +1,5 @@
-//! Which files of projects a person has allowed: by where they really stand and by their content, so that a change of
-//! either asks again. One small file each, in a directory that only we can write to.
+//! Files of projects that a person has allowed, by their real place and their content: a change of either asks again.
+//! Each is one small file in a directory that only its owner can write to.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use crate::storage;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowed {
     pub path: PathBuf,
-    /// Whether it still says what was allowed.
+    /// The content is still the one that was allowed.
     pub is_current: bool,
 }
 
@@ -21,8 +21,7 @@ pub fn directory(host: &Host) -> Option<PathBuf> {
     files::directory(host).map(|directory| directory.join("allowed"))
 }
 
-/// Where a file really stands. One that is a link is not where it leads to: the directories that it names are of the
-/// place of the link.
+/// Returns the real path of a file. A link keeps its own place: the directories that the file names are relative to it.
 fn real(host: &Host, path: &Path) -> Result<PathBuf> {
     let absolute = host.absolute(path);
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -31,21 +30,17 @@ fn real(host: &Host, path: &Path) -> Result<PathBuf> {
     Ok(host.canonical(parent)?.join(name))
 }
 
-/// What the file is called that allows this content of what really stands there.
+/// Returns the name of the file that allows this content at this real path.
 pub fn name(real: &Path, bytes: &[u8]) -> String {
     storage::full_digest([real.as_os_str().as_bytes(), bytes])
 }
 
-/// Whether this very content of this very file was allowed.
 pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
-    let allowed = || {
-        let (directory, real) = (directory(host)?, real(host, path).ok()?);
-        storage::read(host, &directory, &name(&real, bytes))
-    };
-    allowed().is_some()
+    let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return false };
+    storage::read(host, &directory, &name(&real, bytes)).is_some()
 }
 
-/// What that depends on.
+/// Returns the paths that `is_allowed` depends on.
 pub fn watched(host: &Host, path: &Path, bytes: &[u8]) -> Vec<PathBuf> {
     let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return Vec::new() };
     vec![directory.join(name(&real, bytes)), directory]
@@ -54,12 +49,12 @@ pub fn watched(host: &Host, path: &Path, bytes: &[u8]) -> Vec<PathBuf> {
 pub fn allow(host: &Host, path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = directory(host).ok_or_else(|| Error::from(ErrorKind::NotFound))?;
     let real = real(host, path)?;
-    // What it said before is not what it says now.
+    // Earlier content of the file is no longer allowed.
     revoke(host, &real)?;
     storage::deliver(host, &directory, &name(&real, bytes), real.as_os_str().as_bytes())
 }
 
-/// Whether there was something to take back. The file itself may be gone.
+/// Returns true if the file was allowed. The file itself may be gone.
 pub fn revoke(host: &Host, path: &Path) -> Result<bool> {
     let real = real(host, path).unwrap_or_else(|_| host.absolute(path));
     let mut was_allowed = false;
@@ -75,7 +70,7 @@ pub fn revoke(host: &Host, path: &Path) -> Result<bool> {
 pub fn list(host: &Host) -> Vec<Allowed> {
     let is_current = |file: &Path, path: &Path| {
         let bytes = files::read(host, path).ok().flatten();
-        bytes.is_some_and(|bytes| file.file_name().is_some_and(|it| *it == *name(path, &bytes)))
+        bytes.is_some_and(|bytes| file.file_name().is_some_and(|allowed| *allowed == *name(path, &bytes)))
     };
     let allowed = |(file, path): (PathBuf, PathBuf)| Allowed { is_current: is_current(&file, &path), path };
     let mut list: Vec<Allowed> = entries(host).into_iter().map(allowed).collect();
@@ -83,7 +78,7 @@ pub fn list(host: &Host) -> Vec<Allowed> {
     list
 }
 
-/// Every file of ours, and the path that it allows.
+/// Returns every stored approval, and the path that it allows.
 fn entries(host: &Host) -> Vec<(PathBuf, PathBuf)> {
     let Some(directory) = directory(host) else { return Vec::new() };
     let names = host.list(&directory).unwrap_or_default().into_iter().map(|entry| entry.name);

@@ -1,7 +1,7 @@
-# cudarun's hook for bash: says, once, what does not hold in the project that was entered.
-# shellcheck shell=bash disable=SC2016,SC2128,SC2178  # what is only shown; a variable that may be a list
+# cudarun's hook for bash: warns once, on entering a project, if its requirements are not met.
+# shellcheck shell=bash disable=SC2016,SC2128,SC2178  # text that is only shown; a variable that may be a list
 
-# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
+# True if this directory or one above it, up to the home directory, holds a file of a project.
 __cudarun_in_sight() {
     local directory=. name
     while [[ -e $directory ]]; do
@@ -9,16 +9,16 @@ __cudarun_in_sight() {
             [[ -e $directory/$name || -L $directory/$name ]] && return 0
         done
         [[ ! $directory -ef / && ! $directory -ef ${HOME:-/} ]] || return 1
-        # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+        # Physical directories, not the links by which they were entered, as in cudarun.
         directory+=/..
     done
     return 1
 }
 
-# Before each prompt; leaves the status as it was.
+# Runs before each prompt, and keeps the status.
 __cudarun_hook() {
     local status=$? told
-    # It lives: nobody need be told otherwise.
+    # The hook runs, so the warning below is not needed.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset -v __CUDARUN_WAITS
         [[ $(declare -f cudarun) != *__cudarun_hook* ]] || unset -f cudarun
@@ -28,10 +28,10 @@ __cudarun_hook() {
         if __cudarun_in_sight && type -P cudarun >/dev/null; then
             told=$(command cudarun hook --check="${__CUDARUN_TOLD-}") && __CUDARUN_TOLD=$told
         fi
-        # With `set -a`, a shell inside would take itself for told.
+        # With `set -a`, a nested shell would inherit these.
         export -n __CUDARUN_AT __CUDARUN_TOLD
     fi
-    # With `set -e`, to hand the status on would end the shell.
+    # With `set -e`, returning the status would end the shell.
     [[ $- == *e* ]] || return "$status"
 }
 
@@ -39,18 +39,18 @@ if [[ $- == *i* && $- != *c* && ${CUDARUN_HOOK-} != off ]]; then
     case $'\n'${PROMPT_COMMAND[*]-} in
     *__cudarun_hook*) ;;
     *)
-        # Last, so that it sees what others have set before.
+        # Last, so that it sees variables that other hooks set.
         if [[ $(declare -p PROMPT_COMMAND 2>/dev/null) == "declare -a"* ]] && ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)); then
             PROMPT_COMMAND+=(__cudarun_hook)
         else
             PROMPT_COMMAND=${PROMPT_COMMAND:+$PROMPT_COMMAND$'\n'}__cudarun_hook
         fi
-        # Until the first prompt: should a later line have thrown the hook out, the first use of cudarun says so.
+        # Until the first prompt: if a later line has removed the hook, the first use of cudarun warns.
         declare -F cudarun >/dev/null || __CUDARUN_WAITS=1
         [[ -z ${__CUDARUN_WAITS-} ]] || function cudarun {
             unset -f cudarun
             if [[ ${PROMPT_COMMAND[*]-} != *__cudarun_hook* ]]; then
-                printf '%s\n' 'cudarun: the hook is set up and never asked, since a later line of the start-up file has set PROMPT_COMMAND: move the line with `cudarun hook` to its end' >&2
+                printf '%s\n' 'cudarun: the hook is set up and never runs, since a later line of the start-up file sets PROMPT_COMMAND: move the line with `cudarun hook` to its end' >&2
             fi
             command cudarun "$@"
         }

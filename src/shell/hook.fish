@@ -1,8 +1,8 @@
-# cudarun's hook for fish: says, once, what does not hold in the project that was entered.
+# cudarun's hook for fish: warns once, on entering a project, if its requirements are not met.
 
-# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
+# True if this directory or one above it, up to the home directory, holds a file of a project.
 function __cudarun_in_sight
-    # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+    # Physical directories, not the links by which they were entered, as in cudarun.
     set -l directory (pwd -P 2>/dev/null | string collect)
     set -l home (path resolve -- "$HOME" | string collect)
     while test -n "$directory"
@@ -17,7 +17,7 @@ end
 
 if status is-interactive; and test "$CUDARUN_HOOK" != off; and not functions -q __cudarun_hook
     function __cudarun_hook --on-event fish_prompt
-        # It lives: nobody need be told otherwise.
+        # The hook runs, so the warning below is not needed.
         if set -q __CUDARUN_WAITS
             set -e __CUDARUN_WAITS
             functions cudarun | string match -q '*__cudarun_hook*'; and functions -e cudarun
@@ -30,13 +30,13 @@ if status is-interactive; and test "$CUDARUN_HOOK" != off; and not functions -q 
             and set -g __CUDARUN_TOLD "$told"
         end
     end
-    # Until the first prompt: should a later line have thrown the hook out, the first use of cudarun says so.
+    # Until the first prompt: if a later line has removed the hook, the first use of cudarun warns.
     if not functions -q cudarun
         set -g __CUDARUN_WAITS 1
         function cudarun
             functions -e cudarun
             if not functions -q __cudarun_hook
-                echo 'cudarun: the hook is set up and never asked, since a later line of the start-up file has erased it: move the line with `cudarun hook` to its end' >&2
+                echo 'cudarun: the hook is set up and never runs, since a later line of the start-up file erases it: move the line with `cudarun hook` to its end' >&2
             end
             command cudarun $argv
         end

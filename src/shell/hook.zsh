@@ -1,6 +1,6 @@
-# cudarun's hook for zsh: says, once, what does not hold in the project that was entered.
+# cudarun's hook for zsh: warns once, on entering a project, if its requirements are not met.
 
-# Whether a project is in sight: a file of its own, here or above, as far as the home directory.
+# True if this directory or one above it, up to the home directory, holds a file of a project.
 __cudarun_in_sight() {
     emulate -L zsh
     local directory=. name
@@ -9,17 +9,17 @@ __cudarun_in_sight() {
             [[ -e $directory/$name || -L $directory/$name ]] && return 0
         done
         [[ ! $directory -ef / && ! $directory -ef ${HOME:-/} ]] || return 1
-        # Where the kernel says that this is, and not the link by which it was entered: so does cudarun.
+        # Physical directories, not the links by which they were entered, as in cudarun.
         directory+=/..
     done
     return 1
 }
 
-# Before each prompt; zsh keeps the status for the others.
+# Runs before each prompt; zsh keeps the status for other hooks.
 __cudarun_hook() {
     emulate -L zsh
     local told
-    # It lives: nobody need be told otherwise.
+    # The hook runs, so the warning below is not needed.
     if [[ -n ${__CUDARUN_WAITS-} ]]; then
         unset __CUDARUN_WAITS
         [[ ${functions[cudarun]-} != *__cudarun_hook* ]] || unfunction cudarun
@@ -36,14 +36,14 @@ __cudarun_hook() {
 if [[ -o interactive && -z ${ZSH_EXECUTION_STRING-} && ${CUDARUN_HOOK-} != off ]]; then
     typeset -ga precmd_functions
     if (( ! ${precmd_functions[(Ie)__cudarun_hook]} )); then
-        # Last, so that it sees what others have set before.
+        # Last, so that it sees variables that other hooks set.
         precmd_functions+=(__cudarun_hook)
-        # Until the first prompt: should a later line have thrown the hook out, the first use of cudarun says so.
+        # Until the first prompt: if a later line has removed the hook, the first use of cudarun warns.
         (( $+functions[cudarun] )) || __CUDARUN_WAITS=1
         [[ -z ${__CUDARUN_WAITS-} ]] || function cudarun {
             unfunction cudarun
             if (( ! ${precmd_functions[(Ie)__cudarun_hook]} )); then
-                print -r -u2 -- 'cudarun: the hook is set up and never asked, since a later line of the start-up file has set precmd_functions: move the line with `cudarun hook` to its end'
+                print -r -u2 -- 'cudarun: the hook is set up and never runs, since a later line of the start-up file sets precmd_functions: move the line with `cudarun hook` to its end'
             fi
             command cudarun "$@"
         }

@@ -1,9 +1,9 @@
-//! What shells evaluate: one script a shell. They start a process only where the directory has changed and a project is in
-//! sight, and change nothing of what others have set.
+//! Scripts that shells evaluate, one for each shell. They start a process only after a change of directory within sight of a
+//! project, and keep hooks and variables of others.
 
 use crate::cli::Shell;
 
-/// What `cudarun hook SHELL` prints; `options` go to the process that is asked.
+/// Returns the output of `cudarun hook SHELL`. A quiet hook passes `--quiet` to the process that it asks.
 pub fn hook(shell: Shell, is_quiet: bool) -> String {
     let script = match shell {
         Shell::Bash => include_str!("hook.bash"),

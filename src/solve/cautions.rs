@@ -1,64 +1,38 @@
-//! What a person should know of a set that is sound: known troubles, code that must be compiled first, GPUs that
-//! are left out.
+//! Finds the known troubles of a set that is sound: bad combinations, code that must be compiled first, GPUs that are
+//! left out.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::gpus;
-use super::search::{Filled, Picked};
-use super::world::World;
-use crate::catalog::knowledge;
+use super::model::Caution;
+use super::slot::Picked;
+use super::world::{World, own_code, serves};
+use crate::catalog::{Combination, knowledge};
 use crate::inventory::{Code, Installation};
-use crate::version::{ComputeCapability, CudaVersion, Version};
+use crate::version::{ComputeCapability, Version};
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "caution", rename_all = "kebab-case")]
-pub enum Caution {
-    /// It has no code for a GPU: what it does itself fails there.
-    NoCode { of: String, gpu: ComputeCapability },
-    /// It has no machine code for a GPU: the driver compiles it at the first start.
-    OnlyPtx { of: String, gpu: ComputeCapability },
-    /// The same, and nobody knows whether the driver is new enough for that.
-    OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
-    /// Versions that are known to be bad together, or on such a GPU.
-    Combination { of: Vec<String>, effect: String, remedy: String },
-    /// Of no visible GPU the program's own files have code, as far as their fat binaries say.
-    Unserved { by: String, gpus: Vec<String> },
-    /// A visible GPU for which the program's own files have no code, while they have for another.
-    LeavesOut { gpu: String, capability: ComputeCapability, by: String },
-}
-
-impl Caution {
-    /// Whether it is said although nobody asked: the numbers may come out wrong, or the GPU be of no use.
-    pub fn must_be_said(&self) -> bool {
-        matches!(self, Caution::Combination { .. } | Caution::Unserved { .. })
-    }
-}
-
-pub(super) fn of(filled: &[Filled<'_>], world: &World<'_>) -> Vec<Caution> {
-    let picks: Vec<&Installation> = filled.iter().map(|filled| filled.installation).collect();
+pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let mut cautions = left_out(world);
-    cautions.extend(picks.iter().flat_map(|installation| {
-        let of = |gpu| Caution::NoCode { of: installation.title(), gpu };
-        gpus::without_code(installation, world).into_iter().map(of)
-    }));
-    cautions.extend(picks.iter().flat_map(|installation| compiled_first(installation, &picks, world)));
-    cautions.extend(bad_together(&picks, world));
+    for installation in picks {
+        let gpus = gpus::without_code(installation, world).into_iter();
+        cautions.extend(gpus.map(|gpu| Caution::NoCode { of: installation.title(), gpu }));
+    }
+    cautions.extend(picks.iter().flat_map(|installation| compiled_first(installation, picks, world)));
+    cautions.extend(bad_together(picks, world));
     cautions
 }
 
+/// Returns the visible GPUs for which the program's own files have no code.
 fn left_out(world: &World<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     for condition in &world.program.conditions {
-        let Some(code) = gpus::own_code(condition) else { continue };
+        let Some(code) = own_code(condition) else { continue };
         let known = world.inventory.visible_gpus().filter_map(|gpu| Some((&gpu.model, gpu.capability?)));
-        let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| gpus::serves(code, *gpu));
+        let (served, left): (Vec<_>, Vec<_>) = known.partition(|(_, gpu)| serves(code, *gpu));
         let by = || condition.by.name.clone();
         if served.is_empty() && !left.is_empty() {
-            let gpus =
-                left.iter().map(|(model, gpu)| format!("{model} (compute capability {gpu})")).collect();
-            cautions.push(Caution::Unserved { by: by(), gpus });
+            let gpu = |(model, gpu): &(&String, _)| format!("{model} (compute capability {gpu})");
+            cautions.push(Caution::Unserved { by: by(), gpus: left.iter().map(gpu).collect() });
             continue;
         }
         cautions.extend(left.into_iter().map(|(model, capability)| Caution::LeavesOut {
@@ -72,42 +46,43 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
 }
 
 fn compiled_first(installation: &Installation, picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
+    // A library without any machine code is meant to be compiled.
+    if !installation.serves.values().any(|code| *code == Code::Sass) {
+        return Vec::new();
+    }
     let driver = picks.iter().find(|pick| pick.family == "driver");
-    let brings = driver.and_then(|driver| gpus::of_driver(driver, world.inventory));
-    // Of another major or of an unknown minor it may be newer than what the driver compiles.
-    let is_older = |driver: &CudaVersion| match installation.built_for {
+    let driver = driver.and_then(|driver| gpus::cuda_of_driver(driver, world.inventory));
+    // A library of unknown minor version may be newer than what the driver compiles.
+    let older_driver = driver.filter(|driver| match installation.built_for {
         Some(built) => built > *driver,
         None => installation.cuda == Some(driver.major),
-    };
-    let of = |gpu: ComputeCapability| match brings.filter(is_older) {
+    });
+    let caution = |gpu: ComputeCapability| match older_driver {
         Some(driver) => Caution::OnlyPtxAndOlderDriver { of: installation.title(), gpu, driver },
         None => Caution::OnlyPtx { of: installation.title(), gpu },
     };
-    // Where there is machine code for no GPU at all, that is how it is meant.
-    let has_machine_code = installation.serves.values().any(|code| *code == Code::Sass);
-    gpus::only_ptx(installation, world).into_iter().filter(|_| has_machine_code).map(of).collect()
+    gpus::only_ptx(installation, world).into_iter().map(caution).collect()
 }
 
 fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
-    let versions = versions(picks.iter().copied());
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
-    let bad = knowledge().bad_combinations(&versions, &gpus);
-    let caution = |row: &crate::catalog::Combination| {
-        let is_part =
-            |installation: &&&Installation| row.families().any(|family| family == installation.family);
-        let of = picks.iter().filter(is_part).map(|installation| installation.title()).collect();
-        Caution::Combination { of, effect: row.effect.clone(), remedy: row.remedy.clone() }
+    let caution = |row: &Combination| {
+        let of = picks.iter().filter(|pick| row.families().any(|family| family == pick.family));
+        Caution::Combination {
+            of: of.map(|installation| installation.title()).collect(),
+            effect: row.effect.clone(),
+            remedy: row.remedy.clone(),
+        }
     };
-    bad.map(caution).collect()
+    knowledge().bad_combinations(&versions(picks.iter().copied()), &gpus).map(caution).collect()
 }
 
-/// How many bad combinations an installation would make with those that are picked.
+/// Returns the number of bad combinations that an installation adds to those of the picks so far.
 pub(super) fn bad_with(installation: &Installation, done: &[Picked<'_>], world: &World<'_>) -> usize {
     let Some(version) = installation.version.filter(|_| knowledge().may_be_bad(&installation.family)) else {
         return 0;
     };
     let mut versions = versions(done.iter().map(|picked| picked.installation));
-    // What is bad without it is not its doing.
     versions.remove(installation.family.as_str());
     let gpus: Vec<ComputeCapability> = world.inventory.capabilities().collect();
     let before = knowledge().bad_combinations(&versions, &gpus).count();
@@ -115,7 +90,7 @@ pub(super) fn bad_with(installation: &Installation, done: &[Picked<'_>], world: 
     knowledge().bad_combinations(&versions, &gpus).count() - before
 }
 
-/// Of two installations of one family the one that was picked first counts: the newer SONAME.
+/// Returns the version of each family: the one that was picked first, which has the newer SONAME.
 fn versions<'c>(installations: impl Iterator<Item = &'c Installation>) -> BTreeMap<&'c str, Version> {
     let mut versions = BTreeMap::new();
     for installation in installations {

@@ -1,12 +1,13 @@
-//! The hard rules, each a function that says why an installation is out. What an installation must satisfy alone comes
-//! first, then what two picks must satisfy together.
+//! The hard rules: each is a function that returns the reason against an installation. Rules for one installation come
+//! first, then rules for two picks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Reason;
 use super::gpus;
-use super::slots::Slot;
+use super::model::FailedProof;
+use super::slot::Slot;
 use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
@@ -15,14 +16,7 @@ use crate::inventory::{Installation, Inventory, Member, Open, Origin, Problem, S
 use crate::program::{Before, Demand, Need, Pin, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
-/// An installation that satisfies every rule it must satisfy alone.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate<'a> {
-    pub installation: &'a Installation,
-    pub is_forced: bool,
-}
-
-/// What the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
+/// A file that the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
 #[derive(Clone, Debug)]
 pub(super) struct Forced {
     pub file: FileId,
@@ -32,7 +26,7 @@ pub(super) struct Forced {
 
 type Rule = fn(&Slot<'_>, &Installation, &World<'_>) -> Option<Reason>;
 
-/// The rules for an installation alone, in the order in which a person wants to hear of them.
+/// The rules for one installation. The first that it breaks is reported.
 const RULES: &[Rule] = &[
     name,
     pinned,
@@ -53,8 +47,8 @@ const RULES: &[Rule] = &[
     glibc,
 ];
 
-/// Whether an installation can fill a slot, as far as it alone decides. It must have every file that is forced: where
-/// two search paths lead to different installations, none has both.
+/// Fails with the reason why an installation cannot fill a slot, whatever the other picks. It must have every forced
+/// file: where two search paths lead to different installations, none has both.
 pub(super) fn judge(
     slot: &Slot<'_>,
     installation: &Installation,
@@ -67,19 +61,21 @@ pub(super) fn judge(
     if let Some(other) = forced.iter().find(|forced| !installation.has_file(forced.file)) {
         return Err(Reason::LoaderTakesAnother { directory: other.directory.clone(), by: other.by.clone() });
     }
-    let is_mapped = || {
+    let is_forced = !forced.is_empty();
+    if let Some(open) = open(installation, world.program) {
         let main = installation.member(&slot.family.main).or_else(|| installation.files.first());
-        main.is_some_and(|member| world.policy.mapped.contains(&member.id))
-    };
-    let is_taken = || !forced.is_empty() || is_given(slot, installation, world.inventory) || is_mapped();
-    let open = open(installation, world.program).filter(|_| !is_taken());
-    let open = open.map(|open| Reason::Writable { open: open.clone() });
-    let hijacked =
-        || hijacked(slot, installation, !forced.is_empty(), world.inventory).filter(|_| !slot.is_released);
-    open.or_else(hijacked).map_or(Ok(()), Err)
+        let is_mapped = main.is_some_and(|member| world.policy.mapped.contains(&member.id));
+        if !is_forced && !is_mapped && !is_given(slot, installation, world.inventory) {
+            return Err(Reason::Writable { open: open.clone() });
+        }
+    }
+    if slot.is_released {
+        return Ok(());
+    }
+    hijacked(slot, installation, is_forced, world.inventory).map_or(Ok(()), Err)
 }
 
-/// The files that requesters' own search paths lead to, each once, in the order of requirements.
+/// Returns the files that requesters' own search paths lead to, each once, in the order of requirements.
 pub(super) fn forced(requirements: &[Requirement], inventory: &Inventory) -> Vec<Forced> {
     let mut found: Vec<Forced> = Vec::new();
     for forced in requirements.iter().filter_map(|requirement| forced_by(requirement, inventory)) {
@@ -94,14 +90,14 @@ pub(super) fn forced_by(requirement: &Requirement, inventory: &Inventory) -> Opt
     let name = requirement.named()?;
     requirement.search_first.iter().find_map(|first| {
         let file = inventory.file_in(&first.directory, name)?;
-        let by = requirement.by.name.clone();
-        Some(Forced { file, directory: first.directory.clone(), by })
+        Some(Forced { file, directory: first.directory.clone(), by: requirement.by.name.clone() })
     })
 }
 
-/// The directories that come before `LD_LIBRARY_PATH` for what a member asks for, and whose search path names
-/// each: its own DT_RPATH, then that of those who asked for it. A DT_RUNPATH shields it from all of them. A
-/// installation that is forced is opened where it stands; any other through the view, where `$ORIGIN` is the view.
+/// Returns the directories that the loader searches before `LD_LIBRARY_PATH` for libraries that a member asks for, each
+/// with the owner of the search path: the member's own DT_RPATH, then those of its requesters. A DT_RUNPATH shields it
+/// from all of them. A forced installation is opened in its own directory; any other through the view, where `$ORIGIN` is
+/// the view.
 pub(super) fn searched_first<'s>(
     slot: &'s Slot<'_>,
     installation: &Installation,
@@ -113,7 +109,7 @@ pub(super) fn searched_first<'s>(
     }
     let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
     let own = own.map(|searched| (searched.directory.as_path(), installation.title()));
-    // What is only tried is opened at run time, which ends the chain.
+    // A name that is only tried is opened at run time, which ends the chain of DT_RPATH.
     let askers = slot.requirements.iter().filter(|r| r.named().is_some() && r.need != Need::Named);
     let inherited = askers.flat_map(|requirement| {
         let of_rpath = requirement.search_first.iter().filter(|first| first.rule == Before::Rpath);
@@ -122,7 +118,7 @@ pub(super) fn searched_first<'s>(
     own.chain(inherited).collect()
 }
 
-/// An installation is not what the loader would take when search paths lead its own files to another's.
+/// Returns a reason if search paths lead the installation's own files to those of another.
 fn hijacked(
     slot: &Slot<'_>,
     installation: &Installation,
@@ -137,17 +133,17 @@ fn hijacked(
             return None;
         }
         own_names(slot.family, installation, member).iter().find_map(|name| {
-            let first = searched
-                .iter()
-                .find_map(|(directory, by)| Some((inventory.file_in(directory, name)?, *directory, by)));
-            let (_, directory, by) = first.filter(|(file, _, _)| !installation.has_file(*file))?;
-            Some(Reason::LoaderTakesAnother { directory: directory.to_owned(), by: by.clone() })
+            let found = |(directory, by): &(&Path, String)| {
+                Some((inventory.file_in(directory, name)?, directory.to_path_buf(), by.clone()))
+            };
+            let (file, directory, by) = searched.iter().find_map(found)?;
+            (!installation.has_file(file)).then_some(Reason::LoaderTakesAnother { directory, by })
         })
     })
 }
 
-/// The names by which a member asks for others of its own installation: those that it is linked against; and where
-/// the family opens its own, any that the main one may try.
+/// Returns the names by which a member asks for others of its own installation: those that it is linked against; and
+/// in a family that opens its own members, any that the main one may try.
 fn own_names(family: &Family, installation: &Installation, member: &Member) -> BTreeSet<String> {
     let others = || installation.files.iter().filter(|other| other.id != member.id);
     let linked = others().filter(|other| member.needed.contains(&other.soname));
@@ -159,12 +155,11 @@ fn own_names(family: &Family, installation: &Installation, member: &Member) -> B
     names
 }
 
-/// Whether one and the same asks for both.
 pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
     a.askers.iter().any(|asker| b.askers.contains(asker))
 }
 
-/// Whether two picks can be in one process: the rules for pairs, both ways.
+/// Fails with the reason why two picks cannot be in one process.
 pub(super) fn together(
     a: &Installation,
     b: &Installation,
@@ -175,16 +170,16 @@ pub(super) fn together(
     if let Some((has, needed)) = a.cuda.zip(b.cuda).filter(|(has, needed)| has != needed && are_related()) {
         return Err(Reason::OtherCuda { has, needed, by: b.title() });
     }
-    if let Some(reason) = driver_floor(a, b).or_else(|| driver_floor(b, a)) {
-        return Err(reason);
-    }
-    if let Some(reason) = gpus::ptx(a, b, world).or_else(|| gpus::ptx(b, a, world)) {
-        return Err(reason);
-    }
-    lacking(a, b).or_else(|| lacking(b, a)).map_or(Ok(()), Err)
+    let reason = driver_floor(a, b)
+        .or_else(|| driver_floor(b, a))
+        .or_else(|| gpus::ptx(a, b, world))
+        .or_else(|| gpus::ptx(b, a, world))
+        .or_else(|| lacking(a, b))
+        .or_else(|| lacking(b, a));
+    reason.map_or(Ok(()), Err)
 }
 
-/// It offers every name that is asked for; of those that are only tried, one will do.
+/// It offers every requested name, or one of those that are only tried.
 fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let other = |asked: &str| Reason::OtherName {
         asked: asked.to_owned(),
@@ -196,26 +191,26 @@ fn name(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<R
     let (tried, asked): (Vec<&Requirement>, Vec<&Requirement>) =
         slot.requirements.iter().filter(|r| r.is_wish()).partition(|r| r.need == Need::Named);
     if asked.is_empty() {
-        let tried: Vec<&str> = tried.into_iter().filter_map(Requirement::named).collect();
-        let fits = tried.is_empty() || tried.iter().any(|name| installation.offers(name));
-        return if fits { None } else { tried.first().map(|name| other(name)) };
+        let mut tried = tried.into_iter().filter_map(Requirement::named);
+        let first = tried.next().filter(|name| !installation.offers(name))?;
+        return (!tried.any(|name| installation.offers(name))).then(|| other(first));
     }
     asked.into_iter().filter_map(Requirement::named).find(|asked| !installation.offers(asked)).map(other)
 }
 
-/// The one that a person has named.
+/// It is the one that a person has named.
 fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Pinned(pin) = &requirement.want else { return None };
-        let is_it = match pin {
+        let is_pinned = match pin {
             Pin::Version(version) => installation.version.is_some_and(|has| has.agrees_with(version)),
             Pin::Directory(directory) => installation.directories().any(|place| place == directory),
         };
-        (!is_it).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
+        (!is_pinned).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
     })
 }
 
-/// Of a version that a person allows.
+/// A person allows its version.
 fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::Within(range) = &requirement.want else { return None };
@@ -229,7 +224,7 @@ fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Optio
     })
 }
 
-/// The very files that a lock has recorded.
+/// Its files are those that a lock has recorded.
 fn locked(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let Want::BuildIds(files) = &requirement.want else { return None };
@@ -241,29 +236,23 @@ fn locked(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option
     })
 }
 
-/// Compiled floors and exact versions.
+/// It meets compiled floors and exact versions.
 fn version(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| {
         let by = requirement.by.name.clone();
-        let has = || installation.version.ok_or_else(|| Reason::VersionUnknown { by: by.clone() });
-        match requirement.want {
-            Want::AtLeast(needed) => match has() {
-                Err(reason) => Some(reason),
-                Ok(version) if version.serves_builds_of(&needed) => None,
-                Ok(version) if version.major() == needed.major() => {
-                    Some(Reason::TooOld { needed, by: by.clone() })
-                }
-                Ok(_) => Some(Reason::OtherMajor { needed, by: by.clone() }),
-            },
-            Want::Exactly(needed) => match has() {
-                Err(reason) => Some(reason),
-                Ok(version) if version.agrees_with(&needed) => None,
-                Ok(_) => Some(Reason::NotThatVersion { needed, by: by.clone() }),
-            },
-            Want::Rest(shim) => {
-                let works =
-                    slot.family.shim_works_over(installation.soname, Some(shim), installation.version);
-                (!works).then_some(Reason::NotThatVersion { needed: shim, by })
+        match (&requirement.want, installation.version) {
+            (Want::Rest(shim), version) => {
+                let works = slot.family.shim_works_over(installation.soname, Some(*shim), version);
+                (!works).then_some(Reason::NotThatVersion { needed: *shim, by })
+            }
+            (Want::AtLeast(_) | Want::Exactly(_), None) => Some(Reason::VersionUnknown { by }),
+            (Want::AtLeast(needed), Some(version)) if version.serves_builds_of(needed) => None,
+            (Want::AtLeast(needed), Some(version)) if version.major() == needed.major() => {
+                Some(Reason::TooOld { needed: *needed, by })
+            }
+            (Want::AtLeast(needed), Some(_)) => Some(Reason::OtherMajor { needed: *needed, by }),
+            (Want::Exactly(needed), Some(version)) => {
+                (!version.agrees_with(needed)).then_some(Reason::NotThatVersion { needed: *needed, by })
             }
             _ => None,
         }
@@ -274,8 +263,8 @@ fn stub(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reas
     (installation.origin == Origin::Stub).then_some(Reason::Stub)
 }
 
-/// The driver's user-space libraries are those of the kernel's driver, or newer ones that say of
-/// themselves that they may stand in on this branch.
+/// The driver's user-space libraries are of the kernel driver's version, or newer ones whose own note allows this branch
+/// of kernel drivers.
 fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let inventory = world.inventory;
     if slot.family.name != "driver" {
@@ -283,7 +272,7 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     }
     let kernel = inventory.driver.as_ref()?.version;
     let Some(version) = installation.version else {
-        // Tegra's libcuda.so.1.1 does not say which it is; it is taken where no other claims to be the one.
+        // Tegra's libcuda.so.1.1 carries no version; it fits where no other installation has the kernel's version.
         let has_version =
             |other: &Installation| other.family == "driver" && other.version == Some(kernel.version());
         let is_only =
@@ -304,7 +293,7 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     }
 }
 
-/// Complete, of one version, and whole.
+/// It is complete, of one version, and no file is truncated.
 fn intact(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     installation.problems.iter().find_map(|problem| match problem {
         Problem::Missing { stems } => Some(Reason::Incomplete { missing: stems.clone() }),
@@ -323,7 +312,7 @@ fn renamed(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<R
         .then_some(Reason::Renamed)
 }
 
-/// Built for the CUDA major that its asker was built for.
+/// It is built for the CUDA major of its askers.
 fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     let has = installation.cuda?;
     let other = slot
@@ -333,7 +322,7 @@ fn cuda_of_asker(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) ->
     Some(Reason::OtherCuda { has, needed: other.by.cuda?, by: other.by.name.clone() })
 }
 
-/// Of a CUDA that a person allows: to the minor where that is known.
+/// A person allows its CUDA: to the minor where that is known.
 fn cuda_that_is_allowed(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     if slot.family.name == "driver" {
         return None;
@@ -352,9 +341,10 @@ fn cuda_that_is_allowed(slot: &Slot<'_>, installation: &Installation, world: &Wo
 }
 
 fn failed_proofs(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
-    let is_this =
-        |it: &super::FailedProof| it.family == installation.family && it.directory == installation.directory;
-    world.policy.failed_proofs.iter().any(is_this).then_some(Reason::FailedProof)
+    let has_failed = |failed: &FailedProof| {
+        failed.family == installation.family && failed.directory == installation.directory
+    };
+    world.policy.failed_proofs.iter().any(has_failed).then_some(Reason::FailedProof)
 }
 
 fn known_bad(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
@@ -362,7 +352,7 @@ fn known_bad(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option
     Some(Reason::KnownBad { why: why.to_owned() })
 }
 
-/// Exports what the program's own files import from it.
+/// It exports all symbols that the program's own files import from it.
 fn symbols_of_target(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     slot.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Symbols(symbols) => lacks(installation, symbols.iter(), || requirement.by.name.clone()),
@@ -372,18 +362,17 @@ fn symbols_of_target(slot: &Slot<'_>, installation: &Installation, _: &World<'_>
 
 fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let has = world.inventory.glibc?;
-    let needed =
-        installation.files.iter().filter_map(|member| member.glibc).max().filter(|needed| *needed > has)?;
-    Some(Reason::NeedsGlibc { needed, has })
+    let needed = installation.files.iter().filter_map(|member| member.glibc).max()?;
+    (needed > has).then_some(Reason::NeedsGlibc { needed, has })
 }
 
-/// Tells how another user could have put an installation there, unless it is as safe as the program or a person has named it. A
-/// search path of the program makes a directory its own, but not one that everybody can write to: builds leave paths
-/// below `/tmp` behind.
+/// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
+/// named it. A search path of the program makes a directory its own, but not one that every user can write to: builds
+/// leave paths below `/tmp` behind.
 pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c Open> {
     if installation.open.is_empty()
         || installation.is_named
-        || installation.directories().any(|it| program.is_in_site(it))
+        || installation.directories().any(|directory| program.is_in_site(directory))
     {
         return None;
     }
@@ -391,7 +380,7 @@ pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Opt
     installation.open.iter().find(|open| !is_own || open.who.is_everybody())
 }
 
-/// Tells whether the loader gives an installation in the environment as it is, under each name that is asked for and that it finds.
+/// True if the loader takes this installation in the unchanged environment, for each requested name that it finds.
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     let names = slot.names();
     let mut given = names.iter().filter_map(|name| inventory.file_given(name)).peekable();
@@ -419,7 +408,7 @@ fn is_linked_against(installation: &Installation, other: &Installation) -> bool 
     other.files.iter().any(needed)
 }
 
-/// What its own files import from each other and do not export.
+/// Its files export all symbols that they import from each other.
 fn own_symbols(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
     installation.files.iter().find_map(|importer| {
         let imports =
@@ -428,7 +417,7 @@ fn own_symbols(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Opti
     })
 }
 
-/// What one installation's files import and the other does not export.
+/// `exporter` exports all symbols that the files of `importer` import from it.
 fn lacking(importer: &Installation, exporter: &Installation) -> Option<Reason> {
     let imports = exporter.files.iter().flat_map(|member| {
         importer.files.iter().filter_map(|file| file.imports.get(&member.soname)).flatten()

@@ -1,62 +1,46 @@
-//! The smallest set of what is asked that cannot hold together: without any one of it there would be an answer.
+//! Finds the smallest set of requirements that has no solution: without any one of them there would be one.
 
-use serde::Serialize;
-
+use super::model::Member;
 use super::search;
 use super::slots;
 use super::world::World;
-use crate::program::{Asker, Condition, Demand, Requirement, Want};
+use crate::program::{Condition, Requirement};
 
-/// Things that exclude each other, given what is installed.
-#[derive(Clone, Debug, Serialize)]
-pub struct Contradiction {
-    pub members: Vec<Member>,
-}
-
-/// One of them.
-#[derive(Clone, Debug, Serialize)]
-pub struct Member {
-    pub by: Asker,
-    /// What it is asked of; none where it is asked of the machine or of all libraries.
-    pub family: Option<String>,
-    pub wants: Vec<Want>,
-    pub demand: Option<Demand>,
-}
-
-/// What stands or falls together: all that one asker wants of one family, or one thing that a person says.
+/// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of a person.
 #[derive(Clone, Debug)]
 pub(super) enum Part<'a> {
-    Asked(Vec<&'a Requirement>),
+    Requirements(Vec<&'a Requirement>),
     Condition(&'a Condition),
 }
 
 pub(super) fn parts<'a>(world: &World<'a>) -> Vec<Part<'a>> {
-    let mut asked: Vec<Vec<&'a Requirement>> = Vec::new();
+    let mut requirements: Vec<Vec<&'a Requirement>> = Vec::new();
     for requirement in world.requirements.iter().copied() {
-        let is_same = |other: &&'a Requirement| {
-            let goes_with = !requirement.is_by_person() && !other.is_by_person();
-            goes_with && other.family == requirement.family && other.by.name == requirement.by.name
+        let is_of_asker = |part: &&mut Vec<&'a Requirement>| {
+            let are_recorded = !requirement.is_by_person() && !part[0].is_by_person();
+            are_recorded && part[0].family == requirement.family && part[0].by.name == requirement.by.name
         };
-        match asked.iter_mut().find(|part| part.first().is_some_and(is_same)) {
+        match requirements.iter_mut().find(is_of_asker) {
             Some(part) => part.push(requirement),
-            None => asked.push(vec![requirement]),
+            None => requirements.push(vec![requirement]),
         }
     }
     let conditions = world.of_picks.iter().map(|condition| Part::Condition(condition));
-    asked.into_iter().map(Part::Asked).chain(conditions).collect()
+    requirements.into_iter().map(Part::Requirements).chain(conditions).collect()
 }
 
 impl Part<'_> {
-    pub(super) fn is_of(&self, families: &dyn Fn(&str) -> bool) -> bool {
+    /// True for every condition, and for requirements of such a family.
+    pub(super) fn concerns(&self, is_family: impl Fn(&str) -> bool) -> bool {
         match self {
-            Part::Asked(requirements) => families(&requirements[0].family),
+            Part::Requirements(requirements) => is_family(&requirements[0].family),
             Part::Condition(_) => true,
         }
     }
 
     pub(super) fn member(&self) -> Member {
         match self {
-            Part::Asked(requirements) => Member {
+            Part::Requirements(requirements) => Member {
                 by: requirements[0].by.clone(),
                 family: Some(requirements[0].family.clone()),
                 wants: requirements.iter().map(|requirement| requirement.want.clone()).collect(),
@@ -72,25 +56,24 @@ impl Part<'_> {
     }
 }
 
-/// The same question with these parts alone.
+/// Returns the world with these parts alone.
 pub(super) fn only<'a>(parts: &[Part<'a>], world: &World<'a>) -> World<'a> {
-    let requirements = parts.iter().flat_map(|part| match part {
-        Part::Asked(requirements) => requirements.clone(),
-        Part::Condition(_) => Vec::new(),
-    });
-    let of_picks = parts.iter().filter_map(|part| match part {
-        Part::Condition(condition) => Some(*condition),
-        Part::Asked(_) => None,
-    });
-    world.with_only(requirements.collect(), of_picks.collect())
+    let (mut requirements, mut conditions) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Requirements(part) => requirements.extend(part),
+            Part::Condition(condition) => conditions.push(*condition),
+        }
+    }
+    world.with_only(requirements, conditions)
 }
 
-/// The smallest part of `suspects` that has no answer; of all that is asked where the suspects have one.
+/// Returns the smallest subset of `suspects` that has no solution; of all parts, if the suspects have one.
 pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Part<'a>> {
-    let has_none = |parts: &[Part<'a>]| !has_answer(&only(parts, world));
+    let has_none = |parts: &[Part<'a>]| !has_solution(&only(parts, world));
     let all = if has_none(&suspects) { suspects } else { parts(world) };
     let mut core = if has_none(&[]) { Vec::new() } else { divide(&[], false, &all, &has_none) };
-    // A part may stand in the way of another's being left out: what is still superfluous goes one by one.
+    // One part may hide that another is superfluous, so each is tried by itself.
     let mut index = 0;
     while index < core.len() {
         let mut fewer = core.clone();
@@ -104,7 +87,7 @@ pub(super) fn smallest<'a>(suspects: Vec<Part<'a>>, world: &World<'a>) -> Vec<Pa
     core
 }
 
-/// Junker's QuickXplain: halves that are not needed go at once.
+/// Junker's QuickXplain: drops halves that are not needed.
 fn divide<'a>(
     base: &[Part<'a>],
     has_grown: bool,
@@ -123,6 +106,6 @@ fn divide<'a>(
     [of_first, of_second].concat()
 }
 
-fn has_answer(world: &World<'_>) -> bool {
-    slots::of(world).is_ok_and(|asked| search::best(asked.slots, world).is_ok())
+fn has_solution(world: &World<'_>) -> bool {
+    slots::slots(world).is_ok_and(|slots| search::best(slots.to_fill, world).is_ok())
 }

@@ -1,51 +1,50 @@
-//! From what could not be met to a conflict that a person can understand.
+//! Explains why there is no solution.
 
 use super::constraints::forced_by;
-use super::contradiction::{self, Contradiction, Part};
+use super::contradiction::{self, Part};
+use super::hints;
+use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;
-use super::{Broken, Conflict, ForcedCopy, Summary, Unmet, hints};
 use crate::inventory::Inventory;
 use crate::program::{First, Requirement};
 
-/// Each of these has no answer, whatever else is asked.
-pub(super) fn apart(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {
-    let of_family = |unmet: &Unmet| {
-        let family = unmet.family.clone();
-        let suspects =
-            contradiction::parts(world).into_iter().filter(|part| part.is_of(&|other| other == family));
-        contradiction(&contradiction::smallest(suspects.collect(), world))
-    };
-    let mut contradictions: Vec<Contradiction> = unmet.iter().map(of_family).collect();
-    contradictions.extend(broken.iter().map(|broken| {
-        let member = Part::Condition(&broken.condition).member();
-        Contradiction { members: vec![member] }
-    }));
+/// Returns the conflict of requirements and conditions, each of which cannot be met even by itself.
+pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {
+    let mut contradictions = Vec::new();
+    for missing in &unmet {
+        let mut suspects = contradiction::parts(world);
+        suspects.retain(|part| part.concerns(|family| family == missing.family));
+        contradictions.push(contradiction_of(&contradiction::smallest(suspects, world)));
+    }
+    let of_condition = |broken: &Broken| contradiction_of(&[Part::Condition(&broken.condition)]);
+    contradictions.extend(broken.iter().map(of_condition));
     conflict(unmet, broken, contradictions, world)
 }
 
-/// Each has an answer, and all of them have none: what is told is the smallest part that has none.
-pub(super) fn together(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
+/// Returns the conflict of requirements that can be met one by one and not together: the smallest part of them that has
+/// no solution.
+pub(super) fn together_unmet(dead_end: DeadEnd, world: &World<'_>) -> Conflict {
     if dead_end.is_exhausted {
         return Conflict { is_exhausted: true, ..Conflict::default() };
     }
-    let is_suspect = |family: &str| dead_end.families.contains(family);
-    let suspects = contradiction::parts(world).into_iter().filter(|part| part.is_of(&is_suspect));
-    let core = contradiction::smallest(suspects.collect(), world);
+    let mut suspects = contradiction::parts(world);
+    suspects.retain(|part| part.concerns(|family| dead_end.families.contains(family)));
+    let core = contradiction::smallest(suspects, world);
     let smaller = contradiction::only(&core, world);
-    let unmet = match slots::of(&smaller) {
+    let unmet = match slots::slots(&smaller) {
         Err(unmet) => unmet,
-        Ok(asked) => match search::best(asked.slots, &smaller) {
+        Ok(slots) => match search::best(slots.to_fill, &smaller) {
             Err(DeadEnd { unmet, .. }) => unmet,
-            // More was tried for this one than could be for the whole.
+            // The search over the whole had reached its limit of steps.
             Ok(_) => dead_end.unmet,
         },
     };
-    conflict(unmet, Vec::new(), vec![contradiction(&core)], world)
+    conflict(unmet, Vec::new(), vec![contradiction_of(&core)], world)
 }
 
-fn contradiction(core: &[Part<'_>]) -> Contradiction {
+fn contradiction_of(core: &[Part<'_>]) -> Contradiction {
     Contradiction { members: core.iter().map(Part::member).collect() }
 }
 
@@ -57,38 +56,37 @@ fn conflict(
 ) -> Conflict {
     for missing in &mut unmet {
         missing.forced = forced_copies(&missing.requirements, world.inventory);
-        // What did not fit comes before what was never meant.
         missing.candidates.sort_by_key(|candidate| !candidate.is_of_concern());
     }
     let hint = hints::hint(&unmet, &broken, &contradictions, world);
     Conflict { unmet, broken, contradictions, hint, is_exhausted: false }
 }
 
-/// The installations that are taken whatever we do, with the askers and the rules that lead to each.
+/// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.
 fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<ForcedCopy> {
-    let mut found: Vec<ForcedCopy> = Vec::new();
+    let mut copies: Vec<ForcedCopy> = Vec::new();
     for requirement in requirements {
-        let Some(file) = forced_by(requirement, inventory).map(|forced| forced.file) else { continue };
+        let Some(forced) = forced_by(requirement, inventory) else { continue };
         let Some(installation) =
-            inventory.installations.iter().find(|installation| installation.has_file(file))
+            inventory.installations.iter().find(|installation| installation.has_file(forced.file))
         else {
             continue;
         };
         let leads_there = |first: &&First| installation.directories().any(|place| place == first.directory);
         let rules = requirement.search_first.iter().filter(leads_there).map(|first| first.rule);
         let summary = Summary::of(installation);
-        let known = found.iter().position(|forced| forced.installation == summary).unwrap_or_else(|| {
-            found.push(ForcedCopy { installation: summary, rules: Vec::new(), by: Vec::new() });
-            found.len() - 1
+        let index = copies.iter().position(|copy| copy.installation == summary).unwrap_or_else(|| {
+            copies.push(ForcedCopy { installation: summary, rules: Vec::new(), by: Vec::new() });
+            copies.len() - 1
         });
-        found[known].rules.extend(rules);
-        found[known].by.push(requirement.by.name.clone());
+        copies[index].rules.extend(rules);
+        copies[index].by.push(requirement.by.name.clone());
     }
-    for forced in &mut found {
-        forced.rules.sort();
-        forced.rules.dedup();
-        forced.by.sort();
-        forced.by.dedup();
+    for copy in &mut copies {
+        copy.rules.sort();
+        copy.rules.dedup();
+        copy.by.sort();
+        copy.by.dedup();
     }
-    found
+    copies
 }

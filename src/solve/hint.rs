@@ -1,4 +1,4 @@
-//! What a person can do, as a value.
+//! The hint of a conflict, as a value.
 
 use std::path::PathBuf;
 
@@ -8,40 +8,40 @@ use crate::program::{Asker, Pip};
 use crate::text;
 use crate::version::Version;
 
-/// What a person can do about a conflict.
+/// A remedy that a person can apply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
-    /// Requirements in pip's own grammar; what is there already and broken must be told to go.
+    /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
     Pip {
         pip: Pip,
         requirements: Vec<String>,
         reinstall: bool,
     },
-    /// Wheels that were left behind and stand in the way.
+    /// Wheels that were left behind and that the program loads instead of the right ones.
     PipUninstall {
         pip: Pip,
         packages: Vec<String>,
     },
-    /// Packages of Debian's package manager.
+    /// Packages for `apt`.
     Apt {
         packages: Vec<String>,
     },
-    /// Where no package manager is known to have it.
+    /// Libraries to install, where no known package manager offers them.
     Install {
         libraries: Vec<Wanted>,
     },
-    /// Where search paths that come before all else lead to what does not fit.
+    /// Directories whose files must be replaced, since search paths lead there first.
     Replace {
         #[serde(serialize_with = "text::paths")]
         directories: Vec<PathBuf>,
     },
-    /// A file or directory that everybody can write to.
+    /// Files or directories that every user can write to.
     MakePrivate {
         #[serde(serialize_with = "text::paths")]
         paths: Vec<PathBuf>,
     },
-    /// An installation that another user can change: a person who trusts it can name it.
+    /// Installations that another user can change: a person who trusts them can name them.
     Trust {
         #[serde(serialize_with = "text::paths")]
         directories: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub enum Hint {
         floor: Version,
     },
     InstallDriver,
-    /// What a person has said does not go with the rest: of which families, and where.
+    /// A person's own settings exclude a solution: those for these families, at this place.
     ChangeWish {
         families: Vec<String>,
         by: Asker,
@@ -60,19 +60,19 @@ pub enum Hint {
         pip: Pip,
         requirement: String,
     },
-    /// Of several GPUs these are what is asked for.
+    /// Only these of the visible GPUs meet the requirements.
     ChooseGpus {
         uuids: Vec<String>,
     },
 }
 
-/// A library that would fit.
+/// A library that would fit, to be installed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wanted {
     pub family: String,
-    /// Its own major version, where that is what the SONAME says.
+    /// Its own major version, where the SONAME has that number.
     pub major: Option<u32>,
     pub cuda: Option<u32>,
-    /// The oldest version that would do, where that is known.
+    /// The oldest version that fits, where that is known.
     pub at_least: Option<Version>,
 }

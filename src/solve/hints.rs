@@ -1,10 +1,12 @@
-//! What a person can do about a conflict: the one thing that would most likely help.
+//! Finds the one remedy of a conflict that would most likely help.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::world::World;
-use super::{Broken, Contradiction, ForcedCopy, Hint, Member, Reason, Rejection, Unmet, Wanted, gpus};
+use super::hint::{Hint, Wanted};
+use super::model::{Broken, Contradiction, ForcedCopy, Member, Rejection, Unmet};
+use super::reason::Reason;
+use super::world::{World, serves};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
 use crate::inventory::{Installation, Inventory, Origin, Problem, Who};
@@ -19,14 +21,14 @@ pub(super) fn hint(
     world: &World<'_>,
 ) -> Option<Hint> {
     let World { inventory, program, .. } = *world;
-    // No library makes up for another machine.
-    let machine = broken.iter().find_map(|broken| of_machine(broken, world));
+    // No library helps where the machine itself does not fit.
+    let machine = broken.iter().find_map(|broken| for_machine(broken, world));
     if unmet.is_empty() || machine.is_some() {
         return machine;
     }
-    let changed = contradictions.iter().find_map(change_wish);
-    changed
-        .or_else(|| unmet.iter().find_map(nothing_is_both))
+    let changed_wish = contradictions.iter().find_map(change_wish);
+    changed_wish
+        .or_else(|| unmet.iter().find_map(impossible_range))
         .or_else(|| newer_driver(unmet))
         .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
         .or_else(|| gpus_that_are_served(unmet, world))
@@ -38,27 +40,27 @@ pub(super) fn hint(
         .or_else(|| Some(libraries(unmet)))
 }
 
-/// Where the machine is not what is asked for.
-fn of_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
+/// Returns the hint for a condition that the machine does not meet.
+fn for_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
     let condition = &broken.condition;
-    let of_person = || Hint::ChangeWish { families: Vec::new(), by: condition.by.clone() };
+    let change_wish = || Hint::ChangeWish { families: Vec::new(), by: condition.by.clone() };
     match &condition.demand {
         Demand::Code(code) => {
-            other_gpus(world, |gpu| gpus::serves(code, gpu)).or_else(|| other_build(condition, world))
+            other_gpus(world, |gpu| serves(code, gpu)).or_else(|| other_build(condition, world))
         }
         Demand::Gpu(range) => {
-            other_gpus(world, |gpu| range.allows(&gpu.version())).or_else(|| Some(of_person()))
+            other_gpus(world, |gpu| range.allows(&gpu.version())).or_else(|| Some(change_wish()))
         }
         demand => {
-            // One that is too new already is not to be updated.
+            // An update does not help where the driver is too new already.
             let has = broken.has.driver.map(|driver| driver.version());
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
-            Some(floor.map_or_else(of_person, |floor| Hint::UpdateDriver { floor }))
+            Some(floor.map_or_else(change_wish, |floor| Hint::UpdateDriver { floor }))
         }
     }
 }
 
-/// The oldest driver that would do.
+/// Returns the oldest driver that meets a demand.
 fn driver_for(demand: &Demand) -> Option<Version> {
     match demand {
         Demand::Driver(range) => range.lowest(),
@@ -67,33 +69,32 @@ fn driver_for(demand: &Demand) -> Option<Version> {
             let cuda = CudaVersion { major: least.major(), minor: least.minor() };
             Some(knowledge().driver_of_cuda(cuda)?.version())
         }
-        // Of images: the first is what the image was made with.
+        // The first alternative is the one that an image was made with.
         Demand::Any(alternatives) => alternatives.iter().flatten().find_map(driver_for),
         _ => None,
     }
 }
 
-/// GPUs of this machine that would do, where others are visible as well.
-fn other_gpus(world: &World<'_>, would_do: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
-    let fitting = world.inventory.visible_gpus().filter(|gpu| gpu.capability.is_some_and(&would_do));
+/// Returns the visible GPUs that fit, if there are any.
+fn other_gpus(world: &World<'_>, fits: impl Fn(ComputeCapability) -> bool) -> Option<Hint> {
+    let fitting = world.inventory.visible_gpus().filter(|gpu| gpu.capability.is_some_and(&fits));
     let uuids: Vec<String> = fitting.filter_map(|gpu| gpu.uuid.clone()).collect();
     (!uuids.is_empty()).then_some(Hint::ChooseGpus { uuids })
 }
 
-/// Where all would fit if only some of the visible GPUs were: an old one for the screen stands beside the others.
+/// Hides GPUs without code if all would fit then: an old one for the screen beside the others.
 fn gpus_that_are_served(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
-    let served = |missing: &Unmet| {
-        let of_reason = |reason: &Reason| match reason {
-            Reason::NoCode { has, .. } => Some(has.iter().copied().collect::<BTreeSet<_>>()),
+    let served = |missing| {
+        reasons(missing).find_map(|reason| match reason {
+            Reason::NoCode { has, .. } => Some(has),
             _ => None,
-        };
-        reasons(missing).find_map(of_reason)
+        })
     };
-    let served: Vec<BTreeSet<ComputeCapability>> = unmet.iter().map(served).collect::<Option<_>>()?;
+    let served: Vec<&Vec<ComputeCapability>> = unmet.iter().map(served).collect::<Option<_>>()?;
     other_gpus(world, |gpu| served.iter().all(|served| served.contains(&gpu)))
 }
 
-/// Builds of the same framework that have code for the newest visible GPU.
+/// Returns builds of a framework that have code for the newest visible GPU.
 fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     let (framework, version) = condition.by.name.split_once(' ').unwrap_or((&condition.by.name, ""));
     let numbers = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
@@ -103,25 +104,27 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     Some(Hint::OtherBuild { pip: world.program.pip.clone()?, requirement })
 }
 
-/// Where a person has said what does not go with the rest. A range alone that nothing here is within is met by
-/// installing what is.
+/// Names a person's own settings if they exclude a solution. A range that is alone in its contradiction does not count:
+/// an installation within the range helps.
 fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
-    let is_firm = |want: &Want| matches!(want, Want::Pinned(_) | Want::BuildIds(_));
-    let is_of_person = |want: &Want| is_firm(want) || matches!(want, Want::Within(_));
     let several = contradiction.members.len() > 1;
-    let is_to_change = |member: &&Member| {
-        let of_person =
-            member.wants.iter().any(|want| if several { is_of_person(want) } else { is_firm(want) });
-        of_person || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
+    let is_of_person = |want: &Want| match want {
+        Want::Pinned(_) | Want::BuildIds(_) => true,
+        Want::Within(_) => several,
+        _ => false,
     };
-    let members: Vec<&Member> = contradiction.members.iter().filter(is_to_change).collect();
+    let can_change = |member: &&Member| {
+        member.wants.iter().any(is_of_person)
+            || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
+    };
+    let members: Vec<&Member> = contradiction.members.iter().filter(can_change).collect();
     let by = members.first()?.by.clone();
     let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
     Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
 }
 
-/// Where a person allows no version that serves what was compiled: nothing that could be installed is both.
-fn nothing_is_both(missing: &Unmet) -> Option<Hint> {
+/// Names a person's range if it allows no version that serves the program: no installation could meet both.
+fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let floor = floor(missing)?;
     let too_low = missing.requirements.iter().find(|requirement| {
         matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
@@ -129,7 +132,7 @@ fn nothing_is_both(missing: &Unmet) -> Option<Hint> {
     Some(Hint::ChangeWish { families: vec![missing.family.clone()], by: too_low.by.clone() })
 }
 
-/// Where all would fit with another driver.
+/// Returns the oldest driver with which all would fit.
 fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     let floor = |reason: &Reason| match reason {
         Reason::DriverTooOld { floor, .. } => Some(*floor),
@@ -140,17 +143,15 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
     Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
 }
 
-/// Names all that is to be closed, at once, if all would fit then; or what is to be named, if more than a mode is in
-/// the way.
+/// Names all files and directories to make private if all would fit then; or the directories to trust, if a change of
+/// mode is not enough.
 fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     let (mut open, mut directories) = (Vec::new(), BTreeSet::new());
     for missing in unmet {
         let is_open = |candidate: &&Rejection| matches!(candidate.reason.deepest(), Reason::Writable { .. });
         let candidate = missing.candidates.iter().find(is_open)?;
         let directory = &candidate.installation.directory;
-        let installation =
-            installed(inventory, &missing.family, |installation| installation.directory == *directory)?;
-        open.extend(&installation.open);
+        open.extend(&installed_in(inventory, missing, directory)?.open);
         directories.insert(directory.clone());
     }
     if open.is_empty() {
@@ -163,7 +164,7 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     Some(Hint::MakePrivate { paths: paths.into_iter().collect() })
 }
 
-/// Where a package opens, by its path, a wheel that was left behind although the right one is there.
+/// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
     let pip = program.pip.clone()?;
     let packages: Option<BTreeSet<String>> =
@@ -172,19 +173,18 @@ fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, program: &Program) 
     (!packages.is_empty()).then_some(Hint::PipUninstall { pip, packages })
 }
 
-/// Wheels of CUDA 13 stand in a directory of their own, and do not replace those of CUDA 12.
+/// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
 fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
     let opened = missing.forced.iter().find(|forced| forced.rules.contains(&Before::AbsolutePath))?;
     let package =
         |installation: &Installation| Some(installation.package.as_ref()?.split(' ').next()?.to_owned());
-    let of_family = |is_it: &dyn Fn(&Installation) -> bool| installed(inventory, &missing.family, is_it);
     let wanted = Some(catalog().family(&missing.family)?.wheel(cuda_major(missing)?)?);
-    of_family(&|installation| package(installation) == wanted)?;
-    let taken = package(of_family(&|installation| installation.directory == opened.installation.directory)?)?;
+    installed(inventory, &missing.family, |installation| package(installation) == wanted)?;
+    let taken = package(installed_in(inventory, missing, &opened.installation.directory)?)?;
     (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
 }
 
-/// In a Python environment, unless a search path leads out of it.
+/// Installs wheels into a Python environment, unless a search path leads out of it.
 fn wheels(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
     let in_site = |missing: &Unmet| {
         missing.forced.iter().all(|forced| {
@@ -202,7 +202,7 @@ fn wheels(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<H
     (!requirements.is_empty()).then_some(Hint::Pip { pip, requirements, reinstall })
 }
 
-/// Where the package manager knows NVIDIA's own repository: no other has these packages.
+/// Installs packages of NVIDIA's own repository, if the package manager knows it: no other has them.
 fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if !inventory.has_cuda_apt {
         return None;
@@ -230,7 +230,7 @@ fn libraries(unmet: &[Unmet]) -> Hint {
     Hint::Install { libraries: unmet.iter().map(wanted).collect() }
 }
 
-/// Nothing that is installed elsewhere helps where a search path leads to what does not fit.
+/// Replaces files that search paths lead to: no installation elsewhere helps.
 fn other_files(unmet: &[Unmet]) -> Option<Hint> {
     let forced = unmet.iter().flat_map(|missing| &missing.forced);
     let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.installation.directory.clone()).collect();
@@ -238,7 +238,7 @@ fn other_files(unmet: &[Unmet]) -> Option<Hint> {
     (!directories.is_empty()).then_some(Hint::Replace { directories })
 }
 
-/// Whether a wheel of it is installed and is not what its package brought.
+/// True if a wheel is installed that differs from its package.
 fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
     let is_broken = |candidate: &Rejection| {
         let of_reason = matches!(
@@ -251,20 +251,18 @@ fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
         let disagrees = |problem: &Problem| {
             matches!(problem, Problem::PackageSaysOtherwise { .. } | Problem::SizeIsNotRecorded { .. })
         };
-        let stands_there =
-            |installation: &Installation| installation.directory == candidate.installation.directory;
         let of_record = || {
-            let installation = installed(inventory, &missing.family, stands_there);
+            let installation = installed_in(inventory, missing, &candidate.installation.directory);
             installation.is_some_and(|installation| installation.problems.iter().any(disagrees))
         };
         candidate.installation.origin == Origin::Wheel && (of_reason || of_record())
     };
     missing.candidates.iter().any(is_broken)
-        || missing.forced.iter().any(|it| is_opened_as_it_is(it, missing))
+        || missing.forced.iter().any(|forced| needs_reinstall(forced, missing))
 }
 
-/// A wheel that is opened by its path, and that another version alone would not replace.
-fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
+/// True for a wheel that is opened by its path, unless the requirements lead pip to another version of it.
+fn needs_reinstall(forced: &ForcedCopy, missing: &Unmet) -> bool {
     let of_version = |reason: &Reason| {
         matches!(
             reason,
@@ -283,13 +281,17 @@ fn is_opened_as_it_is(forced: &ForcedCopy, missing: &Unmet) -> bool {
 fn installed<'i>(
     inventory: &'i Inventory,
     family: &str,
-    is_it: impl Fn(&Installation) -> bool,
+    fits: impl Fn(&Installation) -> bool,
 ) -> Option<&'i Installation> {
-    inventory.installations.iter().find(|installation| installation.family == family && is_it(installation))
+    inventory.installations.iter().find(|installation| installation.family == family && fits(installation))
 }
 
-/// In pip's grammar, what would satisfy all that asks for a version: what upstream tested with, if it
-/// is written down and serves the others.
+fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path) -> Option<&'i Installation> {
+    installed(inventory, &missing.family, |installation| installation.directory == directory)
+}
+
+/// Returns versions that satisfy all requirements, in pip's grammar: the one that upstream tested with, if that is known
+/// and serves the others.
 fn versions(missing: &Unmet, family: &Family) -> String {
     let within = missing.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Within(range) => Some(range),
@@ -328,7 +330,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
         (None, None) => Vec::new(),
     };
     parts.extend(others.as_ref().map(Range::to_pip));
-    // The newest is never bad; but pip leaves what is installed, if it may.
+    // The newest version is never bad, but pip keeps an installed one that the requirement allows.
     let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
     let is_in_range = |bad: &Version| {
         is_here
@@ -340,7 +342,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     parts.join(",")
 }
 
-/// The newest versions of cuDNN that have code for a GPU for which what is here has none.
+/// Returns the newest versions of cuDNN that have code for a GPU for which the installed ones have none.
 fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Option<&'k Range> {
     let gpu = reasons(missing).find_map(|reason| match reason {
         Reason::NoCode { gpu, .. } if family.name == "cudnn" => Some(*gpu),
@@ -354,7 +356,8 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }
 
-/// For a GPU that is older than all that an installation has code for an older one, else a newer: the same would not help.
+/// Returns a range without the versions that have no code for the GPU: older ones for a GPU that is older than all those
+/// that they serve, else newer ones.
 fn other_than_without_code(missing: &Unmet) -> Option<Range> {
     missing.candidates.iter().find_map(|candidate| {
         let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return None };
@@ -363,7 +366,7 @@ fn other_than_without_code(missing: &Unmet) -> Option<Range> {
     })
 }
 
-/// The version that a missing symbol is of: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
+/// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
 fn of_symbol(missing: &Unmet) -> Option<Version> {
     let names = reasons(missing).filter_map(|reason| match reason {
         Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
@@ -377,23 +380,22 @@ fn of_symbol(missing: &Unmet) -> Option<Version> {
     names.filter_map(version).max()
 }
 
-/// The CUDA major that would fit: what an asker was built for, else what stands in the way already has.
+/// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
     let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
     let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Name(name) => catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1),
         _ => None,
     });
-    // What speaks against what is here is for the right one.
-    let of_others = reasons(missing).find_map(|reason| match reason {
+    let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
     });
     let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
-    of_asker.or(of_name).or(of_others).or(of_copy)
+    of_asker.or(of_name).or(of_reason).or(of_copy)
 }
 
-/// The number in the SONAME that is asked for.
+/// Returns the number in the requested SONAME.
 fn soname(missing: &Unmet) -> Option<u32> {
     let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
         Want::Name(name) => soname_number(name),
@@ -402,7 +404,7 @@ fn soname(missing: &Unmet) -> Option<u32> {
     of_name.or_else(|| missing.requirements.iter().find_map(bound).map(|version| version.major()))
 }
 
-/// The newest of the versions that it must be at least.
+/// Returns the newest of the compiled floors.
 fn floor(missing: &Unmet) -> Option<Version> {
     let floors = missing.requirements.iter().filter_map(|requirement| match requirement.want {
         Want::AtLeast(version) => Some(version),
@@ -411,7 +413,7 @@ fn floor(missing: &Unmet) -> Option<Version> {
     floors.max()
 }
 
-/// A version that a requirement insists on.
+/// Returns the version that a requirement insists on.
 fn bound(requirement: &Requirement) -> Option<Version> {
     match requirement.want {
         Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => Some(version),

@@ -1,4 +1,4 @@
-//! What a decision says: picks and rejections, what is missing, what stands against each other.
+//! The inputs of a decision beside the machine and the program, and its results.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,17 +7,41 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::hint::Hint;
-use super::reason::Reason;
-use super::{Broken, Caution, Contradiction};
-use crate::inventory::{Installation, Member, Origin};
-use crate::program::{Asker, Before, Requirement};
+use super::reason::{Criterion, Reason};
+use crate::host::FileId;
+use crate::inventory::{Installation, Member as LibraryFile, Origin};
+use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
 use crate::text;
-use crate::version::{DriverVersion, Version};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
+
+/// The caller's wishes beyond the requirements of the program.
+#[derive(Debug, Default)]
+pub struct Policy {
+    /// Directories whose children are our own views: never an input.
+    pub views: Vec<PathBuf>,
+    /// Families for which search paths that come before `LD_LIBRARY_PATH` do not count, since a stronger mode
+    /// answers before them.
+    pub released: BTreeSet<String>,
+    /// Origins that a person prefers, the most preferred first.
+    pub origins: Vec<Origin>,
+    /// The number of sets to pass over, best first.
+    pub passed: usize,
+    pub failed_proofs: Vec<FailedProof>,
+    /// The files that the program maps without cudarun.
+    pub mapped: BTreeSet<FileId>,
+}
+
+/// An installation that does not work here, as a proof has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedProof {
+    pub family: String,
+    pub directory: PathBuf,
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The target asks for nothing that is here, or for nothing at all.
+    /// The program asks for nothing that is installed, or for nothing at all.
     Nothing {
         absent: Vec<Absent>,
         unpinned: Vec<Unpinned>,
@@ -33,15 +57,13 @@ pub struct Plan {
     /// Installations that were not picked, with the reason.
     pub rejected: Vec<Rejection>,
     pub absent: Vec<Absent>,
-    /// What may be asked for and is left to the loader as it is.
     pub unpinned: Vec<Unpinned>,
-    /// What a person should know of it.
     pub cautions: Vec<Caution>,
     /// Names that the view stops from falling through to another installation.
     pub tombstones: Vec<String>,
     pub library_path: Vec<Kept>,
     pub preload: Vec<KeptPreload>,
-    /// Whether the driver's libraries stand in the view, since the environment would give others or none.
+    /// The view holds the driver's libraries, since the environment would give others or none.
     pub driver_in_view: bool,
 }
 
@@ -55,13 +77,13 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Every name that a file of it may be asked for by.
-    pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
+    /// Returns every name by which the program may ask for a file of this installation.
+    pub fn view_names(&self, member: &LibraryFile) -> BTreeSet<String> {
         let versions = std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
         versions.flat_map(|version| member.view_names(version)).collect()
     }
 
-    /// Whether it stands for the libraries of its family with this number in their SONAME: another SONAME is another
+    /// True if the pick answers for libraries of its family with this number in their SONAME. Another SONAME is another
     /// library, except in a family that has one installation whatever the number.
     pub fn is_of_soname(&self, number: Option<u32>) -> bool {
         self.installation.soname.is_none() || self.installation.soname == number
@@ -86,29 +108,30 @@ pub struct Summary {
     pub directory: PathBuf,
 }
 
-/// Something that is asked for and that no installation here offers; the program starts all the same.
+/// Names that the program asks for and that no installation offers; the program starts all the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct Absent {
     pub family: String,
     pub names: Vec<String>,
     pub asked_by: Vec<Asker>,
-    /// Whether a framework silently goes without the GPU when it is missing.
+    /// A framework silently goes without the GPU when it is missing.
     pub essential: bool,
 }
 
-/// Something that may be asked for, of which installations are here and none goes with the rest.
+/// Names that the program may ask for and that are left to the loader: installations offer them, and none fits the
+/// other picks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unpinned {
     pub family: String,
     pub names: Vec<String>,
-    /// What speaks against the installation that comes nearest.
+    /// The reason against the installation that comes nearest.
     pub why: Reason,
-    /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
+    /// Search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     #[serde(skip)]
     pub is_led_astray: bool,
 }
 
-/// An element of `LD_LIBRARY_PATH`, and whether it stays.
+/// An element of `LD_LIBRARY_PATH`; it stays unless `removed` gives a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
     #[serde(serialize_with = "text::path")]
@@ -116,6 +139,7 @@ pub struct Kept {
     pub removed: Option<Removal>,
 }
 
+/// An element of `LD_PRELOAD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeptPreload {
     #[serde(serialize_with = "text::path")]
@@ -124,11 +148,11 @@ pub struct KeptPreload {
     pub removed: Option<String>,
 }
 
-/// Why an inherited element does not stay.
+/// Why an inherited element is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case")]
 pub enum Removal {
-    /// It means the current directory, whatever that is at the moment.
+    /// The loader reads it as the current directory.
     Empty,
     /// A view of an earlier cudarun.
     OwnView,
@@ -138,52 +162,41 @@ pub enum Removal {
     OtherDriver { version: Option<Version>, kernel: DriverVersion },
 }
 
-/// The order of preference, strongest first. Each is a column of the comparison in `search`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Criterion {
-    /// A person has named it.
-    Pinned,
-    /// Nothing else was possible.
-    OnlyOne,
-    /// No other user can change it, or it is as safe as the program.
-    Private,
-    /// It is the driver that the kernel runs, and not one that stands in for it.
-    KernelsOwn,
-    /// The loader takes it whatever we do.
-    LoaderTakesIt,
-    /// A person would rather have such a version.
-    Preferred,
-    /// A person would rather have one of this origin.
-    PreferredOrigin,
-    /// The target came with it.
-    CameWithTarget,
-    /// It is not known to be bad with the other picks.
-    Sound,
-    /// It has machine code where the other has only PTX.
-    MachineCode,
-    /// It stands where the other picks stand.
-    Neighbours,
-    /// It is the version that upstream tested with.
-    Recorded,
-    /// It is the next newer one.
-    NearestNewer,
-    Newest,
-    /// The loader comes to its directory first.
-    SearchOrder,
-    Path,
+/// A known trouble of a set that is sound.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "caution", rename_all = "kebab-case")]
+pub enum Caution {
+    /// The library has no code for a GPU: its own kernels fail there.
+    NoCode { of: String, gpu: ComputeCapability },
+    /// The library has no machine code for a GPU: the driver compiles it at the first start.
+    OnlyPtx { of: String, gpu: ComputeCapability },
+    /// Like `OnlyPtx`, and the driver may be too old to compile it.
+    OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
+    /// Versions that are known to be bad together, or on such a GPU.
+    Combination { of: Vec<String>, effect: String, remedy: String },
+    /// The program's own files have code for no visible GPU, as far as their fat binaries say.
+    Unserved { by: String, gpus: Vec<String> },
+    /// The program's own files have no code for this visible GPU, while they have for another.
+    LeavesOut { gpu: String, capability: ComputeCapability, by: String },
+}
+
+impl Caution {
+    /// True if every start reports it: results may be wrong, or the GPU of no use.
+    pub fn must_be_said(&self) -> bool {
+        matches!(self, Caution::Combination { .. } | Caution::Unserved { .. })
+    }
 }
 
 /// No set is possible.
 #[derive(Debug, Default, Serialize)]
 pub struct Conflict {
     pub unmet: Vec<Unmet>,
-    /// What the machine itself does not have.
+    /// Conditions that the machine itself does not meet.
     pub broken: Vec<Broken>,
-    /// For each of these, the smallest part of what is asked that has no answer.
+    /// For each of these, the smallest set of requirements that has no solution.
     pub contradictions: Vec<Contradiction>,
     pub hint: Option<Hint>,
-    /// There are sets, but not as many as were to be passed over.
+    /// There are sets, but no more than were to be passed over.
     pub is_exhausted: bool,
 }
 
@@ -193,39 +206,71 @@ pub struct Unmet {
     pub family: String,
     pub requirements: Vec<Requirement>,
     pub candidates: Vec<Rejection>,
-    /// The installations that are taken whatever we do, and that do not fit or exclude each other.
+    /// The installations that the loader takes whatever we set, and that do not fit or exclude each other.
     pub forced: Vec<ForcedCopy>,
 }
 
+/// An installation that search paths force on the program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForcedCopy {
     pub installation: Summary,
     pub rules: Vec<Before>,
-    /// Those who search there first.
+    /// The requesters whose search paths lead there.
     pub by: Vec<String>,
 }
 
-impl Unmet {
-    /// Whether search paths that come before `LD_LIBRARY_PATH` stand in the way.
-    pub fn is_led_astray(&self) -> bool {
-        !self.forced.is_empty() || self.candidates.iter().any(Rejection::is_led_astray)
-    }
+/// A condition that does not hold.
+#[derive(Clone, Debug, Serialize)]
+pub struct Broken {
+    pub condition: Condition,
+    pub has: Has,
+}
+
+/// The facts of the machine that conditions are about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Has {
+    pub driver: Option<DriverVersion>,
+    /// The CUDA version that the driver brings.
+    pub cuda: Option<CudaVersion>,
+    /// The visible GPUs: models and compute capabilities.
+    pub gpus: Vec<(String, Option<ComputeCapability>)>,
+}
+
+/// Requirements that exclude each other, given what is installed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contradiction {
+    pub members: Vec<Member>,
+}
+
+/// One side of a contradiction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Member {
+    pub by: Asker,
+    /// None where it is about the machine or all libraries.
+    pub family: Option<String>,
+    pub wants: Vec<Want>,
+    pub demand: Option<Demand>,
 }
 
 impl Outcome {
-    /// The families for which search paths that come before `LD_LIBRARY_PATH` stand in the way.
+    /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn led_astray(&self) -> BTreeSet<String> {
-        let unpinned = |unpinned: &[Unpinned]| -> BTreeSet<String> {
-            unpinned.iter().filter(|it| it.is_led_astray).map(|it| it.family.clone()).collect()
-        };
-        match self {
-            Outcome::Nothing { unpinned: left, .. } => unpinned(left),
-            Outcome::Plan(plan) => unpinned(&plan.unpinned),
+        let unpinned = match self {
+            Outcome::Nothing { unpinned, .. } => unpinned,
+            Outcome::Plan(plan) => &plan.unpinned,
             Outcome::Conflict(conflict) => {
-                let led = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
-                led.map(|unmet| unmet.family.clone()).collect()
+                let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
+                return unmet.map(|unmet| unmet.family.clone()).collect();
             }
-        }
+        };
+        unpinned.iter().filter(|left| left.is_led_astray).map(|left| left.family.clone()).collect()
+    }
+}
+
+impl Unmet {
+    /// True if search paths that come before `LD_LIBRARY_PATH` prevent a pick.
+    pub fn is_led_astray(&self) -> bool {
+        !self.forced.is_empty() || self.candidates.iter().any(Rejection::is_led_astray)
     }
 }
 
@@ -243,7 +288,11 @@ impl Summary {
 }
 
 impl Rejection {
-    /// Whether it was ever meant: an installation of another SONAME, a stub or a renamed file was not.
+    pub(super) fn new(installation: &Installation, reason: Reason) -> Rejection {
+        Rejection { installation: Summary::of(installation), reason }
+    }
+
+    /// True if the installation could have been meant: one of another SONAME, a stub or a renamed file could not.
     pub fn is_of_concern(&self) -> bool {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
     }

@@ -1,26 +1,24 @@
-//! From a solution to a plan: what stays of the environment, what must stand in the view, and which names
-//! must be stopped from falling through to another installation.
+//! Makes a plan of a solution: elements of the environment to remove, the driver's place in the view, and names that
+//! must not fall through to another installation.
 
 use std::collections::BTreeSet;
 
 use super::cautions;
+use super::model::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use super::search::{Filled, Solution};
-use super::slots::Slot;
+use super::slot::Slot;
 use super::world::World;
-use super::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Element, Installation, Inventory, Origin, Preload};
-use crate::program::{Asker, Need, Program, Requirement, Want};
+use crate::program::{Need, Program, Requirement, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let World { inventory, program, policy, .. } = *world;
-    let driver = solution
-        .filled
-        .iter()
-        .map(|filled| filled.installation)
-        .find(|installation| installation.family == "driver");
+    let installations: Vec<&Installation> =
+        solution.filled.iter().map(|filled| filled.installation).collect();
+    let driver = installations.iter().copied().find(|installation| installation.family == "driver");
     let keep = |element: &Element| Kept {
         text: element.text.clone(),
         removed: removal(element, driver, inventory, program, policy),
@@ -34,19 +32,17 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         driver_names(&solution, program).iter().any(is_lacking)
             || driver.files.iter().any(|member| member.view_names(driver.version).iter().any(is_mixed))
     });
-    let is_foreign = |preload: &Preload| {
-        let is_picked =
-            |file: FileId| solution.filled.iter().any(|filled| filled.installation.has_file(file));
-        let family_is_picked =
-            solution.filled.iter().any(|filled| preload.family.as_ref() == Some(&filled.installation.family));
-        family_is_picked && preload.file.is_some_and(|file| !is_picked(file))
+    let is_foreign = |preload: &Preload, family: &String| {
+        let is_picked = |file| installations.iter().any(|installation| installation.has_file(file));
+        installations.iter().any(|installation| installation.family == *family)
+            && preload.file.is_some_and(|file| !is_picked(file))
     };
     let preload = inventory.search.preload.iter().map(|preload| {
-        let removed = preload.family.clone().filter(|_| is_foreign(preload));
+        let removed = preload.family.clone().filter(|family| is_foreign(preload, family));
         KeptPreload { text: preload.text.clone(), removed }
     });
     let preload = preload.collect();
-    let cautions = cautions::of(&solution.filled, world);
+    let cautions = cautions::cautions(&installations, world);
     let tombstones = tombstones(&solution, inventory, program);
     let absent = merged(solution.absent);
     let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
@@ -54,7 +50,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     for filled in solution.filled {
         picks.push(Pick {
             installation: filled.installation.clone(),
-            asked_by: askers(&filled),
+            asked_by: filled.slot.asked_by(),
             decided_by: filled.decided_by,
             shims: shims(filled.installation, program),
         });
@@ -63,7 +59,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     Plan { picks, rejected, absent, unpinned, cautions, tombstones, library_path, preload, driver_in_view }
 }
 
-/// Why an inherited element must go, if it must. What holds other libraries as well stays, after the view.
+/// Returns the reason to remove an inherited element. An element with other libraries as well stays, after the view.
 fn removal(
     element: &Element,
     driver: Option<&Installation>,
@@ -81,21 +77,17 @@ fn removal(
     if element.others {
         return None;
     }
-    let here = || {
-        inventory
-            .installations
-            .iter()
-            .filter(|installation| installation.directories().any(|place| place == directory))
-    };
-    if here().next().is_some() && here().all(|installation| installation.origin == Origin::Stub) {
-        // Where there is no driver, a program that is linked against it starts on a stub or not at all.
+    let is_here = |installation: &&Installation| installation.directories().any(|place| place == directory);
+    let here: Vec<&Installation> = inventory.installations.iter().filter(is_here).collect();
+    if !here.is_empty() && here.iter().all(|installation| installation.origin == Origin::Stub) {
+        // Without a driver, a program that is linked against it needs the stub to start at all.
         let is_driver = |r: &Requirement| r.need == Need::Linked && r.family == "driver";
         let needs_stub = driver.is_none() && program.requirements.iter().any(is_driver);
         return (!needs_stub).then_some(Removal::Stubs);
     }
-    let is_of_use =
-        |installation: &Installation| installation.family != "driver" && installation.origin != Origin::Stub;
-    let driver = driver.filter(|_| !here().any(is_of_use))?;
+    let is_useful =
+        |installation: &&Installation| installation.family != "driver" && installation.origin != Origin::Stub;
+    let driver = driver.filter(|_| !here.iter().any(is_useful))?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
         .file_in(directory, "libcuda.so.1")
@@ -103,12 +95,11 @@ fn removal(
     if driver.has_file(file) {
         return None;
     }
-    let version =
-        here().find(|installation| installation.has_file(file)).and_then(|installation| installation.version);
-    Some(Removal::OtherDriver { version, kernel })
+    let other = here.iter().find(|installation| installation.has_file(file));
+    Some(Removal::OtherDriver { version: other.and_then(|other| other.version), kernel })
 }
 
-/// What the loader takes for a name in the environment as planned, the view left out.
+/// Returns the file that the loader takes for a name in the planned environment, without the view.
 fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<FileId> {
     let kept =
         library_path.iter().zip(&inventory.search.library_path).filter(|(kept, _)| kept.removed.is_none());
@@ -117,7 +108,7 @@ fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<Fil
     in_path.or_else(|| inventory.file_by_default(name))
 }
 
-/// The names of the driver's that somebody will ask for.
+/// Returns the names of the driver's libraries that the program or a picked library will ask for.
 fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     let opened = solution.filled.iter().flat_map(|filled| {
@@ -132,33 +123,33 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
     names
 }
 
-/// Names that a picked family does not have and that another installation would supply: an empty file of that name
-/// ends the search. Never a name that something is linked against, for which it would be fatal; nor the name
-/// by which a whole family is asked for.
+/// Returns names that a picked family lacks and that another installation would supply: an empty file of that name
+/// ends the search. Never a name that a file is linked against, for which it would be fatal; nor the name of a
+/// whole family.
 fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program) -> Vec<String> {
     let mut names = BTreeSet::new();
     for filled in solution.filled.iter().filter(|filled| filled.installation.family != "driver") {
+        let picked = filled.installation;
         let others = inventory.installations.iter().filter(|other| {
-            let is_same =
-                other.family == filled.installation.family && other.soname == filled.installation.soname;
-            is_same && other.origin != Origin::Bundled && other.directory != filled.installation.directory
+            other.family == picked.family
+                && other.soname == picked.soname
+                && other.origin != Origin::Bundled
+                && other.directory != picked.directory
         });
         let others: Vec<&Installation> = others.collect();
         names.extend(missing_members(filled, &others, program));
         names.extend(tried_names(filled, &others));
     }
     let linked = |name: &String| {
+        let mut members = solution.filled.iter().flat_map(|filled| &filled.installation.files);
         program.requirements.iter().any(|r| r.need == Need::Linked && r.named() == Some(name))
-            || solution
-                .filled
-                .iter()
-                .any(|filled| filled.installation.files.iter().any(|member| member.needed.contains(name)))
+            || members.any(|member| member.needed.contains(name))
     };
     let offered = |name: &String| solution.filled.iter().any(|filled| filled.installation.offers(name));
     names.into_iter().filter(|name| !linked(name) && !offered(name)).collect()
 }
 
-/// Members that the picked installation would open, were they there.
+/// Returns names of members that the picked installation lacks and would open.
 fn missing_members(filled: &Filled<'_>, others: &[&Installation], program: &Program) -> BTreeSet<String> {
     let family = filled.slot.family;
     let members = others.iter().flat_map(|other| &other.files);
@@ -170,8 +161,8 @@ fn missing_members(filled: &Filled<'_>, others: &[&Installation], program: &Prog
     missing.flat_map(|member| versions().flat_map(|version| member.view_names(version))).collect()
 }
 
-/// The shims by whose names an installation's files are opened: its own, where it is of another version, and those that packages of
-/// the program bring.
+/// Returns the shims of other versions by whose names an installation's files are opened: its own, and those in packages
+/// of the program.
 fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     let brought = program.requirements.iter().filter(|requirement| requirement.family == installation.family);
     let brought = brought.filter_map(|requirement| match requirement.want {
@@ -182,7 +173,7 @@ fn shims(installation: &Installation, program: &Program) -> BTreeSet<Version> {
     installation.shim.into_iter().chain(brought).filter(is_other).collect()
 }
 
-/// Longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
+/// Returns longer names that the program tries before the one that it gets: `libcudnn.so.9.10.2`.
 fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String> {
     let tried = filled.slot.requirements.iter().filter(|requirement| requirement.need == Need::Named);
     let names = tried.filter_map(Requirement::named).filter(|name| !filled.installation.offers(name));
@@ -193,7 +184,6 @@ fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String
     names.filter(|name| supplied(name) && !is_soname(name) && !is_bare(name)).map(str::to_owned).collect()
 }
 
-/// What is left to the loader as it is.
 pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
     let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
@@ -201,7 +191,7 @@ pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
     Some(Unpinned { family, names, why: nearest.reason.clone(), is_led_astray })
 }
 
-/// One entry a family.
+/// Returns one entry for each family.
 pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
     let mut merged: Vec<Absent> = Vec::new();
     for missing in absent {
@@ -219,12 +209,4 @@ pub(super) fn merged(absent: Vec<Absent>) -> Vec<Absent> {
         }
     }
     merged
-}
-
-fn askers(filled: &Filled<'_>) -> Vec<Asker> {
-    let mut askers: Vec<Asker> =
-        filled.slot.requirements.iter().map(|requirement| requirement.by.clone()).collect();
-    askers.sort();
-    askers.dedup_by(|a, b| a.name == b.name);
-    askers
 }

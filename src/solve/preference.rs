@@ -1,20 +1,20 @@
-//! Which of several installations that fit is taken: a table of criteria, compared column by column.
+//! The order of preference among installations that fit: a table of criteria, compared column by column.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use super::constraints::{Candidate, open};
-use super::search::Picked;
-use super::slots::Slot;
+use super::constraints::open;
+use super::reason::Criterion;
+use super::slot::{Candidate, Picked, Slot};
 use super::world::World;
-use super::{Criterion, cautions, gpus};
+use super::{cautions, gpus};
 use crate::inventory::{Installation, Inventory, Origin, Who};
 use crate::program::{Program, Requirement, Want};
 use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 13];
 
-/// The columns of the comparison, strongest first, then the path: smaller is better.
+/// Returns the columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
     slot: &Slot<'_>,
     candidate: Candidate<'_>,
@@ -24,7 +24,7 @@ pub(super) fn rank(
     (columns(slot, candidate, done, world), candidate.installation.directory.clone())
 }
 
-/// The first column in which two candidates differ.
+/// Returns the first column in which two candidates differ.
 pub(super) fn deciding(
     slot: &Slot<'_>,
     better: Candidate<'_>,
@@ -39,7 +39,13 @@ pub(super) fn deciding(
 
 fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world: &World<'_>) -> Columns {
     let (installation, inventory, program) = (candidate.installation, world.inventory, world.program);
-    let recorded = recorded(slot, world);
+    // The version that upstream tested with, or built its own shim from.
+    let recorded = world.requirements_of(slot.family).filter_map(|requirement| match requirement.want {
+        Want::Recorded(version) | Want::Rest(version) => Some(version),
+        _ => None,
+    });
+    let recorded = recorded.max();
+    let bad = cautions::bad_with(installation, done, world);
     let version = installation.version.unwrap_or_default();
     let newest = number(&version);
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
@@ -51,7 +57,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
         (Criterion::Preferred, preferred(slot, installation, world)),
         (Criterion::PreferredOrigin, preferred_origin(installation, world)),
         (Criterion::CameWithTarget, i64::from(came_with_target(installation, program))),
-        (Criterion::Sound, -bad_with(installation, done, world)),
+        (Criterion::Sound, -i64::try_from(bad).unwrap_or(i64::MAX)),
         (Criterion::MachineCode, code(installation, world)),
         (Criterion::Neighbours, neighbours(installation, done)),
         (Criterion::Recorded, i64::from(is_recorded)),
@@ -62,27 +68,25 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
     .map(|(criterion, score)| (criterion, Reverse(score)))
 }
 
-/// A version as one number; what does not fit into its place counts as the most that does.
+/// Returns a version as one number. Each part is limited to its place.
 fn number(version: &Version) -> i64 {
     let places = [(48, 0x7fff), (32, 0xffff), (16, 0xffff), (0, 0xffff)];
     let numbers = version.numbers().iter().zip(places);
     numbers.map(|(number, (shift, most))| i64::from((*number).min(most)) << shift).sum()
 }
 
-/// No other user could have put it there, or it is as safe as the program.
+/// True if no other user could have put it there, or it is as safe as the program.
 fn is_private(installation: &Installation, program: &Program) -> bool {
     open(installation, program).is_none_or(|open| open.who == Who::CurrentDirectory)
 }
 
-/// The earlier the loader comes to it, the more.
+/// Installations that the loader searches earlier score more.
 fn search_order(installation: &Installation) -> i64 {
-    installation
-        .position
-        .and_then(|position| i64::try_from(position).ok())
-        .map_or(i64::MIN + 1, |position| -position)
+    let position = installation.position.and_then(|position| i64::try_from(position).ok());
+    position.map_or(i64::MIN + 1, |position| -position)
 }
 
-/// The driver's libraries of the kernel's own version, and not those that stand in for another.
+/// True for the driver's libraries of the kernel's own version.
 fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
     let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
     installation.family == "driver"
@@ -90,59 +94,48 @@ fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
         && kernel.is_some_and(|kernel| installation.version == Some(kernel))
 }
 
-/// The driver's libraries that the environment gives anyway need nothing to be taken.
+/// True for the driver's libraries that the loader finds without any change of the environment.
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
     slot.family.name == "driver"
         && inventory.file_by_default("libcuda.so.1").is_some_and(|file| installation.has_file(file))
 }
 
 fn came_with_target(installation: &Installation, program: &Program) -> bool {
-    installation.directories().any(|it| program.is_in_site(it) || program.own_directories.contains(it))
+    let is_own = |directory| program.is_in_site(directory) || program.own_directories.contains(directory);
+    installation.directories().any(is_own)
 }
 
-/// How many of a person's wishes it meets.
+/// Returns the number of a person's wishes that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     let is_met = |requirement: &&Requirement| match &requirement.want {
         Want::Preferred(range) => installation.version.is_some_and(|version| range.allows(&version)),
         _ => false,
     };
-    world.of_family(slot.family).filter(is_met).map(|_| 1).sum()
+    world.requirements_of(slot.family).filter(is_met).map(|_| 1).sum()
 }
 
-/// The dearer an origin is to a person, the more; the driver has its own.
+/// Origins that a person prefers score more. The preference does not concern the driver.
 fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
     let origins = world.policy.origins.iter().rev().take_while(|_| installation.family != "driver");
-    // A start does not ask `rpm` for owners: its installations are loose then.
-    let is_its = |origin| {
+    // A start does not ask `rpm` for owners, so installations from RPM are loose.
+    let is_preferred = |origin| {
         origin == installation.origin || origin == Origin::Rpm && installation.origin == Origin::Loose
     };
-    origins.zip(1..).find(|(origin, _)| is_its(**origin)).map_or(0, |(_, rank)| rank)
+    origins.zip(1..).find(|(origin, _)| is_preferred(**origin)).map_or(0, |(_, rank)| rank)
 }
 
-/// Code for every GPU, machine code before PTX.
+/// Machine code for every GPU scores more than PTX, and PTX more than no code for some.
 fn code(installation: &Installation, world: &World<'_>) -> i64 {
-    match (gpus::without_code(installation, world).is_empty(), gpus::only_ptx(installation, world).is_empty())
-    {
-        (true, true) => 0,
-        (true, false) => -1,
-        (false, _) => -2,
+    if !gpus::without_code(installation, world).is_empty() {
+        -2
+    } else if !gpus::only_ptx(installation, world).is_empty() {
+        -1
+    } else {
+        0
     }
 }
 
-fn bad_with(installation: &Installation, done: &[Picked<'_>], world: &World<'_>) -> i64 {
-    i64::try_from(cautions::bad_with(installation, done, world)).unwrap_or(i64::MAX)
-}
-
-/// The version that upstream tested with, or built its own shim from.
-fn recorded(slot: &Slot<'_>, world: &World<'_>) -> Option<Version> {
-    let recorded = world.of_family(slot.family).filter_map(|requirement| match requirement.want {
-        Want::Recorded(version) | Want::Rest(version) => Some(version),
-        _ => None,
-    });
-    recorded.max()
-}
-
-/// How near it stands to the picks so far: in one directory with them, or of one origin and of one CUDA.
+/// Installations score more if they share the directory, or the origin and the CUDA, of picks so far.
 fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
     let near = done.iter().filter(|picked| picked.installation.family != "driver").map(|picked| {
         if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {

@@ -1,20 +1,55 @@
-//! Why an installation is not the one.
+//! Why an installation was rejected, and by which criterion another was preferred.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::model::Criterion;
 use crate::inventory::Open;
 use crate::program::Pin;
 use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
+/// The order of preference, strongest first. The criteria from `Private` to `SearchOrder` are columns in `preference`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Criterion {
+    /// A person has named it.
+    Pinned,
+    /// No other installation was possible.
+    OnlyOne,
+    /// No other user can change it, or it is as safe as the program.
+    Private,
+    /// It is the driver of the running kernel, not one that replaces it.
+    KernelsOwn,
+    /// The loader takes it whatever we set.
+    LoaderTakesIt,
+    /// A person prefers such a version.
+    Preferred,
+    /// A person prefers this origin.
+    PreferredOrigin,
+    /// It was installed with the program.
+    CameWithTarget,
+    /// It is not known to be bad with the other picks.
+    Sound,
+    /// It has machine code where the other has only PTX.
+    MachineCode,
+    /// It is in the directory of other picks, or of their origin and CUDA.
+    Neighbours,
+    /// It is the version that upstream tested with.
+    Recorded,
+    /// It is the next newer one.
+    NearestNewer,
+    Newest,
+    /// The loader searches its directory first.
+    SearchOrder,
+    Path,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
-    /// It has no file of that name: another SONAME.
+    /// It has no file of that name: its SONAME is another.
     OtherName {
         asked: String,
         has: Option<String>,
@@ -85,12 +120,12 @@ pub enum Reason {
         floor: DriverVersion,
         driver: DriverVersion,
     },
-    /// It has no code for a visible GPU, and for these.
+    /// It has no code for a visible GPU, but for those in `has`.
     NoCode {
         gpu: ComputeCapability,
         has: Vec<ComputeCapability>,
     },
-    /// For a visible GPU it has only PTX, which this driver is too old to compile.
+    /// It has only PTX for a visible GPU, and this driver is too old to compile that.
     PtxTooNew {
         gpu: ComputeCapability,
         needed: CudaVersion,
@@ -116,7 +151,7 @@ pub enum Reason {
         needed: Version,
         has: Version,
     },
-    /// A requester's own search path comes before anything that we can set.
+    /// A requester's own search path comes before all that we can set.
     LoaderTakesAnother {
         #[serde(serialize_with = "text::path")]
         directory: PathBuf,
@@ -131,18 +166,18 @@ pub enum Reason {
     NeedsAbsent {
         name: String,
     },
-    /// With it, another family could not be filled.
+    /// With it, another family has no candidate.
     DeadEnd,
-    /// It is part of a better set, which was to be passed over.
+    /// It is part of a better set, which the caller wants to pass over.
     PassedOver,
-    /// It would do; this criterion decided for another.
+    /// It fits; this criterion decided for another.
     LessPreferred {
         criterion: Criterion,
     },
 }
 
 impl Reason {
-    /// Of a clash with another pick, why they clash.
+    /// Returns the reason behind a clash with another pick; any other reason is its own.
     pub fn deepest(&self) -> &Reason {
         match self {
             Reason::Clash { why, .. } => why.deepest(),

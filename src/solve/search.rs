@@ -1,23 +1,24 @@
-//! The search: slots are filled in order, each with the installation that is preferred among those that fit with
-//! what is picked already; what an installation opens in its turn becomes a slot. A dead end knows which picks it
-//! is due to, and the search goes back to the last of those at once.
+//! Fills slots in order, each with the preferred installation among those that fit the picks so far. Libraries that an
+//! installation opens in its turn become slots. A dead end knows the picks that it is due to, and the search goes back to
+//! the last of those at once (backjumping).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::constraints::{self, Candidate, together};
+use super::constraints::{self, together};
 use super::derived::{self, Obstacle};
+use super::model::{Absent, Rejection, Unmet};
 use super::preference;
-use super::slots::{Slot, Strictness};
+use super::reason::{Criterion, Reason};
+use super::slot::{Blame, Candidate, Picked, Slot, Strictness};
 use super::world::World;
-use super::{Absent, Criterion, Reason, Rejection, Summary, Unmet};
 use crate::inventory::Installation;
 use crate::program::Requirement;
 
-/// More tries than this are not worth waiting for: the best explanation so far is given.
+/// After this many steps the search gives up, with the best explanation so far.
 const STEP_LIMIT: usize = 20_000;
 
-/// A filled slot.
+/// A slot in a solution.
 #[derive(Debug)]
 pub(super) struct Filled<'a> {
     pub slot: Rc<Slot<'a>>,
@@ -30,34 +31,23 @@ pub(super) struct Filled<'a> {
 pub(super) struct Solution<'a> {
     pub filled: Vec<Filled<'a>>,
     pub absent: Vec<Absent>,
-    /// Slots for which something is here and nothing fits.
+    /// Slots for which something is installed and nothing fits.
     pub unpinned: Vec<Slot<'a>>,
 }
-
-/// A pick on the way down.
-#[derive(Clone, Debug)]
-pub(super) struct Picked<'a> {
-    pub slot: Rc<Slot<'a>>,
-    pub installation: &'a Installation,
-    pub is_forced: bool,
-}
-
-/// The picks that a dead end is due to, by their position: without a change of one of these it comes again.
-pub(super) type Blame = BTreeSet<usize>;
 
 /// Why there is no solution.
 #[derive(Debug, Default)]
 pub(super) struct DeadEnd {
     pub unmet: Vec<Unmet>,
-    /// Every family that had to do with it.
+    /// Every family that was part of a dead end.
     pub families: BTreeSet<String>,
-    /// There were solutions, and all of them were to be passed over.
+    /// There were solutions, and the caller passes over all of them.
     pub is_exhausted: bool,
 }
 
 struct Search<'a, 'w> {
     world: &'w World<'a>,
-    /// The dead end that lay deepest: the one worth explaining.
+    /// The dead end with the most picks, which explains most.
     deepest: Option<(usize, Unmet)>,
     families: BTreeSet<String>,
     /// Solutions that were passed over.
@@ -66,7 +56,7 @@ struct Search<'a, 'w> {
     limit: usize,
 }
 
-/// The best solution by the table of criteria, or what stood in the way.
+/// Returns the best solution by the table of criteria.
 pub(super) fn best<'a>(slots: Vec<Slot<'a>>, world: &World<'a>) -> Result<Solution<'a>, DeadEnd> {
     Search::new(world).run(slots)
 }
@@ -81,7 +71,7 @@ impl<'a, 'w> Search<'a, 'w> {
         let queue = slots.into_iter().map(Rc::new).collect();
         match self.fill(&[], queue) {
             Ok(mut solution) => {
-                // Written down on the way back.
+                // The innermost call pushes first.
                 solution.filled.reverse();
                 Ok(solution)
             }
@@ -129,7 +119,7 @@ impl<'a, 'w> Search<'a, 'w> {
                     solution.filled.push(self.filled(slot, &viable[index..], rejected, done));
                     return Ok(solution);
                 }
-                // Another installation here would end in the same way.
+                // Another installation for this slot would not change that dead end.
                 Err(due_to) if !due_to.contains(&level) => return Err(due_to),
                 Err(due_to) => {
                     blame.extend(due_to.into_iter().filter(|position| *position != level));
@@ -139,14 +129,14 @@ impl<'a, 'w> Search<'a, 'w> {
                 }
             }
         }
-        // What was filled in a set that is passed over is not left out in the next.
+        // A slot that was filled in a solution passed over must not stay empty in the next.
         if self.passed > passed {
             return Err(blame);
         }
         self.give_up(&slot, rejected, done, queue, blame)
     }
 
-    /// All slots are filled: by the set that is wanted, or by one to pass over, which any other pick would change.
+    /// All slots are filled: by the wanted set, or by one to pass over. Another pick anywhere makes another set.
     fn arrive(&mut self, done: &[Picked<'a>]) -> Result<Solution<'a>, Blame> {
         if self.passed == self.world.policy.passed {
             return Ok(Solution::default());
@@ -155,7 +145,8 @@ impl<'a, 'w> Search<'a, 'w> {
         Err((0..done.len()).collect())
     }
 
-    /// The candidates that go with what is done, best first; why the others do not, and with which pick.
+    /// Returns the candidates that fit the picks so far, best first. Adds the others to `rejected`, and the picks that
+    /// they clash with to `blame`.
     fn viable(
         &self,
         slot: &Slot<'a>,
@@ -185,7 +176,7 @@ impl<'a, 'w> Search<'a, 'w> {
         viable
     }
 
-    /// What became of a slot: the first of `viable` was taken.
+    /// Returns the slot with its pick, the first of `viable`.
     fn filled(
         &self,
         slot: Rc<Slot<'a>>,
@@ -207,7 +198,7 @@ impl<'a, 'w> Search<'a, 'w> {
         Filled { installation: picked.installation, decided_by, rejected, slot }
     }
 
-    /// Nothing fits this slot on top of what is done.
+    /// Nothing fits this slot beside the picks so far: a dead end, or the slot stays empty.
     fn give_up(
         &mut self,
         slot: &Slot<'a>,
@@ -247,12 +238,6 @@ impl<'a, 'w> Search<'a, 'w> {
     }
 }
 
-impl Rejection {
-    fn new(installation: &Installation, reason: Reason) -> Rejection {
-        Rejection { installation: Summary::of(installation), reason }
-    }
-}
-
 #[cfg(test)]
 #[path = "../../tests/support/solver_inputs.rs"]
 #[allow(dead_code, unreachable_pub, reason = "most of it is for the tests of the whole solver")]
@@ -266,32 +251,20 @@ mod tests {
     use crate::solve::Policy;
     use crate::solve::slots;
 
-    const FAMILIES: [&str; 12] = [
-        "cudart",
-        "cublas",
-        "cufft",
-        "curand",
-        "cusolver",
-        "cusparse",
-        "cusparselt",
-        "nvjitlink",
-        "cupti",
-        "nccl",
-        "npp",
-        "nvjpeg",
-    ];
+    const FAMILIES: &str =
+        "cudart cublas cufft curand cusolver cusparse cusparselt nvjitlink cupti nccl npp nvjpeg";
 
-    /// Twelve families of twenty installations each, of which the last is for another CUDA than all others.
+    /// Twelve families of twenty installations each. The last family is for another CUDA than all others.
     fn world() -> (Inventory, Program) {
-        let installations = FAMILIES.iter().flat_map(|family| {
-            let cuda = if *family == "nvjpeg" { 13 } else { 12 };
+        let installations = FAMILIES.split(' ').flat_map(|family| {
+            let cuda = if family == "nvjpeg" { 13 } else { 12 };
             let directory = move |number| format!("/opt/{number:02}/{family}");
             (0..20).map(move |number| {
                 solver_inputs::installation(family, 12, &[12, number, 1], cuda, &directory(number))
             })
         });
         let by = solver_inputs::asker("app", None);
-        let requirements = FAMILIES.iter().map(|family| solver_inputs::names(family, 12, &by)).collect();
+        let requirements = FAMILIES.split(' ').map(|family| solver_inputs::names(family, 12, &by)).collect();
         (
             solver_inputs::machine(installations.collect(), None, None),
             solver_inputs::program(requirements, Vec::new()),
@@ -302,10 +275,10 @@ mod tests {
     fn a_dead_end_goes_back_to_its_cause() {
         let ((inventory, program), policy) = (world(), Policy::default());
         let world = World::new(&inventory, &program, &policy);
-        let slots = slots::of(&world).unwrap().slots;
+        let slots = slots::slots(&world).unwrap().to_fill;
         let mut search = Search::new(&world);
         let unmet = search.run(slots).unwrap_err().unmet;
-        assert!(search.steps <= FAMILIES.len() * 20 + 1, "{} steps", search.steps);
+        assert!(search.steps <= 12 * 20 + 1, "{} steps", search.steps);
         assert_eq!(unmet[0].family, "nvjpeg");
         assert_eq!(unmet[0].candidates.len(), 20, "every installation has its reason");
     }
@@ -314,7 +287,7 @@ mod tests {
     fn a_search_that_takes_too_long_still_explains_itself() {
         let ((inventory, program), policy) = (world(), Policy::default());
         let world = World::new(&inventory, &program, &policy);
-        let slots = slots::of(&world).unwrap().slots;
+        let slots = slots::slots(&world).unwrap().to_fill;
         let mut search = Search { limit: 5, ..Search::new(&world) };
         assert_eq!(search.run(slots).unwrap_err().unmet.len(), 1);
         assert_eq!(search.steps, 6);

@@ -1,10 +1,11 @@
-//! What every part of a decision looks at: the machine, what is asked, what the caller wants.
+//! The input of every stage: the machine, the requirements, the caller's wishes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::{Policy, gpus};
+use super::model::Policy;
 use crate::catalog::Family;
+use crate::formats::fatbin::Architecture;
 use crate::inventory::{Installation, Inventory};
 use crate::program::{Condition, Demand, Program, Requirement};
 use crate::version::ComputeCapability;
@@ -13,13 +14,14 @@ pub(super) struct World<'a> {
     pub inventory: &'a Inventory,
     pub program: &'a Program,
     pub policy: &'a Policy,
-    /// What the program asks for; a part of it where a contradiction is looked for.
+    /// All requirements of the program; a part of them during the search for a contradiction.
     pub requirements: Vec<&'a Requirement>,
     /// The conditions that the picks themselves must satisfy.
     pub of_picks: Vec<&'a Condition>,
     /// The installations of each family.
     pub installations: Rc<BTreeMap<&'a str, Vec<&'a Installation>>>,
-    /// The compute capabilities for which every library must have code.
+    /// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one
+    /// that the program's own code leaves out.
     pub gpus: Vec<ComputeCapability>,
 }
 
@@ -29,25 +31,28 @@ impl<'a> World<'a> {
         for installation in &inventory.installations {
             installations.entry(installation.family.as_str()).or_default().push(installation);
         }
-        let is_of_picks = |condition: &&Condition| matches!(condition.demand, Demand::Cuda(_));
+        let own: Vec<&BTreeSet<Architecture>> = program.conditions.iter().filter_map(own_code).collect();
+        let mut gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
+        gpus.retain(|gpu| own.is_empty() || own.iter().any(|code| serves(code, *gpu)));
+        let of_picks =
+            program.conditions.iter().filter(|condition| matches!(condition.demand, Demand::Cuda(_)));
         World {
             inventory,
             program,
             policy,
             requirements: program.requirements.iter().collect(),
-            of_picks: program.conditions.iter().filter(is_of_picks).collect(),
+            of_picks: of_picks.collect(),
             installations: Rc::new(installations),
-            gpus: gpus::that_count(inventory, program),
+            gpus: gpus.into_iter().collect(),
         }
     }
 
-    /// What is asked of a family.
-    pub(super) fn of_family(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
+    pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {
         let name = family.name.as_str();
         self.requirements.iter().copied().filter(move |requirement| requirement.family == name)
     }
 
-    /// The same, were nothing else asked.
+    /// Returns this world with these requirements and conditions alone.
     pub(super) fn with_only(
         &self,
         requirements: Vec<&'a Requirement>,
@@ -61,4 +66,16 @@ impl<'a> World<'a> {
             ..*self
         }
     }
+}
+
+/// Returns the architectures that the asker's own files have code for, if the condition is about them.
+pub(super) fn own_code(condition: &Condition) -> Option<&BTreeSet<Architecture>> {
+    match &condition.demand {
+        Demand::Code(code) => Some(code),
+        _ => None,
+    }
+}
+
+pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> bool {
+    code.iter().any(|architecture| architecture.serves(gpu))
 }

@@ -21,7 +21,7 @@ toolkit=/usr/local/cuda
 python=$(command -v python3)
 site=$(python3 -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))')
 version=$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-# Hard links, as package managers make them, so it stands on the same disk.
+# Hard links, as package managers make them, so it is on the same disk.
 environment=$(mktemp -d "$(dirname "$site")/other.XXXXXX")
 trap 'rm -rf "$work" "$environment"' EXIT
 other=$environment/lib/$version/site-packages

@@ -30,7 +30,7 @@ verify() {
     python3 "$here/verdict.py" "$work/json" $expected
 }
 
-# level LEVEL LABEL OPTIONS…: a whole set stands its proof.
+# level LEVEL LABEL OPTIONS…: a whole set passes its proof.
 level() {
     local level=$1 label=$2 with result=ok
     shift 2
@@ -46,13 +46,13 @@ broken() {
     as_is=$(verify "$expected" "$setting" --as-is --level "$level") || result=FAIL
     if env $setting "$cudarun" "$work/program" >"$work/out" 2>"$work/err"; then with=works; else with="fails ($?)"; fi
     [ "$with" = works ] || result=FAIL
-    # What a convolution does not ask for hinders the program in nothing.
+    # A file that a convolution does not use does not refuse the program.
     [ "$level" = load ] || [ "$without" != works ] || [ "$expected" = passed ] || result=FAIL
     row $result "$label" "$level" "$without; as it is: $as_is" "$with; $(head -n 1 "$work/err" | cut -c1-160)"
     [ $result = ok ] || cat "$work/json" "$work/out" "$work/err"
 }
 
-# mixed DIRECTORY: links to every file of the wheel's cuDNN, under the names that somebody may ask for.
+# mixed DIRECTORY: links to every file of the wheel's cuDNN, under all names that programs ask for.
 mixed() {
     mkdir -p "$1"
     for file in "$wheel"/libcudnn*.so.9; do
@@ -89,7 +89,7 @@ if [ -n "$wheel" ]; then
         *) expected=sublibrary-foreign ;;
         esac
         broken "$expected" $level "libcudnn_$stem of another version" "LD_LIBRARY_PATH=$work/foreign-$stem"
-        # What is missing is found in the system's directory, and is of another version there.
+        # The system's directory has the missing file in another version.
         broken "$expected sublibrary-missing" $level "no libcudnn_$stem" "LD_LIBRARY_PATH=$work/missing-$stem"
     done
 fi

@@ -164,7 +164,7 @@ told() {
     local result=ok without with place=$work/told-$1
     mkdir -p "$place"
     echo "uses = [\"$1\"]" >"$place/.cudarun.toml"
-    # What has changed a moment ago is not kept.
+    # A file that has just changed is not cached.
     sleep 0.1
     without=$(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)
     with=$(cd "$place" && env "$2" "$cudarun" hook --check= 2>&1 >/dev/null)

@@ -23,7 +23,7 @@ CTRANSLATE_8 = ["ctranslate2==4.4.0", *CTRANSLATE[1:]]
 WHISPER = ["faster-whisper==1.2.1", "av==15.1.0", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "tqdm==4.67.1"]
 CUDNN_OF_WHISPER = {"nvidia-cudnn-cu12==9.5.1.17": "90501", "nvidia-cudnn-cu12==9.16.0.29": "91600"}
 
-# What is mapped at the end is what counts: cuDNN 9 answers with the version of its graph library, whatever the
+# The files mapped at the end count: cuDNN 9 answers with the version of its graph library, whatever the
 # top library is.
 MAPPED = """
 paths = {line.split(maxsplit=5)[-1].strip() for line in open("/proc/self/maps") if "libcudnn" in line}
@@ -103,7 +103,7 @@ def case(name, *checks):
 def main():
     second = unpacked(CUDNN_NEW) / "nvidia" / "cudnn" / "lib"
 
-    # (a) The environment's own 9.1.0 serves a plugin compiled for 9.1; 9.10.2 stands first on the path.
+    # (a) The environment's own 9.1.0 serves a plugin compiled for 9.1; 9.10.2 is first on the path.
     python, site = environment("jax-0.4.38", JAX_OLD, CUDNN_OLD, *OTHERS)
     own = site / "nvidia" / "cudnn" / "lib"
     control = start(python, CTYPES, [second])
@@ -140,7 +140,7 @@ def main():
         (control.directories == sorted([str(own), str(second)]), f"the control must mix: {control!r}"),
         (cured.status == 0 and cured.version == "91002" and cured.directories == [str(second)], cured),
     )
-    # Where there is no other, nothing starts.
+    # Without another installation, nothing starts.
     control = start(python, PLUGIN, [])
     refused = start(python, PLUGIN, [], CUDARUN)
     case(
@@ -151,7 +151,7 @@ def main():
         ("older than 9.8 that jax 0.8.3 was compiled for" in refused.error, refused),
         (' install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
     )
-    # What the hint says to type mends it.
+    # The command of the hint repairs it.
     python, site = environment("jax-0.8.3-mended", JAX_NEW, CUDNN_NEW, *OTHERS)
     own = site / "nvidia" / "cudnn" / "lib"
     old = unpacked(CUDNN_OLD) / "nvidia" / "cudnn" / "lib"

@@ -35,7 +35,7 @@ TOOLS = {
 TORCH = ("torch==2.11.0", "torch/lib/libtorch_cuda.so")
 # Those that must be among the compared, so that this cannot pass by finding nothing.
 NAMED = ["libcudnn_ops", "libcudnn_engines_precompiled", "libcublas", "libcublasLt", "libnccl", "libtorch_cuda"]
-# What cuobjdump reads.
+# The output of cuobjdump.
 ITS_SECTIONS = {".nv_fatbin", "__nv_relfatbin"}
 # Known to have fat binaries elsewhere too.
 ELSEWHERE = ["libcufft", "libcublasLt", "libcutensor", "libcusparseLt"]

@@ -91,7 +91,7 @@ def listed(path, env):
     if not lines:
         return None, run.stderr
     if lines == ["\tstatically linked"]:
-        # What needs nothing is not listed, nor what is preloaded with it.
+        # A file without dependencies is not listed, nor are files preloaded with it.
         return (set() if "LD_PRELOAD" not in env else SKIPPED), run.stderr
     answer = set()
     for line in lines:

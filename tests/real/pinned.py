@@ -31,7 +31,7 @@ JAX = ["jax==0.8.3", "jaxlib==0.8.3", "jax-cuda12-pjrt==0.8.3", PLUGIN_NEW]
 JAX += ["ml-dtypes==0.5.3", "opt-einsum==3.4.0", "scipy==1.15.3", "numpy==2.2.6"]
 CTRANSLATE = ["ctranslate2==4.6.1", "numpy==2.2.6", "pyyaml==6.0.2"]
 
-# Calls what its arguments name, in their order. What cuDNN ends by abort() tells its maps as well.
+# Calls what its arguments name, in their order. A process that cuDNN ends by abort() prints its maps as well.
 SOURCE = r"""
 #include <signal.h>
 #include <stdio.h>
@@ -134,7 +134,7 @@ class Machine:
         self.old, self.new, self.newest = (unpacked(wheel) / "nvidia" / "cudnn" / "lib" for wheel in (OLD, NEW, NEWEST))
         (work / "home").mkdir()
         (work / "program.c").write_text(SOURCE)
-        # Only names: whoever asks for a longer one finds it in the directory after it, which is another copy's.
+        # Only names: the loader finds a longer one in the next directory, which belongs to another copy.
         self.named = self.directory("named", {name: self.new / name for name in os.listdir(self.new) if ".so." in name})
         self.foreign = self.directory("foreign", {})
         shutil.copy(self.new / "libcudnn_graph.so.9", self.foreign / "libcudnn_graph.so.9.10.2")
@@ -316,7 +316,7 @@ def linked_programs(rows):
     old, new, newest = machine.old, machine.new, machine.newest
     by_rpath, in_order = machine.linked("rpath", old), IN_ORDER
 
-    # What PyTorch and JAX look like to the loader: DT_RPATH leads to the wheel, here 9.1.0.
+    # PyTorch and JAX as the loader sees them: DT_RPATH leads to the wheel, here 9.1.0.
     program = [by_rpath, *in_order]
     rows.predicted("DT_RPATH, nothing set", program, {}, files(old), CHECKED | {"Version": 90100})
     answers = CHECKED | {"Version": 91002}
@@ -363,7 +363,7 @@ def linked_programs(rows):
         (image["wrong"] == [], image["wrong"]),
     )
 
-    # What is pinned is pinned in any order.
+    # The pin holds in any order of calls.
     rows.pinned("a top library with DT_RPATH, Cnn first", unordered, path(new), newest)
     rows.pinned("names in one directory, longer ones in the next", plain, two, new)
     program = [by_rpath, *in_order]

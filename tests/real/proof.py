@@ -37,7 +37,7 @@ WHEELS = {
     "9.10.2": "nvidia-cudnn-cu12==9.10.2.21", "9.22.0": "nvidia-cudnn-cu12==9.22.0.52",
     "9.28.0": "nvidia-cudnn-cu12==9.28.0.42",
 }
-# Of this one only two files are wanted.
+# The tests use only two files of this one.
 PARTS = {"8.8.0": ("nvidia-cudnn-cu12==8.8.0.121", ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"])}
 
 # Says which check comes before it comes; ends at the first that does not pass.
@@ -82,12 +82,12 @@ int main(void)
 """
 
 ABORT, BUS = -signal.SIGABRT, -signal.SIGBUS
-# What is printed before the end.
+# The output before the end.
 UNABLE = "Unable to load any of {{libcudnn_{part}.so.9."
 INVALID = "Invalid handle. Cannot load symbol {symbol}"
 EIGHT = "Could not load library libcudnn_{part}.so.8. Error: "
 ABSENT = EIGHT + "libcudnn_{part}.so.8: cannot open shared object file"
-# What `explain` does with a set that it does not refuse: takes it before a whole one that stands behind it on the
+# The result of `explain` for a set that it does not refuse: it prefers the set to a whole one behind it on the
 # search path, or only where there is no other.
 TAKEN, SPARE = "taken", "spare"
 FOREIGN, MISSING, DAMAGED, UNLOADABLE = (
@@ -95,9 +95,9 @@ FOREIGN, MISSING, DAMAGED, UNLOADABLE = (
 )
 SYMBOL, NOWHERE = "undefined symbol", "cannot open shared object file"
 
-# What is done to the set; the call at which the bare program ends, and how: by a status, by a signal or, as a text, by
+# The change to the set; the call at which the bare program ends, and how: by a status, by a signal or, as a text, by
 # what the loader says of a file; what is printed; the cause, and the reason of `explain`. `start` is no call: the
-# loader ends the bare program before it runs. Where there is a text and no call, the bare program passes.
+# loader ends the bare program before it runs. The bare program passes if there is a text and no call.
 WHOLE = ("whole", None, 0, None, None, TAKEN)
 
 # 9.1.0 with parts of 9.10.2, and the other way round.
@@ -172,7 +172,7 @@ OLDEST = [
     ("ops_train cut", "OpsTrain", BUS, None, DAMAGED, "incomplete"),
     ("ops_train without its librt.so.1", "OpsTrain", ABORT, EIGHT, UNLOADABLE, TAKEN),
 ]
-# Of these the same is asked of a program that opens the top library, in each table.
+# For these, a program that opens the top library is tested as well, in each table.
 OPENED = ["whole", "ops of", "graph of", "ops_infer of", "without ops"]
 
 
@@ -426,7 +426,7 @@ def main():
     if not shutil.which("cc"):
         print("skipped: needs cc")
         return 0
-    # What aborts here is meant to.
+    # The abort is intended.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     failures = count = controls = 0
     with tempfile.TemporaryDirectory(dir=CACHE) as place:

@@ -123,7 +123,7 @@ class Ranges(io.RawIOBase):
             return b""
         if not self.start <= self.at < self.start + len(self.held):
             if self.at >= self.until:
-                # What is read first is the end: the table of contents.
+                # The end is read first: the table of contents.
                 self.until = self.size
             self.fetch(self.at if self.until < self.size else min(self.at, max(0, self.size - BLOCK)))
         from_here = self.at - self.start

@@ -20,7 +20,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuda
 # By their numbers in ELF files, and the loaders of their programs.
 MACHINES = {"x86_64": 62, "aarch64": 183}
 LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
-# What pip must be told where the wheel is not for this machine. Each tag stands for the older ones of its kind too.
+# Options of pip for a wheel of another machine. Each tag includes the older ones of its kind.
 AARCH64 = ["manylinux2014_aarch64", "manylinux_2_24_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64"]
 
 

@@ -1,4 +1,6 @@
 //! Layers: options, variables, files, the lock.
 
+mod image_conditions;
 mod lock_file;
+mod lock_text;
 pub mod project_file;

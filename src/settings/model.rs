@@ -1,0 +1,391 @@
+//! The types of settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use semver::VersionReq;
+use serde::{Serialize, Serializer};
+
+use crate::cli::{Level, PinMode, When};
+use crate::inventory::Origin;
+use crate::program::Asker;
+use crate::range::Range;
+use crate::text;
+use crate::version::Version;
+
+/// The name of a project's file, and of the lock beside it.
+pub const PROJECT: &str = ".cudarun.toml";
+pub const LOCK: &str = ".cudarun.lock";
+
+/// Names in `requires` that are about the machine, beside families.
+pub(super) const OF_MACHINE: [&str; 3] = ["cuda", "driver", "gpu"];
+
+/// One thing that can be set. `Requires` names a family or one of `OF_MACHINE`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Requires(String),
+    Pin(String),
+    Prefer(String),
+    PreferOrigin,
+    SearchAlso,
+    SearchWithout,
+    Verify,
+    VerifyLevel,
+    Variable(String),
+    Uses,
+    PinMode,
+    Locked,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Range(Range),
+    Version(Version),
+    Directory(PathBuf),
+    Directories(Vec<PathBuf>),
+    Words(Vec<String>),
+    Origins(Vec<Origin>),
+    When(When),
+    Level(Level),
+    Mode(PinMode),
+    Flag(bool),
+    /// None removes the variable.
+    Variable(Option<String>),
+}
+
+/// The place of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Option(&'static str),
+    Variable(String),
+    File { path: PathBuf, line: Option<usize> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    pub key: Key,
+    pub value: Value,
+    pub from: Place,
+    /// The setting is about this start or this program, not about all programs that run here.
+    pub is_of_start: bool,
+}
+
+/// The settings of one place. A key may occur more than once, since options can be repeated.
+pub type Layer = Vec<Setting>;
+
+/// The settings that count: those of the first layer that names a key.
+#[derive(Clone, Debug, Default)]
+pub struct Layers(BTreeMap<Key, Vec<Setting>>);
+
+/// A setting or a file that cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    pub place: Place,
+    pub wrong: Wrong,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wrong {
+    Unreadable {
+        /// The operating system's message.
+        why: String,
+    },
+    NoFile,
+    NotRegular,
+    TooLarge {
+        limit: u64,
+    },
+    NotText,
+    NotToml {
+        what: String,
+        /// The line at fault and a caret below, as the parser renders them.
+        lines: Vec<String>,
+    },
+    Type {
+        key: String,
+        wants: Wanted,
+        has: &'static str,
+    },
+    BadValue {
+        key: String,
+        wants: Wanted,
+        text: String,
+    },
+    /// The word after `--pin` is not of the form `family=which`.
+    BadPin {
+        word: String,
+    },
+    NoFamily {
+        name: String,
+        known: Vec<&'static str>,
+    },
+    NotOneOf {
+        key: String,
+        text: String,
+        known: Vec<String>,
+    },
+    NoDirectory {
+        key: String,
+        path: PathBuf,
+    },
+    /// The file is for other versions of cudarun.
+    OtherCudarun {
+        needed: VersionReq,
+        own: semver::Version,
+    },
+    /// Another user could have written it.
+    OpenToOthers {
+        path: PathBuf,
+    },
+    /// Another user put it into a directory that every user can write to.
+    OfAStranger {
+        directory: PathBuf,
+    },
+    NoLock,
+    BadLock(BadLock),
+}
+
+/// The kind of value that a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Table,
+    Text,
+    Texts,
+    Flag,
+    /// A version of cudarun.
+    CudarunVersion,
+    CudarunRange,
+    Range,
+    NameAndRange,
+    VersionOrDirectory,
+    VariableName,
+    TextWithoutNul,
+    TextOrFalse,
+}
+
+/// Why a lock cannot be obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadLock {
+    Content {
+        /// The parser's message.
+        message: String,
+    },
+    OtherFormat,
+    NoFamily,
+    TooManyFamilies,
+    UnknownFamily,
+    DriverIsNoFloor,
+}
+
+/// An unknown key, which is reported and ignored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remark {
+    pub place: Place,
+    pub key: String,
+    pub known: Vec<String>,
+}
+
+/// The names that settings may use, so that a parser needs no catalog.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    /// Each family's own name, and the proper one.
+    pub families: Vec<(&'static str, &'static str)>,
+    pub sources: Vec<&'static str>,
+    /// The version of this cudarun.
+    pub own: semver::Version,
+}
+
+impl Vocabulary {
+    pub fn family(&self, word: &str) -> Option<&'static str> {
+        let is_word = |name: &str| name.eq_ignore_ascii_case(word);
+        self.families.iter().find(|(name, proper)| is_word(name) || is_word(proper)).map(|(name, _)| *name)
+    }
+
+    /// Returns the name of a family, or of a part of the machine, that `requires` may hold.
+    pub(super) fn requirement(&self, word: &str) -> Option<&'static str> {
+        let machine = OF_MACHINE.into_iter().find(|name| name.eq_ignore_ascii_case(word));
+        machine.or_else(|| self.family(word))
+    }
+}
+
+impl Place {
+    pub fn file(path: &Path, line: usize) -> Place {
+        Place::File { path: path.to_owned(), line: Some(line) }
+    }
+
+    /// Returns the name for messages; a project's file goes by its file name, since there is only one.
+    pub fn title(&self) -> String {
+        match self {
+            Place::Option(name) => (*name).to_owned(),
+            Place::Variable(name) => text::show(name),
+            Place::File { path, line } => {
+                let short = path.file_name().filter(|name| *name == PROJECT || *name == LOCK);
+                let name = text::show(short.map_or(path.as_path(), Path::new));
+                line.map_or(name.clone(), |line| format!("{name}:{line}"))
+            }
+        }
+    }
+
+    pub fn asker(&self) -> Asker {
+        match self {
+            Place::File { path, line } => Asker::person(&self.title(), path.clone(), *line),
+            _ => Asker::person(&self.title(), self.title().into(), None),
+        }
+    }
+}
+
+impl Key {
+    /// Returns the key as files spell it.
+    pub fn name(&self) -> String {
+        match self {
+            Key::Requires(name) => format!("requires.{name}"),
+            Key::Pin(name) => format!("pin.{name}"),
+            Key::Prefer(name) => format!("prefer.{name}"),
+            Key::PreferOrigin => "prefer.origin".to_owned(),
+            Key::SearchAlso => "search.also".to_owned(),
+            Key::SearchWithout => "search.without".to_owned(),
+            Key::Verify => "verify.when".to_owned(),
+            Key::VerifyLevel => "verify.level".to_owned(),
+            Key::Variable(name) => format!("env.{name}"),
+            Key::Uses => "uses".to_owned(),
+            Key::PinMode => "pin-mode".to_owned(),
+            Key::Locked => "locked".to_owned(),
+        }
+    }
+}
+
+impl Setting {
+    /// True if it makes programs read other files or variables: a project's file may set that only after `cudarun allow`.
+    pub fn needs_trust(&self) -> bool {
+        matches!(self.key, Key::SearchAlso | Key::SearchWithout | Key::Variable(_))
+            || matches!(self.value, Value::Directory(_))
+    }
+
+    pub fn stands_in(&self, file: &Path) -> bool {
+        matches!(&self.from, Place::File { path, .. } if path == file)
+    }
+}
+
+impl Layers {
+    /// Adds the keys of a layer that no layer before it has named. Requirements of options, variables and the first file
+    /// add up, since one requirement does not withdraw another.
+    pub fn add(&mut self, layer: Layer) {
+        let mut new: BTreeMap<Key, Vec<Setting>> = BTreeMap::new();
+        for setting in layer {
+            new.entry(setting.key.clone()).or_default().push(setting);
+        }
+        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
+        for (key, settings) in new {
+            let adds_up = matches!(key, Key::Requires(_));
+            let known = self.0.entry(key).or_default();
+            if known.is_empty() || adds_up && !known.iter().any(is_of_file) {
+                known.extend(settings);
+            }
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Setting> {
+        self.0.values().flatten()
+    }
+
+    pub fn get(&self, key: &Key) -> impl Iterator<Item = &Setting> {
+        self.0.get(key).into_iter().flatten()
+    }
+
+    pub fn words(&self, key: &Key) -> Vec<String> {
+        let words = self.get(key).filter_map(|setting| match &setting.value {
+            Value::Words(words) => Some(words),
+            _ => None,
+        });
+        words.flatten().cloned().collect()
+    }
+
+    pub fn directories(&self, key: &Key) -> Vec<PathBuf> {
+        let directories = self.get(key).filter_map(|setting| match &setting.value {
+            Value::Directories(directories) => Some(directories),
+            _ => None,
+        });
+        directories.flatten().cloned().collect()
+    }
+
+    pub fn origins(&self) -> Vec<Origin> {
+        let origins = self.get(&Key::PreferOrigin).filter_map(|setting| match &setting.value {
+            Value::Origins(origins) => Some(origins),
+            _ => None,
+        });
+        origins.flatten().copied().collect()
+    }
+
+    pub fn mode(&self) -> Option<PinMode> {
+        self.get(&Key::PinMode).find_map(|setting| match setting.value {
+            Value::Mode(mode) => Some(mode),
+            _ => None,
+        })
+    }
+
+    pub fn verify(&self) -> Option<When> {
+        self.get(&Key::Verify).find_map(|setting| match setting.value {
+            Value::When(when) => Some(when),
+            _ => None,
+        })
+    }
+
+    pub fn level(&self) -> Option<Level> {
+        self.get(&Key::VerifyLevel).find_map(|setting| match setting.value {
+            Value::Level(level) => Some(level),
+            _ => None,
+        })
+    }
+
+    pub fn is_locked(&self) -> bool {
+        self.get(&Key::Locked).any(|setting| setting.value == Value::Flag(true))
+    }
+}
+
+impl Value {
+    /// Returns the value as a person would write it.
+    pub fn text(&self) -> String {
+        match self {
+            Value::Range(range) => range.to_string(),
+            Value::Version(version) => version.to_string(),
+            Value::Directory(path) => text::show(path),
+            Value::Directories(paths) => paths.iter().map(text::show).collect::<Vec<_>>().join(", "),
+            Value::Words(words) => words.iter().map(text::show).collect::<Vec<_>>().join(", "),
+            Value::Origins(origins) => {
+                origins.iter().map(|origin| origin.word()).collect::<Vec<_>>().join(", ")
+            }
+            Value::When(when) => word(when),
+            Value::Level(level) => word(level),
+            Value::Mode(mode) => word(mode),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Variable(Some(value)) => text::show(value),
+            Value::Variable(None) => "(unset)".to_owned(),
+        }
+    }
+}
+
+/// Returns the word of the command line for a value.
+pub(super) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+impl Serialize for Setting {
+    /// One flat object, which `docs/json.md` explains.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Flat<'s> {
+            key: String,
+            value: String,
+            from: &'s str,
+            name: String,
+            line: Option<usize>,
+        }
+        let (from, name, line) = match &self.from {
+            Place::Option(name) => ("option", (*name).to_owned(), None),
+            Place::Variable(name) => ("variable", name.clone(), None),
+            Place::File { path, line } => ("file", text::show(path), *line),
+        };
+        Flat { key: self.key.name(), value: self.value.text(), from, name, line }.serialize(serializer)
+    }
+}
