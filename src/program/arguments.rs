@@ -4,19 +4,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What the command line says that Python will do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The code that Python will run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Run {
     Script(PathBuf),
     Module(OsString),
     Code(OsString),
-    /// Nothing but an answer: `--version`, `-h`.
+    /// No code: `--version`, `-h`.
     Nothing,
     /// Standard input or the prompt.
+    #[default]
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
     pub run: Run,
     /// `-I` or `-E`: variables do not count.
@@ -27,20 +28,13 @@ pub(super) struct CommandLine {
     pub no_site: bool,
     /// `-I` or `-P`: the script's directory is not searched.
     pub safe_path: bool,
-    /// How many arguments decide all this.
+    /// The number of arguments that decide all this.
     pub consumed: usize,
 }
 
 impl CommandLine {
     pub(super) fn parse(arguments: &[OsString]) -> CommandLine {
-        let mut parsed = CommandLine {
-            run: Run::Unknown,
-            ignores_environment: false,
-            no_user_site: false,
-            no_site: false,
-            safe_path: false,
-            consumed: 0,
-        };
+        let mut parsed = CommandLine::default();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             parsed.consumed += 1;
@@ -74,7 +68,7 @@ impl CommandLine {
         parsed
     }
 
-    /// A word of one-letter options; true when it ends the options.
+    /// Reads a word of one-letter options. True if it ends the options.
     fn short_flags<'a>(&mut self, flags: &[u8], rest: &mut impl Iterator<Item = &'a OsString>) -> bool {
         for (at, flag) in flags.iter().enumerate() {
             let mut value = |this: &mut Self| {

@@ -153,7 +153,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         let (written, is_relative) = written_in(host, consumer, &by);
         program.is_of_directory |= is_relative;
         let opener = Some(consumer.object.path.as_path());
-        program.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
+        program.loads.extend(written.iter().filter_map(|requirement| Load::required(requirement, opener)));
         program.requirements.extend(written);
     }
     forgo_paths(&mut program.requirements);

@@ -323,13 +323,13 @@ impl PackageReader<'_> {
         };
         for (name, place) in &imports.libraries {
             let named = opened_names([name], &by(place), &search_first, Need::Named);
-            program.loads.extend(named.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.loads.extend(named.iter().filter_map(|requirement| Load::required(requirement, None)));
             program.requirements.extend(named);
         }
         for (path, place) in &imports.library_paths {
             let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
             program.located.insert(PathBuf::from(path));
-            program.loads.extend(opened.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.loads.extend(opened.iter().filter_map(|requirement| Load::required(requirement, None)));
             program.requirements.extend(opened);
         }
     }

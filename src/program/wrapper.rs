@@ -10,7 +10,7 @@ use super::arguments::{CommandLine, Run};
 use super::model::{Command, How, Program};
 use super::note::{EnvironmentLoss, Note};
 use super::options::{self, Ending, Start};
-use super::{executable, program, project, python, setting};
+use super::{executable, project, python, resolve, setting};
 use crate::catalog::{
     Finder, Inheritance, Meaning, Part, Wrapper, may_be_wrapper, wrapper_variables, wrappers,
 };
@@ -169,7 +169,7 @@ impl<'a> Way<'a> {
             let found = found.ok_or_else(|| Note::EnvironmentNotKnown { wrapper: self.name() })?;
             let mut path = found.prefix.join("bin").into_os_string();
             path.push(":");
-            path.push(program::path_of(host));
+            path.push(resolve::path_of(host));
             let mut env = host.env.clone();
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
@@ -183,9 +183,9 @@ impl<'a> Way<'a> {
         let name = words.next().ok_or(Note::StartsAnother)?;
         // A program that comes to stand there would be started instead.
         if !name.as_bytes().contains(&b'/') {
-            program.located.extend(program::candidates(host, &name));
+            program.located.extend(resolve::candidates(host, &name));
         }
-        let program = program::locate(host, &name).map_err(|_| Note::StartsAnother)?;
+        let program = resolve::locate(host, &name).map_err(|_| Note::StartsAnother)?;
         Ok(Inside { program, arguments: words.collect(), host: changed })
     }
 
@@ -268,7 +268,7 @@ impl<'a> Way<'a> {
             return Some(self.program.as_os_str().to_owned());
         }
         let mut own = Program::new(self.program.to_owned());
-        let running = program::follow(host, self.program, &[], &mut own).ok().flatten();
+        let running = resolve::follow(host, self.program, &[], &mut own).ok().flatten();
         program.watched.append(&mut own.watched);
         program.located.append(&mut own.located);
         let python = running?.executable;
