@@ -13,7 +13,7 @@ use super::executable::{self, Image, asker, by_path, linked, opened_names, writt
 use super::framework::{self, Found, Reader};
 use super::imports::{self, Imports, Place};
 use super::installed::Installed;
-use super::loads;
+use super::loads::loads;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
@@ -143,7 +143,7 @@ impl PackageReader<'_> {
                 ImportCertainty::Installed => false,
             };
             if is_opened {
-                program.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
+                program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
             }
             for consumer in consumers {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
