@@ -65,7 +65,7 @@ pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
     searcher.release().map(|(major, minor)| Version::new(&[major, minor]))
 }
 
-/// Chooses the mode that makes the loader take the set of `outcome`. Where only force does, it asks the solver again for a
+/// Chooses the mode that makes the loader take the set of `outcome`. If only force does, it asks the solver again for a
 /// set without regard to the program's own search paths.
 pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decision, Error> {
     let mut decision = question.decide(outcome)?;

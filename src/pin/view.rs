@@ -76,7 +76,7 @@ pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_possible(host, |directory| Ok(views(host, directory)?.join(spec.name())))
 }
 
-/// Publishes a view and returns its directory. A view that is there already stays. Where a place is full or read-only, the
+/// Publishes a view and returns its directory. A view that is there already stays. If a place is full or read-only, the
 /// next one is tried.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_usable(host, |directory| {

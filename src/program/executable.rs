@@ -23,7 +23,7 @@ pub(super) struct Image {
     pub machine: u16,
 }
 
-/// Inspects the executable. Where it cannot be pinned, it adds a note and returns `None`.
+/// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
 pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result<Option<Image>, Error> {
     let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
     let real = host.canonical(path).map_err(refused)?;

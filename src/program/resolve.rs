@@ -48,8 +48,8 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     })
 }
 
-/// Follows links, `#!` lines and shims from the program to an executable. Where the way is not known, it adds a note and
-/// returns `None`.
+/// Follows links, `#!` lines and shims from the program to an executable. If the way is not known, a note is
+/// added, and the result is `None`.
 pub(super) fn follow(
     host: &Host,
     path: &Path,
