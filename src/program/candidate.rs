@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::framework;
-use super::imports::{Imports, Place};
+use super::imports::{Imports, SourceLine};
 use super::installed::Installed;
 use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
@@ -155,17 +155,9 @@ impl Candidates<'_> {
             }
             directories.extend(present);
         }
-        Some(Candidate {
-            name: framework.name.clone(),
-            place: directories.first()?.clone(),
-            sites,
-            framework: Some(framework),
-            directories,
-            extensions: Vec::new(),
-            standing,
-            imported_by,
-            is_brought: false,
-        })
+        let place = directories.first()?.clone();
+        let candidate = Candidate::new(&framework.name, place, standing, imported_by);
+        Some(Candidate { sites, framework: Some(framework), directories, ..candidate })
     }
 
     fn of_module(
@@ -176,17 +168,9 @@ impl Candidates<'_> {
     ) -> Option<Candidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
         let place = site.join(module);
-        Some(Candidate {
-            name: module.to_owned(),
-            place: place.clone(),
-            sites: vec![site.clone()],
-            framework: None,
-            directories: vec![place],
-            extensions: self.extensions(site, module),
-            standing,
-            imported_by,
-            is_brought: false,
-        })
+        let candidate = Candidate::new(module, place.clone(), standing, imported_by);
+        let extensions = self.extensions(site, module);
+        Some(Candidate { sites: vec![site.clone()], directories: vec![place], extensions, ..candidate })
     }
 
     /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
@@ -202,6 +186,20 @@ impl Candidates<'_> {
 }
 
 impl Candidate {
+    fn new(name: &str, place: PathBuf, standing: ImportCertainty, imported_by: Option<String>) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            place,
+            sites: Vec::new(),
+            framework: None,
+            directories: Vec::new(),
+            extensions: Vec::new(),
+            standing,
+            imported_by,
+            is_brought: false,
+        }
+    }
+
     /// True if a file is in its site-packages, or one of its extension modules.
     pub(super) fn holds(&self, file: &Path) -> bool {
         self.sites.iter().any(|site| file.starts_with(site))
@@ -226,17 +224,10 @@ impl Candidate {
     }
 }
 
-fn own_extension(file: &Path, place: &Place) -> Candidate {
+fn own_extension(file: &Path, place: &SourceLine) -> Candidate {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    Candidate {
-        name: name.split('.').next().unwrap_or_default().to_owned(),
-        place: file.to_owned(),
-        sites: Vec::new(),
-        framework: None,
-        directories: Vec::new(),
-        extensions: vec![file.to_owned()],
-        standing: ImportCertainty::Imported,
-        imported_by: Some(place.describe()),
-        is_brought: false,
-    }
+    let name = name.split('.').next().unwrap_or_default();
+    let imported_by = Some(place.describe());
+    let candidate = Candidate::new(name, file.to_owned(), ImportCertainty::Imported, imported_by);
+    Candidate { extensions: vec![file.to_owned()], ..candidate }
 }

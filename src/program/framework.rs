@@ -16,23 +16,23 @@ const JSON_LIMIT: usize = 4 << 20;
 
 /// A number and the file it was read from.
 #[derive(Clone, Debug)]
-pub(super) struct Found<T> {
+pub(super) struct Sourced<T> {
     pub value: T,
     pub file: PathBuf,
 }
 
 /// Reads the records of one framework.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct FrameworkReader<'a> {
     pub host: &'a Host,
     pub installed: &'a Installed<'a>,
     pub sites: &'a [PathBuf],
     pub framework: &'a Framework,
 }
 
-impl Reader<'_> {
+impl FrameworkReader<'_> {
     /// Returns the CUDA version that the framework was built for.
-    pub(super) fn cuda(&self) -> Option<Found<CudaVersion>> {
+    pub(super) fn cuda(&self) -> Option<Sourced<CudaVersion>> {
         self.first(&self.framework.cuda, |answer| match answer {
             Answer::Text(text) => text.parse().ok(),
             Answer::Number(number) => Some(CudaVersion::from_number(number)),
@@ -41,7 +41,7 @@ impl Reader<'_> {
     }
 
     /// Returns the version of a family that the framework was compiled against.
-    pub(super) fn floor(&self, family: &str) -> Option<Found<Version>> {
+    pub(super) fn floor(&self, family: &str) -> Option<Sourced<Version>> {
         self.first(self.framework.floor.get(family)?, version)
     }
 
@@ -52,7 +52,7 @@ impl Reader<'_> {
 
     /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
     /// serve only some of its functions.
-    pub(super) fn code(&self) -> Option<(Found<BTreeSet<Architecture>>, bool)> {
+    pub(super) fn code(&self) -> Option<(Sourced<BTreeSet<Architecture>>, bool)> {
         self.framework.code.iter().find_map(|record| {
             let files = self.files(record.file());
             let code_of = |path: &PathBuf| -> BTreeSet<Architecture> {
@@ -72,7 +72,7 @@ impl Reader<'_> {
             let found: Vec<_> = found.take(if is_written { 1 } else { usize::MAX }).collect();
             let file = found.first()?.1.clone();
             let value = found.into_iter().flat_map(|(code, _)| code).collect();
-            Some((Found { value, file }, is_written))
+            Some((Sourced { value, file }, is_written))
         })
     }
 
@@ -110,53 +110,47 @@ impl Reader<'_> {
     }
 
     /// Returns the first record that can be read and has a meaning.
-    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Found<T>> {
+    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Sourced<T>> {
         records.iter().find_map(|record| {
             let Some(file) = record.file() else {
                 let (answer, file) = self.of_installed(record)?;
-                return Some(Found { value: meaning(answer)?, file });
+                return Some(Sourced { value: meaning(answer)?, file });
             };
             self.files(file).into_iter().find_map(|path| {
                 let value = meaning(self.answer(record, &path)?)?;
-                Some(Found { value, file: path })
+                Some(Sourced { value, file: path })
             })
         })
     }
 
     fn answer(&self, record: &Record, path: &Path) -> Option<Answer> {
-        match record {
-            Record::Assignment { name, .. } => {
-                self.text(path, |bytes| build_info::assignment(bytes, name)).map(Answer::Text)
-            }
+        let text = match record {
+            Record::Assignment { name, .. } => self.text(path, |bytes| build_info::assignment(bytes, name)),
             Record::Pair { name, .. } => {
-                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next()).map(Answer::Text)
+                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next())
             }
-            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)).map(Answer::Text),
-            Record::Define { names, .. } => self
-                .text(path, |bytes| {
-                    let numbers: Option<Vec<String>> =
-                        names.iter().map(|name| build_info::define(bytes, name)).collect();
-                    Some(numbers?.join("."))
-                })
-                .map(Answer::Text),
+            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)),
+            Record::Define { names, .. } => self.text(path, |bytes| {
+                let numbers = names.iter().map(|name| build_info::define(bytes, name));
+                Some(numbers.collect::<Option<Vec<String>>>()?.join("."))
+            }),
             Record::FileName { .. } => {
                 let (stem, suffix) = names::split(path.file_name()?.to_str()?)?;
                 let is_packed = names::without_hash(stem).is_some() && self.host.is_file(path);
-                is_packed.then(|| Answer::Text(suffix.to_owned()))
+                is_packed.then(|| suffix.to_owned())
             }
-            Record::Local { name, word, major, .. } => self
-                .text(path, |bytes| {
-                    build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
-                })
-                .map(Answer::Text),
+            Record::Local { name, word, major, .. } => self.text(path, |bytes| {
+                build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
+            }),
             Record::Constants { position, .. } => {
-                Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?))
+                return Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?));
             }
             Record::CompileVersion { symbol, .. } => {
-                Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?))
+                return Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?));
             }
             Record::Installed { .. } | Record::VersionOf { .. } => None,
-        }
+        };
+        text.map(Answer::Text)
     }
 
     /// Reads the name or the version of an installed distribution.
@@ -251,7 +245,7 @@ fn constants(data: &[u8]) -> Vec<u32> {
 fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     let mut by_callee: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for at in memchr::memchr_iter(0xbf, code) {
-        let word = |from: usize| Some(u32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
+        let word = |from: usize| immediate(code, from);
         // Relative to the next instruction; a call through a table is told apart by the table's address.
         let length = match code.get(at + 5..) {
             Some([0xe8, ..]) => 5,
@@ -269,29 +263,31 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     by_callee.into_values().find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
 }
 
+fn immediate(code: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?))
+}
+
 /// Reads a function that stores major, minor and patch as three 64-bit numbers at 16, 8 and 0 of its result:
 /// one `movq $imm32, disp(%rdi)` each, or the lower two at once from a constant in memory.
 fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
     let elf = Elf::parse(data).ok()?;
     let (start, code) = elf.local_function(symbol.as_bytes())?;
     let mut fields = [None; 3];
-    let immediate = |at: usize| Some(u32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
     for at in 0..code.len() {
         match &code[at..] {
-            [0x48, 0xc7, 0x07, ..] => fields[0] = immediate(at + 3),
+            [0x48, 0xc7, 0x07, ..] => fields[0] = immediate(code, at + 3),
             [0x48, 0xc7, 0x47, displacement @ (0 | 8 | 16), ..] => {
-                fields[usize::from(*displacement) / 8] = immediate(at + 4);
+                fields[usize::from(*displacement) / 8] = immediate(code, at + 4);
             }
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
                 let next = start + u64::try_from(at).ok()? + 8;
                 let pair =
-                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(at + 4)?.cast_signed())))?;
-                let number = |from: usize| {
-                    u32::try_from(u64::from_le_bytes(pair.get(from..from + 8)?.try_into().ok()?)).ok()
-                };
-                fields[0] = number(0);
-                fields[1] = number(8);
+                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(code, at + 4)?.cast_signed())))?;
+                for (field, from) in [(0, 0), (1, 8)] {
+                    let number = pair.get(from..).and_then(<[u8]>::first_chunk);
+                    fields[field] = number.and_then(|number| u32::try_from(u64::from_le_bytes(*number)).ok());
+                }
             }
             _ => {}
         }

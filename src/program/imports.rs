@@ -27,13 +27,13 @@ const FILE_LIMIT: usize = 500;
 #[derive(Debug, Default)]
 pub(super) struct Imports {
     /// Installed top-level modules, with the first place that imports each.
-    pub installed: BTreeMap<String, Place>,
+    pub installed: BTreeMap<String, SourceLine>,
     /// Extension modules among the program's own.
-    pub extensions: BTreeMap<PathBuf, Place>,
+    pub extensions: BTreeMap<PathBuf, SourceLine>,
     /// Names of NVIDIA's libraries in its strings.
-    pub libraries: Vec<(String, Place)>,
+    pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
-    pub library_paths: Vec<(String, Place)>,
+    pub library_paths: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
 }
@@ -48,13 +48,14 @@ impl Imports {
     }
 }
 
+/// A line of Python source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourceLine {
     pub file: PathBuf,
     pub line: usize,
 }
 
-impl Place {
+impl SourceLine {
     /// `train.py`, as a person would say it; `-c` for code on the command line.
     pub(super) fn name(&self) -> String {
         self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned()
@@ -76,7 +77,7 @@ enum ModuleFile {
     Namespace(PathBuf),
 }
 
-struct Reader<'a> {
+struct ImportReader<'a> {
     host: &'a Host,
     python: &'a Python,
     installed: &'a Installed<'a>,
@@ -94,7 +95,7 @@ pub(super) fn trace(
     installed: &Installed<'_>,
     program: &mut Program,
 ) -> Imports {
-    let mut reader = Reader {
+    let mut reader = ImportReader {
         host,
         python,
         installed,
@@ -123,7 +124,7 @@ pub(super) fn trace(
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);
-            let place = Place { file: PathBuf::from("-m"), line: 1 };
+            let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
             reader.follow(
                 &Import { module, level: 0, names, line: 1, is_tried: false, is_outermost: false },
@@ -140,7 +141,7 @@ pub(super) fn trace(
     reader.found
 }
 
-impl Reader<'_> {
+impl ImportReader<'_> {
     fn read_file(&mut self, file: &Path) {
         if !self.seen.insert(file.to_owned()) {
             return;
@@ -164,18 +165,18 @@ impl Reader<'_> {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
         for (line, text) in &read.strings {
-            let place = || Place { file: file.to_owned(), line: *line };
+            let place = || SourceLine { file: file.to_owned(), line: *line };
             let text = text.as_bytes();
             self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
             self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
         }
         for import in &read.imports {
-            let place = Place { file: file.to_owned(), line: import.line };
+            let place = SourceLine { file: file.to_owned(), line: import.line };
             self.follow(import, &place, file.parent());
         }
     }
 
-    fn follow(&mut self, import: &Import, place: &Place, beside: Option<&Path>) {
+    fn follow(&mut self, import: &Import, place: &SourceLine, beside: Option<&Path>) {
         let parts: Vec<&str> = import.module.split('.').filter(|part| !part.is_empty()).collect();
         if import.level > 0 {
             if let Some(base) = beside.and_then(|directory| directory.ancestors().nth(import.level - 1)) {
@@ -225,7 +226,7 @@ impl Reader<'_> {
     }
 
     /// Follows a dotted name down from a package, and then the names imported from that module.
-    fn descend(&mut self, from: ModuleFile, parts: &[&str], names: &[String], place: &Place) {
+    fn descend(&mut self, from: ModuleFile, parts: &[&str], names: &[String], place: &SourceLine) {
         let mut found = from;
         for part in parts {
             let Some(directory) = self.enter(found, place) else { return };
@@ -241,7 +242,7 @@ impl Reader<'_> {
     }
 
     /// Queues a module to be read. Returns the directory of a package's own modules.
-    fn enter(&mut self, found: ModuleFile, place: &Place) -> Option<PathBuf> {
+    fn enter(&mut self, found: ModuleFile, place: &SourceLine) -> Option<PathBuf> {
         match found {
             ModuleFile::Package(directory) => {
                 self.queue.push_back(directory.join("__init__.py"));

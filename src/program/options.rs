@@ -66,7 +66,7 @@ pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> 
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
-    let mut reader = Reader { row, rest, start: Start::default(), has_ended: false };
+    let mut reader = OptionReader { row, rest, start: Start::default(), has_ended: false };
     for part in &row.usage {
         if *part != Part::Name {
             reader.options()?;
@@ -100,7 +100,7 @@ pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> 
     reader.words()
 }
 
-struct Reader<'r> {
+struct OptionReader<'r> {
     row: &'r Wrapper,
     rest: VecDeque<OsString>,
     start: Start,
@@ -108,7 +108,7 @@ struct Reader<'r> {
     has_ended: bool,
 }
 
-impl Reader<'_> {
+impl OptionReader<'_> {
     fn options(&mut self) -> Result<(), Ending> {
         let has_dash = self.row.option("-").is_some();
         let is_option =

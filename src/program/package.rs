@@ -10,8 +10,8 @@ use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
 use super::condition::{Condition, Demand};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
-use super::framework::{self, Found, Reader};
-use super::imports::{self, Imports, Place};
+use super::framework::{self, FrameworkReader, Sourced};
+use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
 use super::loads::loads;
 use super::model::{Package, Pip, Program};
@@ -181,7 +181,7 @@ impl PackageReader<'_> {
     fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {
         let profile = candidate.framework;
         let installed = self.candidates.installed;
-        let reader = profile.map(|framework| Reader {
+        let reader = profile.map(|framework| FrameworkReader {
             host: self.host,
             installed,
             sites: &candidate.sites,
@@ -265,7 +265,7 @@ impl PackageReader<'_> {
     fn code(
         &self,
         candidate: &Candidate,
-        reader: Option<Reader<'_>>,
+        reader: Option<FrameworkReader<'_>>,
         consumers: &[Consumer],
         by: &Asker,
     ) -> Option<Condition> {
@@ -277,7 +277,7 @@ impl PackageReader<'_> {
                 };
                 let files = consumers.iter().filter(is_one).map(|consumer| consumer.object.path.as_path());
                 let value = files.flat_map(|file| framework::gpu_code(self.host, file)).collect();
-                (Found { value, file: candidate.place.clone() }, false)
+                (Sourced { value, file: candidate.place.clone() }, false)
             }
         };
         if found.value.is_empty() {
@@ -319,7 +319,7 @@ impl PackageReader<'_> {
     fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
-        let by = |place: &Place| {
+        let by = |place: &SourceLine| {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker { line: Some(place.line), ..by }
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::executable::opened_names;
-use super::framework::{Found, Reader};
+use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
 use super::model::{Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
@@ -25,9 +25,9 @@ impl Records<'_> {
     /// Returns the requirements in a framework's profile: floors, and the names that it opens.
     pub(super) fn from_profile(
         &self,
-        reader: Reader<'_>,
+        reader: FrameworkReader<'_>,
         consumers: &[Consumer],
-        cuda: Option<&Found<CudaVersion>>,
+        cuda: Option<&Sourced<CudaVersion>>,
         readings: &mut Vec<Reading>,
     ) -> Vec<Requirement> {
         let framework = reader.framework;
@@ -91,13 +91,16 @@ impl Records<'_> {
     }
 
     /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.
-    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Found<Version>> {
+    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
         framework.distributions.iter().find_map(|distribution| {
             let metadata = self.installed.metadata(distribution)?;
             let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
             let value = of_family.into_iter().find_map(Requires::lower_bound)?;
-            Some(Found { value, file: self.installed.distributions[distribution].directory.join("METADATA") })
+            Some(Sourced {
+                value,
+                file: self.installed.distributions[distribution].directory.join("METADATA"),
+            })
         })
     }
 
