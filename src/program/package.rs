@@ -218,7 +218,7 @@ impl PackageReader<'_> {
         let records = Records { installed, by: &by };
         let mut readings = Vec::new();
         if let Some(reader) = reader {
-            requirements.extend(records.from_profile(reader, consumers, cuda.as_ref(), &mut readings));
+            requirements.extend(records.in_profile(reader, consumers, cuda.as_ref(), &mut readings));
         }
         if candidate.scans_objects() && has_variants(&requirements) {
             // It is built for several CUDA majors, and loads the libraries of one.

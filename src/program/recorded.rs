@@ -23,7 +23,7 @@ pub(super) struct Records<'a> {
 
 impl Records<'_> {
     /// Returns the requirements in a framework's profile: floors, and the names that it opens.
-    pub(super) fn from_profile(
+    pub(super) fn in_profile(
         &self,
         reader: FrameworkReader<'_>,
         consumers: &[Consumer],
