@@ -1,6 +1,6 @@
 //! The module that the loader asks where a library is (rtld-audit, `LD_AUDIT`): it answers for the names in a table,
-//! and logs what is mapped, if that is asked for. It must not need anything that is not in it: it stands in every
-//! process of the program, beside whatever libc that has.
+//! and can log the files that are mapped. It must not depend on any library: it is mapped into every process of the program,
+//! beside any libc.
 #![no_std]
 #![no_builtins]
 
@@ -18,7 +18,7 @@ use pins::{PATH_LIMIT, Pins};
 /// The interface since glibc 2.35. Before, every call between libraries is slow under any auditor.
 const INTERFACE: c_uint = 2;
 
-/// Why the loader asks: a name as it was wanted, or a candidate and where it comes from.
+/// The reasons of the loader: a requested name, or a candidate of one kind of search path.
 const ASKED: c_uint = 0x01;
 const RULES: [(c_uint, &[u8]); 5] = [
     (0x02, b"library-path"),
@@ -29,17 +29,17 @@ const RULES: [(c_uint, &[u8]); 5] = [
     (0x80, b"secure"),
 ];
 
-/// The public part of what the loader knows of an object: `struct link_map`.
+/// The public part of the loader's `struct link_map`.
 #[repr(C)]
 pub struct Object {
     address: usize,
     path: *const u8,
 }
 
-/// All that is remembered. The loader calls with its lock held, or before there is a second thread.
+/// The state between calls.
 struct Shared(UnsafeCell<State>);
 
-// SAFETY: see above; nothing here calls back into the loader.
+// SAFETY: the loader calls with its lock held, or before there is a second thread, and nothing here calls back into it.
 unsafe impl Sync for Shared {}
 
 static STATE: Shared = Shared(UnsafeCell::new(State {
@@ -63,22 +63,22 @@ struct State {
     pins: Option<Pins<'static>>,
     /// The path of the log, ended by NUL.
     log: Option<&'static [u8]>,
-    /// What was answered last; the loader has its copy before it asks again.
+    /// The last answer; the loader copies it before it asks again.
     answer: [u8; PATH_LIMIT],
     search: Search,
 }
 
-/// The search that goes on, for the log.
+/// The current search of the loader, for the log.
 struct Search {
     rule: Option<&'static [u8]>,
     name: [u8; PATH_LIMIT],
     length: usize,
     requester: *const u8,
-    /// What will be opened next, by its hash.
+    /// The hash of the path that the loader opens next.
     candidate: u64,
 }
 
-/// The loader calls this first, as it calls constructors, with what the program was started with.
+/// The loader calls this constructor first.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn(c_int, *const *const u8, *const *const u8) = start;
@@ -90,7 +90,7 @@ extern "C" fn start(_: c_int, arguments: *const *const u8, environment: *const *
     state.environment = environment;
 }
 
-/// The interface that we speak; 0 sends us away without a word.
+/// Returns the version of the interface; with 0, the loader unloads the module and prints nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     if offered < INTERFACE {
@@ -106,7 +106,8 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
     if state.pins.is_none() && state.log.is_none() { 0 } else { INTERFACE }
 }
 
-/// Pins are for the processes of one program, or of one environment of Python; for every process where none is named.
+/// True if the pins are for this process: it belongs to the program or the environment of Python that `CUDARUN_PINS_FOR`
+/// names, or the variable is not set.
 fn is_meant(state: &mut State) -> bool {
     let Some(program) = variable(state.environment, pins::FOR) else { return true };
     // SAFETY: the list of arguments ends in a null pointer, and each argument in NUL.
@@ -116,7 +117,7 @@ fn is_meant(state: &mut State) -> bool {
     program::is_meant(program, first, executed, &system::identity, &mut state.answer)
 }
 
-/// The path that the kernel was given, from the auxiliary vector behind the environment; null if it is not there.
+/// Returns the path that the kernel was given, from the auxiliary vector behind the environment; null if it is not there.
 ///
 /// # Safety
 /// `environment` is null, or the list of variables on the stack of a new process.
@@ -140,7 +141,7 @@ unsafe fn executed(mut environment: *const *const u8) -> *const u8 {
     core::ptr::null()
 }
 
-/// Where to look for a name; for a candidate of the search, the same again.
+/// Returns the path at which the loader should look for a requested name. Logs candidates, and returns them unchanged.
 ///
 /// # Safety
 /// For the loader.
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn la_objsearch(
     }
     let path = pins.and_then(|pins| pins.answer(text, answer));
     if log.is_some() {
-        // SAFETY: nobody has changed what the loader has put there.
+        // SAFETY: the cookie is still the one that the loader set.
         search.requester = unsafe { requester_path(requester) };
         search.length = search.name.iter_mut().zip(text).map(|(to, from)| *to = *from).count();
         search.rule = Some(if path.is_some() { b"pinned" } else { b"path" });
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn la_objsearch(
     path.map_or(name, <[u8]>::as_ptr)
 }
 
-/// An object is mapped. 0: its symbols are bound without asking us.
+/// Logs a mapped object. Returns 0: the loader binds its symbols without a call.
 ///
 /// # Safety
 /// For the loader.
@@ -199,27 +200,27 @@ impl Search {
             return log::append(log, b"program", b"", b"", program);
         }
         let name = self.name.get(..self.length).unwrap_or_default();
-        // The loader puts something else in the place of `$ORIGIN`.
+        // The loader replaces `$ORIGIN`, so the path differs from the candidate.
         let is_expected = self.candidate == hash(path) || name.contains(&b'$');
         match self.rule.filter(|_| is_expected) {
-            // SAFETY: the one who asks stays at least until it is answered.
+            // SAFETY: the requester is mapped at least until its request is answered.
             Some(rule) => log::append(log, rule, unsafe { text(self.requester) }, name, path),
-            // The loader itself, or what a program opens by its path into a namespace of its own.
+            // The loader itself, or a file that a program opens by its path into a new namespace.
             None if path.contains(&b'/') => log::append(log, b"unasked", b"", b"", path),
-            // What the kernel maps has no file.
+            // The vDSO has no file.
             None => {}
         }
     }
 }
 
-/// The path of the object that asks, which is what its cookie is at first; we leave it so.
+/// Returns the path of the object that asks. Its cookie points to its link map, because the module never changes it.
 unsafe fn requester_path(requester: *const *const Object) -> *const u8 {
-    // SAFETY: the loader's pointers, to what it knows.
+    // SAFETY: the pointers are the loader's own.
     unsafe { requester.as_ref().and_then(|object| object.as_ref()) }
         .map_or(core::ptr::null(), |object| object.path)
 }
 
-/// The first value of a variable, as `getenv` has it, without its NUL.
+/// Returns the first value of a variable, as `getenv` does, without its NUL.
 fn variable(mut environment: *const *const u8, name: &str) -> Option<&'static [u8]> {
     // SAFETY: the list ends in a null pointer, each entry in NUL.
     unsafe {
@@ -233,7 +234,7 @@ fn variable(mut environment: *const *const u8, name: &str) -> Option<&'static [u
     None
 }
 
-/// What follows `NAME=`.
+/// Returns the text behind `NAME=`.
 unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
     for byte in name.bytes().chain([b'=']) {
         // SAFETY: the entry ends in NUL, which is no byte of a name.
@@ -247,7 +248,7 @@ unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
     Some(entry)
 }
 
-/// A copy, ended by one NUL more: programs write their titles over their environment.
+/// Returns a copy with a NUL behind it: programs write their titles over their environment.
 fn kept(text: &'static [u8]) -> &'static [u8] {
     // SAFETY: what is copied ends in NUL.
     let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };
@@ -256,10 +257,10 @@ fn kept(text: &'static [u8]) -> &'static [u8] {
     memory
 }
 
-/// The bytes before the NUL.
+/// Returns the bytes before the NUL.
 ///
 /// # Safety
-/// There is one, or nothing at all, and it stays as long as it is used.
+/// `start` is null, or points to a text that ends in NUL and stays as long as it is used.
 unsafe fn text(start: *const u8) -> &'static [u8] {
     if start.is_null() {
         return b"";

@@ -1,6 +1,6 @@
-//! The log of what is mapped: five fields, each ended by NUL, and a line feed: process, rule, who asked, what for, what
-//! was opened. Whoever wants it makes the file: what outlives the program is not to make it anew. Whatever fails is silent,
-//! and nothing is kept open: programs close descriptors that they do not know.
+//! The log of mapped files. A record has five fields, each ended by NUL, and a line feed: process, rule, requester, name,
+//! path. The reader creates the file: a process that outlives the program must not create it again. Failures are silent, and
+//! no descriptor stays open, because programs close descriptors that they do not know.
 
 use crate::system::{self, Piece};
 
@@ -15,24 +15,24 @@ pub(crate) fn append(file: &[u8], rule: &[u8], requester: &[u8], name: &[u8], pa
     let Some(descriptor) = open(file) else { return };
     let mut digits = [0; 20];
     let process = decimal(system::process_id(), &mut digits);
-    let field = |text: &[u8]| Piece::of(text.get(..FIELD_LIMIT).unwrap_or(text));
+    let field = |text: &[u8]| Piece::new(text.get(..FIELD_LIMIT).unwrap_or(text));
     let pieces = [
         field(process),
-        Piece::of(b"\0"),
+        Piece::new(b"\0"),
         field(rule),
-        Piece::of(b"\0"),
+        Piece::new(b"\0"),
         field(requester),
-        Piece::of(b"\0"),
+        Piece::new(b"\0"),
         field(name),
-        Piece::of(b"\0"),
+        Piece::new(b"\0"),
         field(path),
-        Piece::of(b"\0\n"),
+        Piece::new(b"\0\n"),
     ];
     system::write(descriptor, &pieces);
     system::close(descriptor);
 }
 
-/// Where a standard stream is closed, the file would take its place, and what is printed would go there.
+/// Returns a descriptor above the standard streams: if one of those is closed, the program would print into the log.
 fn open(file: &[u8]) -> Option<usize> {
     let descriptor = system::open_to_append(file)?;
     if descriptor > 2 {

@@ -1,11 +1,11 @@
-//! The table of names that are answered from one directory: `DIRECTORY:NAME:NAME:…`. Pure. Compiled into the module,
-//! where nothing of the standard library is, and into the crate.
+//! The table of names that are answered from one directory: `DIRECTORY:NAME:NAME:…`. Pure. Compiled into the module, which
+//! has no standard library, and into the crate.
 
 /// The variable that holds the table.
 pub(super) const VARIABLE: &str = "CUDARUN_PINS";
 
-/// The variable that names the program that the table is for, by its path; with a slash at the end, an interpreter in the
-/// environment of Python to which its directory belongs.
+/// The variable that holds the path of the program that the table is for. A slash at the end means the environment of Python
+/// to which the directory of this interpreter belongs.
 pub(super) const FOR: &str = "CUDARUN_PINS_FOR";
 
 /// No path is longer, its NUL included.
@@ -14,7 +14,7 @@ pub(super) const PATH_LIMIT: usize = 4096;
 /// No name of a file is longer.
 const NAME_LIMIT: usize = 255;
 
-/// A table that was read: nothing of it is copied.
+/// A table, borrowed from the variable.
 #[derive(Clone, Copy)]
 pub(super) struct Pins<'t> {
     directory: &'t [u8],
@@ -22,8 +22,8 @@ pub(super) struct Pins<'t> {
 }
 
 impl<'t> Pins<'t> {
-    /// None where the directory is not absolute, or one that the loader would take for another; where no name
-    /// follows. Whatever else makes no sense is a name that nobody asks for.
+    /// `None` where the directory is not absolute or has a token of the loader, and where no name follows. Any other text is
+    /// a name that no object asks for.
     pub(super) fn parse(table: &'t [u8]) -> Option<Pins<'t>> {
         let end = table.iter().position(|byte| *byte == b':')?;
         let (directory, names) = (table.get(..end)?, table.get(end + 1..)?);
@@ -31,7 +31,7 @@ impl<'t> Pins<'t> {
         (is_usable && !names.is_empty()).then_some(Pins { directory, names })
     }
 
-    /// `DIRECTORY/NAME` and its NUL, written into a buffer, for a name or a path that ends in a name of the table.
+    /// Writes `DIRECTORY/NAME` and a NUL into the buffer, for a name or a path that ends in a name of the table.
     pub(super) fn answer<'b>(&self, asked: &[u8], buffer: &'b mut [u8; PATH_LIMIT]) -> Option<&'b [u8]> {
         let name = base(asked);
         if !(is_name(name) && self.names.split(|byte| *byte == b':').any(|entry| same(entry, name))) {
@@ -45,24 +45,24 @@ impl<'t> Pins<'t> {
     }
 }
 
-/// What can stand in the table, and be asked for: the name of a file as the loader leaves it.
+/// True for a file name that the table can hold and the loader does not change.
 pub(super) fn is_name(name: &[u8]) -> bool {
     let is_plain = name.iter().all(|byte| !matches!(byte, b'/' | b':' | 0));
     let is_special = same(name, b".") || same(name, b"..");
     !name.is_empty() && name.len() <= NAME_LIMIT && is_plain && !is_special && !has_token(name)
 }
 
-/// What follows the last slash.
+/// Returns the text behind the last slash.
 fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
-/// Whether the loader would put something else in the place of a part: `$ORIGIN`.
+/// True if the loader would replace a part: `$ORIGIN`.
 fn has_token(text: &[u8]) -> bool {
     text.contains(&b'$')
 }
 
-/// Not `==`, which calls a function that the module does not have.
+/// Compares without `==`, which calls a function that the module does not have.
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
@@ -77,7 +77,7 @@ mod tests {
         Pins::parse(table)?.answer(asked, &mut [0xff; PATH_LIMIT]).map(<[u8]>::to_vec)
     }
 
-    /// The same, slowly and in other words.
+    /// A plain reading of the table, to compare with.
     fn expected(table: &[u8], asked: &[u8]) -> Option<Vec<u8>> {
         let mut parts = table.split(|byte| *byte == b':');
         let directory = parts.next()?;

@@ -1,15 +1,15 @@
 //! Tells a process of the planned program from a child that belongs to another environment, by how it was started: Python
 //! finds its environment by the path that it was called by, and two environments may share one interpreter. Compiled into
-//! the module, where nothing of the standard library is, and into the crate.
+//! the module, which has no standard library, and into the crate.
 
 use super::pins::PATH_LIMIT;
 
-/// Asks for the device and inode of the file that a path leads to. The path ends in NUL.
+/// Returns the device and inode of the file that a path leads to. The path ends in NUL.
 pub(super) type Identity<'f> = &'f dyn Fn(&[u8]) -> Option<(u64, u64)>;
 
-/// Tells if a process is one of `program`. `first` is the process's `argv[0]`, `executed` the path that the kernel was given
-/// (`AT_EXECFN`). A slash at the end of `program` means Python: then the interpreter must be the same file, and be called
-/// from the same directory.
+/// True if a process belongs to `program`. `first` is the process's `argv[0]`, `executed` the path that the kernel was given
+/// (`AT_EXECFN`). A slash at the end of `program` means Python: then the interpreter must be one file, called from one
+/// directory.
 pub(super) fn is_meant(
     program: &[u8],
     first: &[u8],
@@ -21,7 +21,7 @@ pub(super) fn is_meant(
     let has_slash = first.contains(&b'/');
     let Some((b'/', python)) = program.split_last() else {
         let Some(meant) = identity(program) else { return false };
-        // A program may call itself anything, and a descriptor that it was started from may be closed by now.
+        // A program may choose any `argv[0]`, and the descriptor that it was started from may be closed by now.
         let called = [first.get(..if has_slash { first.len() } else { 0 }).unwrap_or_default(), executed];
         return called.into_iter().chain([&b"/proc/self/exe"[..]]).any(|path| identity(path) == Some(meant));
     };
@@ -40,7 +40,8 @@ fn directory(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Asks with a NUL at the end of the path; none if it is empty or too long. One copy of it is enough.
+/// Asks with a NUL at the end of the path; `None` if the path is empty or too long. Inlined copies would make the module too
+/// large.
 #[inline(never)]
 fn identity_of(path: &[u8], buffer: &mut [u8; PATH_LIMIT], identity: Identity<'_>) -> Option<(u64, u64)> {
     let ended = buffer.get_mut(..=path.len()).filter(|_| !path.is_empty())?;

@@ -1,4 +1,4 @@
-//! System calls, by hand: the module has no libc. Nothing here knows what it is done for, or touches `errno`.
+//! System calls without a libc. Must not touch `errno`.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -33,10 +33,10 @@ mod number {
     pub(super) const O_NOFOLLOW: usize = 0o100_000;
 }
 
-/// Where paths are absolute, the directory that they start from does not count.
+/// Relative paths start from the current directory.
 const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 
-/// A part of what is written: `struct iovec`.
+/// A part of a record: `struct iovec`.
 #[repr(C)]
 pub(crate) struct Piece {
     start: *const u8,
@@ -44,7 +44,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    pub(crate) const fn of(bytes: &[u8]) -> Piece {
+    pub(crate) const fn new(bytes: &[u8]) -> Piece {
         Piece { start: bytes.as_ptr(), length: bytes.len() }
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn process_id() -> usize {
     unsafe { call(number::GETPID, [0; 6]) }.unwrap_or(0)
 }
 
-/// Opens a file that is only added to, and makes none; never through a link, never waiting. `path` ends in NUL.
+/// Opens an existing file to append to it. Follows no link and does not wait. `path` ends in NUL.
 pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
     const O_WRONLY: usize = 0o1;
     const O_NOCTTY: usize = 0o400;
@@ -66,7 +66,7 @@ pub(crate) fn open_to_append(path: &[u8]) -> Option<usize> {
     unsafe { call(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags, 0, 0, 0]) }
 }
 
-/// The same file under a descriptor that is no standard stream's.
+/// Returns a second descriptor of a file, above those of the standard streams.
 pub(crate) fn above_standard_streams(descriptor: usize) -> Option<usize> {
     const F_DUPFD_CLOEXEC: usize = 1030;
     // SAFETY: makes a descriptor and touches no memory.
@@ -78,8 +78,7 @@ pub(crate) fn close(descriptor: usize) {
     unsafe { call(number::CLOSE, [descriptor, 0, 0, 0, 0, 0]) };
 }
 
-/// Writes all pieces at once. Where that fails, the signal that would end the program (SIGPIPE, SIGXFSZ) is taken
-/// away before anybody sees it.
+/// Writes all pieces at once. If that fails, it consumes the signal that would end the program (SIGPIPE, SIGXFSZ).
 pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
     const SIGNALS: u64 = 1 << (13 - 1) | 1 << (25 - 1);
     const SIZE: usize = size_of::<u64>();
@@ -104,7 +103,7 @@ pub(crate) fn write(descriptor: usize, pieces: &[Piece]) {
     mask(set, &raw const before, core::ptr::null_mut());
 }
 
-/// Where a link leads, as far as the buffer reaches. `path` ends in NUL.
+/// Returns the target of a link, cut at the buffer's length. `path` ends in NUL.
 pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     let (start, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the path ends in NUL; no more than the buffer's length is written.
@@ -112,7 +111,7 @@ pub(crate) fn read_link<'b>(path: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     read.and_then(|length| buffer.get(..length)).unwrap_or_default()
 }
 
-/// Device and inode of the file that a path leads to. `path` ends in NUL.
+/// Returns the device and inode of the file that a path leads to. `path` ends in NUL.
 pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     // `struct stat` begins with these two on both machines, and is shorter than this.
     let mut stat = MaybeUninit::<[u64; 32]>::uninit();
@@ -124,19 +123,19 @@ pub(crate) fn identity(path: &[u8]) -> Option<(u64, u64)> {
     }
 }
 
-/// Memory of our own, zeroed, that is never given back.
+/// Returns zeroed memory that is never freed.
 pub(crate) fn memory(length: usize) -> Option<&'static mut [u8]> {
     const PROT_READ_WRITE: usize = 3;
     const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
     // SAFETY: asks for new memory and replaces none.
     let start =
         unsafe { call(number::MMAP, [0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
-    // SAFETY: that much was mapped, nobody else knows of it, and it stays.
+    // SAFETY: that much was mapped, there is no other reference to it, and it stays.
     Some(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, length) })
 }
 
 /// # Safety
-/// Whatever the system call does with its arguments must be sound.
+/// The system call must be sound with these arguments.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
     let [first, second, third, fourth, fifth, sixth] = arguments;
@@ -155,7 +154,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
 }
 
 /// # Safety
-/// Whatever the system call does with its arguments must be sound.
+/// The system call must be sound with these arguments.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Option<usize> {
     let [first, second, third, fourth, fifth, sixth] = arguments;

@@ -1,5 +1,5 @@
-//! The module for the dynamic loader, which stands in `audit/` and is compiled by the build script: its bytes, where they
-//! are published, what it is told, and what it says. Who is started with it is not known here.
+//! The module for the dynamic loader, which the build script compiles from `audit/`: its bytes, the place where they are
+//! published, and the variables that it reads.
 
 #[path = "../audit/pins.rs"]
 mod pins;
@@ -23,22 +23,22 @@ pub use crate::variables::TRACE;
 pub const PINS: &str = pins::VARIABLE;
 pub const FOR: &str = pins::FOR;
 
-/// Where it stands in the directory for what is kept between runs: beside the views.
+/// The module's directory below a cache directory, beside the views.
 pub const DIRECTORY: &str = "audit";
 
-/// What the kernel takes in one variable is 128 kB; all of the environment shares another limit.
+/// The kernel takes 128 kB in one variable; all of the environment shares another limit.
 const TABLE_LIMIT: usize = 100_000;
 
 /// Empty where there is no loader that could use it.
 static MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/audit.so"));
 
-/// The module, for this machine's loader.
+/// Returns the module for this machine's loader.
 pub fn bytes() -> Option<&'static [u8]> {
     (!MODULE.is_empty()).then_some(MODULE)
 }
 
-/// The value of [`PINS`] that answers these names from a directory that holds all of them; none if it would be too
-/// long, or could not be read back.
+/// Returns the value of [`PINS`] that answers these names from a directory that holds all of them; `None` if it would be
+/// too long, or could not be read back.
 pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Option<OsString> {
     let mut table = directory.as_os_str().as_bytes().to_vec();
     let mut longest = "";
@@ -53,12 +53,12 @@ pub fn pins<'n>(directory: &Path, names: impl Iterator<Item = &'n str>) -> Optio
     if table.len() > TABLE_LIMIT || !fits_library_path(directory) {
         return None;
     }
-    // A path that is too long for one is no answer.
+    // The longest path must fit the module's buffer.
     pins::Pins::parse(&table)?.answer(longest.as_bytes(), &mut [0; pins::PATH_LIMIT])?;
     Some(OsString::from_vec(table))
 }
 
-/// The value of [`FOR`] for a program that is called by this path; none if it cannot stand in the variable.
+/// Returns the value of [`FOR`] for a program that is called by this path; `None` if the path is relative or too long.
 pub fn meant(called: &Path, is_python: bool) -> Option<OsString> {
     let mut value = called.as_os_str().to_owned();
     if is_python {
@@ -78,26 +78,24 @@ pub fn is_meant(host: &Host, value: &OsStr, called: &Path) -> bool {
     program::is_meant(value.as_bytes(), called, called, &identity, &mut [0; pins::PATH_LIMIT])
 }
 
-/// Where `publish` puts it.
+/// Returns the path at which [`publish`] puts the module.
 pub fn place(directory: &Path) -> PathBuf {
-    directory.join(DIRECTORY).join(name(MODULE))
+    directory.join(DIRECTORY).join(format!("{}.so", storage::digest([MODULE])))
 }
 
-fn name(module: &[u8]) -> String {
-    format!("{}.so", storage::digest([module]))
-}
-
-/// Writes the module into the directory for what is kept between runs, once, for us alone. An error where it could not
-/// be loaded from there: a start that is told of a module that is not there, or not whole, goes on without.
+/// Writes the module into a cache directory, once, for us alone. Fails where it could not be loaded from there: the loader
+/// goes on without a module that is missing or cut short.
 pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
     let module = bytes().ok_or(io::ErrorKind::Unsupported)?;
-    let (directory, name, path) = (directory.join(DIRECTORY), name(module), place(directory));
+    let path = place(directory);
+    let directory = directory.join(DIRECTORY);
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     if !fits_library_path(&path) {
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, "its name cannot stand in LD_AUDIT"));
     }
-    let is_there = || storage::read(host, &directory, &name).is_some_and(|found| found == module);
+    let is_there = || storage::read(host, &directory, name).is_some_and(|found| found == module);
     if !is_there() {
-        storage::write(host, &directory, &name, module);
+        storage::write(host, &directory, name, module);
         if !is_there() {
             return Err(io::Error::other("it could not be written"));
         }

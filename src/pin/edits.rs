@@ -3,21 +3,20 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::Mode;
+use super::audit_module;
+use super::model::{Mode, Pinned};
 use crate::environment::{Change, Diff, Environment, audit_elements, join_elements, preload_elements};
-use crate::pin::audit_module;
-use crate::pin::view::ViewSpec;
 use crate::solve::Plan;
-use crate::variables;
 pub use crate::variables::VIEW;
+use crate::variables::{AUDIT, LIBRARY_PATH, PINS, PINS_FOR, PRELOAD, TRACE};
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// With an auditor, the loader fixes the room for thread-local storage before it has seen the program's libraries:
-/// what is left is 1.6 kB, and libjemalloc alone takes more.
+/// With an auditor, the loader fixes the room for thread-local storage before it has seen the program's libraries.
+/// 1.6 kB are left, and libjemalloc alone takes more.
 const TLS_ROOM: &str = "glibc.rtld.optional_static_tls";
 const TLS_BYTES: u32 = 16384;
 
-/// Where what a mode needs has been put.
+/// The files that a mode needs, where they were published.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedPaths {
     pub view: Option<PathBuf>,
@@ -25,131 +24,119 @@ pub struct PublishedPaths {
     pub module: Option<PathBuf>,
 }
 
-/// A change of environment, and besides it what makes the module write down what is mapped.
+/// Returns `diff` with the settings that make the audit module log what is mapped.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
-    let all = watched.get(variables::AUDIT).map(audit_elements).unwrap_or_default();
-    let others = all.into_iter().filter(|element| *element != module.as_os_str());
-    let all = join_elements(others.chain([module.as_os_str()]));
-    watched.set(variables::AUDIT, all);
+    let mut auditors = watched.get(AUDIT).map(audit_elements).unwrap_or_default();
+    auditors.retain(|element| *element != module.as_os_str());
+    auditors.push(module.as_os_str());
+    let auditors = join_elements(auditors);
+    watched.set(AUDIT, auditors);
     let tunables = with_room(watched.get(TUNABLES));
     watched.set(TUNABLES, tunables);
-    watched.set(audit_module::TRACE, log.as_os_str());
+    watched.set(TRACE, log.as_os_str());
     Diff::between(env, &watched)
 }
 
-/// What is done with a plan.
-#[derive(Clone, Copy)]
-pub(super) struct EnvironmentEdits<'a> {
-    pub plan: &'a Plan,
-    pub mode: Mode,
-    pub spec: &'a ViewSpec,
-    /// Elements of `LD_LIBRARY_PATH` that go besides those that no plan keeps.
-    pub removed: &'a [OsString],
-    /// The processes in which the audit module answers; none for all of them.
-    pub only_for: Option<&'a OsStr>,
-    pub preload: &'a [String],
-    /// Directories in which views of ours stand.
-    pub own: &'a [PathBuf],
-}
-
-impl EnvironmentEdits<'_> {
-    /// The view first, then what is kept of what was there.
-    pub(super) fn environment(&self, places: &PublishedPaths, env: &Environment) -> Diff {
+impl Pinned {
+    /// Returns the change of environment that pins `plan`. `own` are the directories that hold our views.
+    pub fn environment(
+        &self,
+        plan: &Plan,
+        published: &PublishedPaths,
+        own: &[PathBuf],
+        env: &Environment,
+    ) -> Diff {
+        let pins = if self.mode == Mode::Audit { self.pins(published) } else { None };
+        let only_for = self.only_for.clone().filter(|_| pins.is_some());
+        let module = published.module.as_deref().filter(|_| pins.is_some());
         let mut diff = Diff::default();
         let mut change = |name: &str, value: Option<OsString>| {
             if env.get(name) != value.as_deref() {
                 diff.0.push(Change { name: OsString::from(name), value });
             }
         };
-        change(variables::LIBRARY_PATH, self.library_path(places, env));
-        change(variables::PRELOAD, self.preload(places, env));
-        let pins = if self.mode == Mode::Audit { self.pins(places) } else { None };
-        let module = places.module.as_deref().filter(|_| pins.is_some());
+        change(LIBRARY_PATH, self.library_path(plan, published, env));
+        change(PRELOAD, self.preload(plan, published, own, env));
         if module.is_some() {
             change(TUNABLES, Some(with_room(env.get(TUNABLES))));
         }
-        change(variables::AUDIT, self.auditors(module, env));
-        change(audit_module::FOR, pins.as_ref().and(self.only_for).map(OsStr::to_owned));
-        change(audit_module::PINS, pins);
-        if let Some(view) = &places.view {
+        change(AUDIT, auditors(module, own, env));
+        change(PINS_FOR, only_for);
+        change(PINS, pins);
+        if let Some(view) = &published.view {
             change(VIEW, Some(view.as_os_str().to_owned()));
         }
         diff
     }
 
-    /// The table of the audit module: every name in the view.
-    pub(super) fn pins(&self, places: &PublishedPaths) -> Option<OsString> {
+    /// Returns the table of the audit module: every name in the view.
+    pub(super) fn pins(&self, published: &PublishedPaths) -> Option<OsString> {
         let names = self.spec.links.keys().chain(&self.spec.tombstones);
-        audit_module::pins(places.view.as_deref()?, names.map(String::as_str))
+        audit_module::pins(published.view.as_deref()?, names.map(String::as_str))
     }
 
-    fn library_path(&self, places: &PublishedPaths, env: &Environment) -> Option<OsString> {
-        let kept = self.plan.library_path.iter().filter(|element| element.removed.is_none());
-        let kept = kept
-            .map(|element| element.text.as_os_str())
-            .filter(|text| !self.removed.iter().any(|it| it == text));
-        // Every child searches LD_LIBRARY_PATH; the module answers where it is to answer.
-        let view = places.view.as_deref().filter(|_| self.mode != Mode::Audit);
+    fn library_path(&self, plan: &Plan, published: &PublishedPaths, env: &Environment) -> Option<OsString> {
+        let kept = plan.library_path.iter().filter(|element| element.removed.is_none());
+        let kept = kept.map(|element| element.text.as_os_str());
+        let kept = kept.filter(|text| !self.removed.iter().any(|removed| removed == text));
+        // Every child searches LD_LIBRARY_PATH; the module answers only in the processes that it is for.
+        let view = published.view.as_deref().filter(|_| self.mode != Mode::Audit);
         let elements: Vec<&OsStr> = view.map(Path::as_os_str).into_iter().chain(kept).collect();
         if elements.is_empty() {
-            as_empty(env.get(variables::LIBRARY_PATH))
+            // An empty value stays.
+            env.get(LIBRARY_PATH).filter(|value| value.is_empty()).map(OsStr::to_owned)
         } else {
             Some(join_elements(elements))
         }
     }
 
-    fn preload(&self, places: &PublishedPaths, env: &Environment) -> Option<OsString> {
-        let is_removed = |text: &OsStr| {
-            self.plan.preload.iter().any(|element| element.text == *text && element.removed.is_some())
+    fn preload(
+        &self,
+        plan: &Plan,
+        published: &PublishedPaths,
+        own: &[PathBuf],
+        env: &Environment,
+    ) -> Option<OsString> {
+        let is_removed = |text: &OsString| {
+            let mut elements = plan.preload.iter();
+            elements.any(|element| element.text == *text && element.removed.is_some())
+                || Path::new(text).ancestors().nth(2).is_some_and(|views| own.iter().any(|own| own == views))
         };
-        let inherited = env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
-        let own = |text: &OsStr| self.is_in_own_view(Path::new(text));
-        let kept = inherited.iter().filter(|text| !is_removed(text) && !own(text));
-        let view = places.view.as_deref();
+        let inherited = env.get(PRELOAD).map(preload_elements).unwrap_or_default();
+        let kept = inherited.iter().filter(|text| !is_removed(text)).cloned();
+        let view = published.view.as_deref();
         let added = self.preload.iter().filter_map(|name| Some(view?.join(name).into_os_string()));
-        let elements: Vec<OsString> = added.chain(kept.cloned()).collect();
+        let elements: Vec<OsString> = added.chain(kept).collect();
         if elements == inherited {
-            return env.get(variables::PRELOAD).map(OsStr::to_owned);
+            return env.get(PRELOAD).map(OsStr::to_owned);
         }
         joined(elements.iter().map(OsString::as_os_str).collect())
     }
-
-    /// Those of others, then ours: what one answers is handed on to the next, and the last has the last word. Where an
-    /// outer cudarun wants a log, its module stays.
-    fn auditors(&self, module: Option<&Path>, env: &Environment) -> Option<OsString> {
-        let inherited = env.get(variables::AUDIT).unwrap_or_default();
-        let elements: Vec<&OsStr> = audit_elements(inherited);
-        let is_own = |element: &&OsStr| is_own_module(Path::new(element), self.own);
-        let (own, mut all): (Vec<&OsStr>, Vec<&OsStr>) = elements.iter().copied().partition(is_own);
-        let logs = own.last().copied().filter(|_| env.non_empty(audit_module::TRACE).is_some());
-        all.extend(module.map(Path::as_os_str).or(logs));
-        if all == elements { env.get(variables::AUDIT).map(OsStr::to_owned) } else { joined(all) }
-    }
-
-    /// Whether a file stands in a view of ours.
-    fn is_in_own_view(&self, file: &Path) -> bool {
-        let views = file.parent().and_then(Path::parent);
-        views.is_some_and(|views| self.own.iter().any(|own| own == views))
-    }
 }
 
-/// Modules of ours stand beside our views.
+/// Returns the auditors of others, then ours: each is asked for the answer of the one before it, so the last one decides.
+/// Our module stays where an outer cudarun wants a log.
+fn auditors(module: Option<&Path>, own: &[PathBuf], env: &Environment) -> Option<OsString> {
+    let elements: Vec<&OsStr> = audit_elements(env.get(AUDIT).unwrap_or_default());
+    let (ours, mut all): (Vec<&OsStr>, Vec<&OsStr>) =
+        elements.iter().partition(|element| is_own_module(Path::new(element), own));
+    let logger = ours.last().copied().filter(|_| env.non_empty(TRACE).is_some());
+    all.extend(module.map(Path::as_os_str).or(logger));
+    if all == elements { env.get(AUDIT).map(OsStr::to_owned) } else { joined(all) }
+}
+
+/// True if a file is an audit module of ours, which is published beside our views.
 pub(super) fn is_own_module(file: &Path, own: &[PathBuf]) -> bool {
     let beside = |own: &PathBuf| own.parent().map(|cache| cache.join(audit_module::DIRECTORY));
     own.iter().any(|own| beside(own).as_deref() == file.parent())
-}
-
-/// Without elements: what is there and empty stays so.
-fn as_empty(inherited: Option<&OsStr>) -> Option<OsString> {
-    inherited.filter(|value| value.is_empty()).map(OsStr::to_owned)
 }
 
 fn joined(elements: Vec<&OsStr>) -> Option<OsString> {
     (!elements.is_empty()).then(|| join_elements(elements))
 }
 
-/// The tunables with room for thread-local storage, unless somebody has said how much there is to be.
+/// Returns the tunables with room for thread-local storage, unless they already say how much.
 fn with_room(inherited: Option<&OsStr>) -> OsString {
     let mut tunables = inherited.unwrap_or_default().to_owned();
     if tunables.to_string_lossy().contains(TLS_ROOM) {

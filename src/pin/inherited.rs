@@ -1,26 +1,27 @@
-//! What an outer cudarun has pinned in the environment as it is: its audit module and the table of that.
+//! Reads the pins of an outer cudarun from the environment: its audit module and the table of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::audit_module;
 use super::edits::is_own_module;
 use crate::environment::{Environment, audit_elements};
 use crate::host::Host;
 use crate::loader::search::Overlay;
-use crate::pin::audit_module;
 use crate::variables;
 
-/// The view that the module answers from in a program that is called by this path; none where there is no module of ours,
-/// or nothing for it to answer.
+/// Returns the view that the module answers from in a program that is called by this path; `None` where no module of ours
+/// is set, or it has nothing to answer.
 pub fn pins(host: &Host, env: &Environment, own: &[PathBuf], called: &Path) -> Option<Overlay> {
-    let is_ours = |element: &&OsStr| is_own_module(Path::new(element), own);
-    audit_elements(env.get(variables::AUDIT).unwrap_or_default()).iter().find(|element| is_ours(element))?;
-    env.get(audit_module::FOR)
-        .is_none_or(|value| audit_module::is_meant(host, value, called))
-        .then_some(())?;
-    let mut parts = env.get(audit_module::PINS)?.as_bytes().split(|byte| *byte == b':');
+    let auditors = audit_elements(env.get(variables::AUDIT)?);
+    let is_meant =
+        env.get(variables::PINS_FOR).is_none_or(|value| audit_module::is_meant(host, value, called));
+    if !is_meant || !auditors.iter().any(|element| is_own_module(Path::new(element), own)) {
+        return None;
+    }
+    let mut parts = env.get(variables::PINS)?.as_bytes().split(|byte| *byte == b':');
     let directory = Path::new(OsStr::from_bytes(parts.next()?)).to_owned();
     let (mut links, mut empty) = (BTreeMap::new(), BTreeSet::new());
     for name in parts.filter_map(|name| std::str::from_utf8(name).ok()) {

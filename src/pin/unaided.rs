@@ -1,16 +1,15 @@
-//! The modes that add nothing: whether the program gets the plan as it is, or once the elements of `LD_LIBRARY_PATH` that
-//! only do harm are removed.
+//! The modes that add nothing: the program gets the plan as the environment is, or once the elements of `LD_LIBRARY_PATH`
+//! that only do harm are removed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::edits::PublishedPaths;
-use super::{Mode, Pinned, Question, Why, leaks};
+use super::view::{self, ViewSpec};
+use super::{Mode, Pinned, PublishedPaths, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
 use crate::host::FileId;
 use crate::inventory::Element;
-use crate::pin::view::{self, ViewSpec};
 use crate::predict::Prediction;
 use crate::program::Requirement;
 use crate::solve::{Kept, Pick, Plan, Removal};
@@ -28,8 +27,8 @@ impl Question<'_, '_> {
         }
     }
 
-    /// Pins the plan in the same way where there is no place for a view: what could be reached by a look-up that the model does not know is a
-    /// lesser risk than no start at all.
+    /// Pins the plan in this way where there is no place for a view. A look-up that the model does not know is a lesser risk
+    /// than no start at all.
     pub fn without_a_view(&self, plan: &Plan) -> Option<Pinned> {
         self.suffices(plan, self.cleaned(plan)).ok()
     }
@@ -65,8 +64,8 @@ impl Question<'_, '_> {
         if names.is_empty() { Ok(pinned) } else { Err(Why::NotFound { names }) }
     }
 
-    /// The elements of `LD_LIBRARY_PATH` that hold nothing but other installations of picked families, and of which every
-    /// SONAME is found elsewhere by a program that has no search path of its own.
+    /// Returns the elements of `LD_LIBRARY_PATH` that hold only other installations of picked families, and whose SONAMEs a
+    /// program without a search path of its own still finds elsewhere.
     fn harmful(&self, plan: &Plan) -> Vec<OsString> {
         let mut removed = Vec::new();
         for (element, kept) in self.elements(plan) {
@@ -92,8 +91,8 @@ impl Question<'_, '_> {
         removed
     }
 
-    /// True if all libraries in a directory are of rejected installations. What is below it may be another's: the loader
-    /// looks into sub-directories for this processor.
+    /// True if all libraries in a directory are of rejected installations. False where it has sub-directories: the loader
+    /// looks into those for this processor.
     fn only_harms(&self, plan: &Plan, directory: &Path) -> bool {
         let Some(names) = self.inventory.directories.get(directory).filter(|names| !names.is_empty()) else {
             return false;
@@ -128,20 +127,21 @@ impl Question<'_, '_> {
         self.elements(plan).filter(stays).map(|(element, _)| element)
     }
 
-    /// Why a look-up that the model does not know could find another installation of a picked family.
+    /// Returns the reason why a look-up that the model does not know could find another installation of a picked family.
     fn within_reach(&self, plan: &Plan, removed: &[OsString]) -> Option<Why> {
         let search = &self.inventory.search;
         if !self.asks_all_sources {
             return Some(Why::SearchIsLimited);
         }
         // The current directory may hold what others need; it is removed only where it holds no library.
-        let is_needed = |(element, kept): &(&Element, &Kept)| {
-            let holds =
-                |directory: &Path| self.inventory.directories.get(directory).is_some_and(|it| !it.is_empty());
-            kept.removed == Some(Removal::Empty)
-                && (element.others || element.directory.as_deref().is_some_and(holds))
+        let holds_libraries = |directory: &PathBuf| {
+            self.inventory.directories.get(directory).is_some_and(|names| !names.is_empty())
         };
-        let needed = self.elements(plan).find(is_needed).map(|(element, _)| element);
+        let needed = self.elements(plan).find(|(element, kept)| {
+            kept.removed == Some(Removal::Empty)
+                && (element.others || element.directory.as_ref().is_some_and(holds_libraries))
+        });
+        let needed = needed.map(|(element, _)| element);
         let is_relative = |element: &&Element| !matches!(element.text.as_bytes().first(), Some(b'/' | b'$'));
         if let Some(element) = needed.or_else(|| self.remaining(plan, removed).find(is_relative)) {
             return Some(Why::Relative { element: element.text.clone() });
@@ -154,11 +154,9 @@ impl Question<'_, '_> {
                 .then(|| Why::Reachable { family, directory: installation.directory.clone() })
         };
         let elements = self.remaining(plan, removed).filter_map(|element| element.directory.as_deref());
-        // Which of the program's own directories comes first may depend on the order in which it loads its parts.
+        // The order in which the program loads its parts may decide which of its own directories comes first.
         let is_own = |directory: &&Path| {
-            let sites = &self.program.site_packages;
-            self.program.own_directories.contains(*directory)
-                || sites.iter().any(|site| directory.starts_with(site))
+            self.program.own_directories.contains(*directory) || self.program.is_in_site(directory)
         };
         let own = self.inventory.directories.keys().map(PathBuf::as_path).filter(is_own);
         let directories = elements.chain(search.defaults.iter().map(PathBuf::as_path)).chain(own);
@@ -169,7 +167,7 @@ impl Question<'_, '_> {
     }
 }
 
-/// True if a file that answers to this name is of a picked family and not of the plan.
+/// True if a file of this name is of a picked family and not of the plan.
 fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
     let family = catalog().family_of(name).map(|(family, _)| family.name.as_str());
     let number = soname_number(name);
@@ -180,13 +178,13 @@ fn is_other(plan: &Plan, name: &str, id: FileId) -> bool {
     answering.peek().is_some() && !answering.any(|pick| pick.installation.has_file(id))
 }
 
-/// The names of the plan that the program finds where every name is answered, and not without.
+/// Returns the names of the plan that the program finds only where every name is answered.
 fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String> {
     let is_picked = |id: FileId| plan.picks.iter().any(|pick| pick.installation.has_file(id));
     let found = all.files.iter().filter(|file| is_picked(file.id));
     let lost = found.filter(|file| without.files.iter().all(|known| known.id != file.id));
     let mut names: Vec<String> = lost.map(|file| file.name.clone()).collect();
-    // A pick that nothing is seen to ask for can still be found by its name.
+    // The model sees no file ask for these picks, but the loader can still find them by name.
     let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.installation.has_file(file.id));
     let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.installation.loader_gives);
     names.extend(unseen.filter_map(|pick| Some(pick.installation.files.first()?.soname.clone())));

@@ -1,5 +1,5 @@
 //! The view: a private directory of symbolic links to exactly the picked files, named by its content,
-//! published by one rename and never changed. What it holds is pure; publishing it is the effect.
+//! published by one rename and never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,25 +14,25 @@ use crate::storage::{self, Refusal, Unfit};
 
 /// Changes when the meaning of a view changes.
 const FORMAT: &str = "cudarun view 1";
-/// Below the directory for what is kept between runs.
+/// The directory of the views below a cache directory.
 const VIEWS: &str = "views";
 
-/// What a view holds, by name.
+/// The content of a view, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewSpec {
     pub links: BTreeMap<String, PathBuf>,
     /// Empty files, at which the loader's search ends.
     pub tombstones: BTreeSet<String>,
-    /// Device, inode, size and time of what the links lead to, as text.
+    /// Device, inode, size and time of the files that the links lead to, as text.
     identities: BTreeMap<PathBuf, String>,
 }
 
-/// What the view of a plan holds: every picked file under every name that somebody may ask for.
+/// Returns the view of a plan: every picked file under every name that a program may ask for.
 pub fn spec(plan: &Plan) -> ViewSpec {
     let mut spec = ViewSpec { tombstones: plan.tombstones.iter().cloned().collect(), ..ViewSpec::default() };
     let mut picks: Vec<&Pick> = plan.picks.iter().collect();
     picks.retain(|pick| pick.installation.family != "driver" || plan.driver_in_view);
-    // Of two SONAME majors of one family, the newer has the name without a version.
+    // The newer of two SONAME majors of one family has the name without a version.
     picks.sort_by_key(|pick| std::cmp::Reverse(pick.installation.soname));
     // No other name displaces a SONAME.
     for member in picks.iter().flat_map(|pick| &pick.installation.files) {
@@ -48,8 +48,7 @@ pub fn spec(plan: &Plan) -> ViewSpec {
             spec.identities.insert(member.path.clone(), identity);
         }
     }
-    let linked = |name: &String| spec.links.contains_key(name);
-    spec.tombstones = spec.tombstones.iter().filter(|name| !linked(name)).cloned().collect();
+    spec.tombstones.retain(|name| !spec.links.contains_key(name));
     spec
 }
 
@@ -58,7 +57,7 @@ impl ViewSpec {
         self.links.is_empty() && self.tombstones.is_empty()
     }
 
-    /// The same content has the same name, and another content another.
+    /// Returns the name of the view's directory, a digest of the content.
     pub fn name(&self) -> String {
         let mut parts = vec![FORMAT.as_bytes()];
         for (name, path) in &self.links {
@@ -72,13 +71,13 @@ impl ViewSpec {
     }
 }
 
-/// Where `publish` would put a view; nothing is created, and nobody is asked whether a disk is full.
+/// Returns the path at which [`publish`] would put a view. Creates nothing, and does not check for a full disk.
 pub fn place(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_possible(host, |directory| Ok(views(host, directory)?.join(spec.name())))
 }
 
-/// Publishes a view and returns its directory. A view that is there already is left as it is. A place that
-/// turns out to be full or read-only gives way to the next.
+/// Publishes a view and returns its directory. A view that is there already stays. If a place is full or read-only, the
+/// next one is tried.
 pub fn publish(host: &Host, spec: &ViewSpec) -> Result<PathBuf, Error> {
     storage::first_usable(host, |directory| {
         let view = views(host, directory)?.join(spec.name());
@@ -123,8 +122,7 @@ fn write(directory: &Path, spec: &ViewSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames the finished directory into place. Where somebody was faster, theirs is as good as ours; where
-/// something has damaged what was there, it is moved aside first.
+/// Renames the finished directory into place. An intact view of another process stays; a damaged one is moved aside first.
 fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::Result<()> {
     for _ in 0..8 {
         match fs::rename(temporary, view) {
@@ -153,7 +151,7 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
     Err(io::Error::from(ErrorKind::ResourceBusy))
 }
 
-/// Whether a view is there, ours, and holds exactly what it should.
+/// True if a view is there, belongs to us, and holds exactly `spec`.
 fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
     if !host.lstat(view).is_ok_and(|stat| stat.is_directory() && storage::is_ours(host, &stat)) {
         return false;
@@ -172,12 +170,12 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
         })
 }
 
-/// The directories in which views may be published, existing or not.
+/// Returns the directories in which views may be published, existing or not.
 pub fn parents(host: &Host) -> Vec<PathBuf> {
     storage::candidates(host).into_iter().map(|directory| directory.join(VIEWS)).collect()
 }
 
-/// The directory of the views below a candidate, existing or not.
+/// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.
 fn views(host: &Host, directory: &Path) -> Result<PathBuf, Unfit> {
     let views = directory.join(VIEWS);
     storage::judge_own(host, &views).map_err(Unfit::Unsafe)?;

@@ -1,5 +1,5 @@
-//! What a program would map in an environment: the model of the loader applied to all that is known of the program,
-//! its start and what it opens at run time. Says what would be; must not judge it.
+//! Predicts the files that a program would map in an environment, by the model of the loader: its start, and the libraries
+//! that it opens at run time. Must not judge them.
 
 pub mod observe;
 pub mod project;
@@ -28,12 +28,12 @@ const LIMIT: usize = 4096;
 pub struct Prediction {
     /// In the order in which they would be mapped.
     pub files: Vec<Predicted>,
-    /// Names that nothing answers: of what is linked, and of what a family opens of its own and cannot do without.
+    /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
     pub missing: Vec<Missing>,
     /// Why the program would not start.
     #[serde(skip)]
     pub failure: Option<Failure>,
-    /// What all this depends on, there or not, besides the directories of search paths and the files themselves.
+    /// The other paths that the prediction depends on, existing or not.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
@@ -41,9 +41,9 @@ pub struct Prediction {
 /// A file that would be mapped.
 #[derive(Clone, Debug, Serialize)]
 pub struct Predicted {
-    /// As it is first asked for.
+    /// The name in the first request.
     pub name: String,
-    /// As it is found, links not resolved.
+    /// The path that the search finds, links not resolved.
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     #[serde(serialize_with = "text::path")]
@@ -51,7 +51,7 @@ pub struct Predicted {
     #[serde(flatten)]
     pub rule: Rule,
     pub when: When,
-    /// The family of NVIDIA's that it is of.
+    /// Its library family, if it has one.
     pub family: Option<String>,
     #[serde(skip)]
     pub id: FileId,
@@ -60,7 +60,7 @@ pub struct Predicted {
     /// The number in its SONAME.
     #[serde(skip)]
     pub soname: Option<u32>,
-    /// Whether its requester is linked against it: without it, that one could not be mapped.
+    /// True if its requester is linked against it, and could not be mapped without it.
     pub is_linked: bool,
 }
 
@@ -83,9 +83,9 @@ pub struct Missing {
     pub family: Option<String>,
 }
 
-/// Walks through the start, then through what the program opens, then through what NVIDIA's libraries open in their
-/// turn when they are used. Which part of a family is used first is the program's affair, and may decide what the others
-/// get: of each order what it would map is there.
+/// Follows the start, then the libraries that the program opens, then those that NVIDIA's libraries open when they are
+/// used. The part of a family that is used first may decide what the others get, so the result holds the files of every
+/// order of use.
 pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory) -> Prediction {
     let Some(executable) = &program.executable else { return Prediction::default() };
     let mut process = match Process::start(searcher, executable) {
@@ -94,7 +94,7 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
     };
     let start = process.loaded().len();
     if process.failure().is_some() {
-        return Prediction::of(&process, start);
+        return Prediction::new(&process, start);
     }
     for load in &program.loads {
         let by = load.by.as_ref().and_then(|by| position(&process, by));
@@ -107,7 +107,7 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
             let _ = open_first(&mut process, opened, *by);
         }
         use_all(&mut process, inventory, &mut missing);
-        let mut prediction = Prediction::of(&process, start);
+        let mut prediction = Prediction::new(&process, start);
         prediction.missing.extend(missing);
         prediction
     };
@@ -130,18 +130,19 @@ fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut V
     }
 }
 
-/// The parts of families that open their own, any of which may be the first to be used.
+/// Returns the parts of families that open other parts of their own: any of them may be used first. Each comes with the
+/// index of the object that opens it.
 fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
     let loaded = process.loaded().iter().enumerate();
     let of_object = |(by, loaded): (usize, &Loaded)| {
         let own = opened_by(&loaded.object, inventory).into_iter().filter(|opened| opened.is_own);
-        // The first of them is the first in the usual order.
+        // `use_all` already uses the first one first.
         own.skip(1).map(move |opened| (by, opened)).collect::<Vec<_>>()
     };
     loaded.flat_map(of_object).collect()
 }
 
-/// Opens the first of the names that is there; of what nothing works without, that there is none.
+/// Opens the first of the names that is there. Returns a miss where none is there and the family does not work without it.
 fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Option<Missing> {
     let mut tried = Vec::new();
     for name in &opened.names {
@@ -152,7 +153,7 @@ fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Opti
         }
     }
     let name = opened.required.clone()?;
-    let family = catalog().family_of(&name).map(|(family, _)| family.name.clone());
+    let family = family_of(&name);
     Some(Missing { name, requester: process.loaded()[by].object.path.clone(), tried, family })
 }
 
@@ -165,38 +166,39 @@ impl Predicted {
 }
 
 impl Prediction {
-    /// Takes up what another order of use would map besides.
+    /// Adds the files that only another order of use would map.
     fn join(&mut self, other: Prediction) {
-        let new = other.files.into_iter().filter(|file| self.files.iter().all(|known| known.id != file.id));
-        let new: Vec<Predicted> = new.collect();
+        let mut new = other.files;
+        new.retain(|file| self.files.iter().all(|known| known.id != file.id));
         self.files.extend(new);
         self.watched.extend(other.watched);
     }
 
-    fn of(process: &Process<'_, '_>, start: usize) -> Prediction {
+    /// `start` counts the objects that are mapped before the program runs.
+    fn new(process: &Process<'_, '_>, start: usize) -> Prediction {
         let loaded = process.loaded();
         let path = |index: usize| loaded[index].object.path.clone();
-        let file = |(index, it): (usize, &Loaded)| {
-            // What auditwheel has renamed is its package's own.
-            let (family, stem) = catalog().family_of_file(&it.object.path).unzip();
+        let file = |(index, file): (usize, &Loaded)| {
+            // `family_of_file` leaves out files that auditwheel renamed: they belong to their package.
+            let (family, stem) = catalog().family_of_file(&file.object.path).unzip();
             Predicted {
-                name: it.name.clone(),
-                path: it.object.path.clone(),
-                requester: it.requester.map(path).unwrap_or_default(),
-                rule: it.rule.clone(),
+                name: file.name.clone(),
+                path: file.object.path.clone(),
+                requester: file.requester.map(path).unwrap_or_default(),
+                rule: file.rule.clone(),
                 when: if index < start { When::Start } else { When::Opened },
-                is_linked: it.requester.is_some_and(|by| loaded[by].object.needed.contains(&it.name)),
+                is_linked: file.requester.is_some_and(|by| loaded[by].object.needed.contains(&file.name)),
                 family: family.map(|family| family.name.clone()),
                 stem: stem.unwrap_or_default().to_owned(),
-                soname: it.object.soname.as_deref().and_then(soname_number),
-                id: it.object.id,
+                soname: file.object.soname.as_deref().and_then(soname_number),
+                id: file.object.id,
             }
         };
         let missing = process.missing().iter().map(|miss| Missing {
             name: miss.name.clone(),
             requester: path(miss.requester),
             tried: miss.tried.clone(),
-            family: catalog().family_of(&miss.name).map(|(family, _)| family.name.clone()),
+            family: family_of(&miss.name),
         });
         Prediction {
             files: loaded.iter().enumerate().map(file).collect(),
@@ -207,17 +209,21 @@ impl Prediction {
     }
 }
 
+fn family_of(name: &str) -> Option<String> {
+    catalog().family_of(name).map(|(family, _)| family.name.clone())
+}
+
 fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
     process.loaded().iter().position(|loaded| loaded.object.path == path)
 }
 
-/// What a library of NVIDIA's opens once it is used.
+/// A library that another one of NVIDIA's opens once it is used.
 struct Opened {
-    /// The first of these that is there.
+    /// The names that it tries, in order, until one is there.
     names: Vec<String>,
     /// Its SONAME, where its family does not work without it.
     required: Option<String>,
-    /// A part of a family that opens its own.
+    /// A part of the opener's own family, where a part may open others.
     is_own: bool,
 }
 
@@ -229,10 +235,10 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let installation = inventory.installations.iter().find(|installation| installation.has_file(object.id));
     let soname = object.soname.as_deref().and_then(names::split).map_or(suffix, |(_, suffix)| suffix);
     let major = first_number(soname).unwrap_or(0);
-    // A name that carries the whole version is the file's own, wherever it was copied to.
+    // A copied file keeps the version in its name.
     let of_name = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3);
     let of_name = of_name.filter(|_| !family.numbered_otherwise);
-    // A view has a shim under names of the version that it is over as well.
+    // In a view, a shim also has the names of the version that it is over.
     let of_shim = || installation.filter(|_| family.is_shim(stem, Some(major)))?.shim;
     let version = of_shim().or(of_name).or_else(|| installation?.version);
     let opened =
@@ -259,8 +265,8 @@ fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     opened.collect()
 }
 
-/// How a library asks for another of its own family: by its own version, longest first; by the minor where the SONAME
-/// carries it; else by the SONAME.
+/// Returns the names by which a library asks for another of its own family: by its own version, longest first; by the minor
+/// where the SONAME carries it; else by the SONAME.
 fn own_names(
     family: &Family,
     stem: &str,
@@ -269,7 +275,7 @@ fn own_names(
     installation: Option<&Installation>,
 ) -> Option<Vec<String>> {
     let numbered = |version: Version| format!("{stem}.so.{version}");
-    if family.minor_in_soname.iter().any(|it| it == stem) {
+    if family.minor_in_soname.iter().any(|known| known == stem) {
         return version.map(|version| vec![numbered(version.truncated(2))]);
     }
     if !family.soname_is_version {

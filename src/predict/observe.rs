@@ -1,4 +1,4 @@
-//! What a traced program really mapped, beside what the model of the loader expected and what was planned.
+//! Compares the files that a traced program mapped with the model of the loader and with the plan.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,9 +17,9 @@ use crate::text;
 
 #[derive(Debug, Serialize)]
 pub struct Observation {
-    /// In the order in which they began.
+    /// In the order of their starts.
     pub images: Vec<Image>,
-    /// Whether there was a plan to be compared with.
+    /// True if there was a plan to compare with.
     pub has_plan: bool,
 }
 
@@ -27,13 +27,13 @@ pub struct Observation {
 #[derive(Debug, Serialize)]
 pub struct Image {
     pub pid: u32,
-    /// None of a process that was forked and has started no program.
+    /// `None` for a process that was forked and has started no program.
     #[serde(serialize_with = "text::optional_path")]
     pub program: Option<PathBuf>,
-    /// Whether it is the program that was decided about: the model speaks of no other, and of no other start of it.
+    /// True for the first start of the program that was decided about, which is the only one that the model predicts.
     pub is_target: bool,
     pub files: Vec<Mapped>,
-    /// What is otherwise than the model says.
+    /// Differences from the model.
     pub wrong: Vec<Wrong>,
 }
 
@@ -41,24 +41,24 @@ pub struct Image {
 pub struct Mapped {
     #[serde(serialize_with = "text::path")]
     pub name: OsString,
-    /// As it was found, links not resolved.
+    /// The path that the loader found, links not resolved.
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
-    /// The file itself.
+    /// The real path.
     #[serde(serialize_with = "text::path")]
     pub file: PathBuf,
     #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
     pub rule: Rule,
-    /// The family of NVIDIA's that it is of.
+    /// Its library family, if it has one.
     pub family: Option<String>,
-    /// True if it was picked; none where nothing was picked of its family and SONAME, and for a shim from elsewhere.
+    /// True if it was picked; `None` where nothing was picked of its family and SONAME, and for a shim from elsewhere.
     pub in_plan: Option<bool>,
     #[serde(skip)]
     id: Option<FileId>,
 }
 
-/// What the model said, and what was so.
+/// A difference between the model and the files that were mapped.
 #[derive(Debug, Serialize)]
 pub struct Wrong {
     #[serde(serialize_with = "text::path")]
@@ -67,7 +67,7 @@ pub struct Wrong {
     pub expected: Option<PathBuf>,
     #[serde(serialize_with = "text::optional_path")]
     pub mapped: Option<PathBuf>,
-    /// Whether the model knows of somebody who asks for it: else it was not asked, and not wrong.
+    /// True if the model knows an object that asks for it. Otherwise the model was not asked, and not wrong.
     pub foreseen: bool,
 }
 
@@ -82,10 +82,8 @@ impl Observation {
         let mut images: Vec<Image> = Vec::new();
         for record in records {
             if record.rule == Rule::Program {
-                let is_first = !images.iter().any(|image| image.is_target);
-                let is_of_target =
-                    || program.executable.as_deref() == host.canonical(&record.path).ok().as_deref();
-                let is_target = is_first && is_of_target();
+                let is_target = !images.iter().any(|image| image.is_target)
+                    && program.executable == host.canonical(&record.path).ok();
                 images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
                 continue;
             }
@@ -94,7 +92,7 @@ impl Observation {
                 images.push(Image::new(record.pid, None));
                 images.len() - 1
             });
-            images[index].files.push(Mapped::of(host, record, plan));
+            images[index].files.push(Mapped::new(host, record, plan));
         }
         for image in images.iter_mut().filter(|image| image.is_target) {
             image.wrong = wrong(image, prediction, host);
@@ -110,7 +108,7 @@ impl Image {
 }
 
 impl Mapped {
-    fn of(host: &Host, record: Record, plan: Option<&Plan>) -> Mapped {
+    fn new(host: &Host, record: Record, plan: Option<&Plan>) -> Mapped {
         let file = host.canonical(&record.path).unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
         let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
@@ -120,7 +118,7 @@ impl Mapped {
             picks.filter(|pick| Some(&pick.installation.family) == family.as_ref()).collect();
         let is_picked = of_family.iter().any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
         let is_of = |number| of_family.iter().any(|pick| pick.is_of_soname(number));
-        // A shim from elsewhere opens what is picked.
+        // A shim from elsewhere opens the picked files.
         let is_meant =
             || !of_family.is_empty() && !catalog().is_shim(&file) && is_of(number(host, &record.path));
         Mapped {
@@ -136,7 +134,7 @@ impl Mapped {
     }
 }
 
-/// The number in its SONAME; in its name where it has none.
+/// Returns the number in a file's SONAME, or in its name where it has none.
 fn number(host: &Host, file: &Path) -> Option<u32> {
     let data = host.map(file).ok();
     let elf = data.as_deref().and_then(|data| Elf::parse(data).ok());
@@ -144,7 +142,8 @@ fn number(host: &Host, file: &Path) -> Option<u32> {
     soname_number(std::str::from_utf8(name).ok()?)
 }
 
-/// What was mapped and not expected; and what the start was expected to map and did not. What may be opened need not be.
+/// Returns the files that were mapped unexpectedly, and those of the start that are missing. The model cannot tell if a
+/// library that may be opened later is opened.
 fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
     let expected = || prediction.files.iter().filter(|file| file.family.is_some());
     let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);

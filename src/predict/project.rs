@@ -1,20 +1,20 @@
-//! Whether what a project asks for holds for programs that are started without cudarun: pure, from what was decided and
-//! what the environment as it is gives.
+//! Checks a project's requirements for programs that are started without cudarun. Pure: compares the solver's outcome with
+//! the prediction for the unchanged environment.
 
 use std::collections::BTreeSet;
 
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::Rule;
+use crate::predict::Prediction;
 use crate::predict::supply::{Fault, Supply, given};
-use crate::predict::{Predicted, Prediction};
 use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
 
-/// What does not hold.
+/// A requirement that is not met.
 #[derive(Debug)]
 pub enum Trouble<'a> {
-    /// Nothing that is here is a set.
+    /// The installations here form no set.
     NoSet { conflict: &'a Conflict },
-    /// What programs get of a family fails, or is of more than one installation.
+    /// The files that programs get of a family fail, or come from more than one installation.
     Faulty {
         family: &'a str,
         fault: Fault,
@@ -22,18 +22,18 @@ pub enum Trouble<'a> {
         by_library_path: bool,
         instead: &'a Installation,
     },
-    /// What programs get of a family is not what was asked for.
+    /// The installation that programs get of a family does not fit the requirements.
     Unfit { installation: &'a Installation, reason: &'a Reason, instead: &'a Installation },
 }
 
 impl Trouble<'_> {
-    /// Whether cudarun itself could start nothing.
+    /// True if cudarun itself could start no program either.
     pub fn ends_every_start(&self) -> bool {
         matches!(self, Trouble::NoSet { .. })
     }
 }
 
-/// The first thing that does not hold.
+/// Returns the first requirement that is not met.
 pub fn judge<'a>(
     outcome: &'a Outcome,
     before: &'a Prediction,
@@ -46,12 +46,12 @@ pub fn judge<'a>(
     };
     let given = given(before, inventory);
     plan.picks.iter().find_map(|pick| match given.get(pick.installation.family.as_str()) {
-        Some(given) => of_given(given, pick, plan, inventory),
-        None => of_another_name(pick, plan, inventory),
+        Some(given) => check_supply(given, pick, plan, inventory),
+        None => under_another_name(pick, plan, inventory),
     })
 }
 
-fn of_given<'a>(
+fn check_supply<'a>(
     given: &Supply<'a>,
     pick: &'a Pick,
     plan: &'a Plan,
@@ -59,36 +59,34 @@ fn of_given<'a>(
 ) -> Option<Trouble<'a>> {
     let installations: Vec<&Installation> =
         given.installations.iter().filter_map(|(installation, _)| *installation).collect();
-    // Two installations of one version are two all the same, and harm nobody.
+    // Two installations of one version do no harm.
     let versions: BTreeSet<_> =
         installations.iter().map(|installation| (installation.version, installation.cuda)).collect();
     let is_told = |fault: &Fault| versions.len() > 1 || !matches!(fault, Fault::Mixed | Fault::Twice);
     if let Some(fault) = given.fault(inventory).filter(is_told) {
-        let of_library_path = |file: &&Predicted| matches!(file.rule, Rule::LibraryPath { .. });
         let mut files = given.installations.iter().flat_map(|(_, files)| files);
-        let by_library_path = files.any(of_library_path);
+        let by_library_path = files.any(|file| matches!(file.rule, Rule::LibraryPath { .. }));
         let (family, instead) = (pick.installation.family.as_str(), &pick.installation);
         return Some(Trouble::Faulty { family, fault, installations, by_library_path, instead });
     }
     given.deciding().into_iter().flatten().find_map(|installation| unfit(installation, pick, plan))
 }
 
-/// There is nothing of the name of what was picked: then what programs get under another name is what they would find.
-fn of_another_name<'a>(pick: &'a Pick, plan: &'a Plan, inventory: &'a Inventory) -> Option<Trouble<'a>> {
-    let is_given = |installation: &&Installation| {
-        installation.family == pick.installation.family && installation.loader_gives
-    };
-    let mut given =
-        inventory.installations.iter().filter(is_given).map(|installation| unfit(installation, pick, plan));
-    let first = given.next()?;
-    if given.all(|it| it.is_some()) { first } else { None }
+/// Programs get no file under the picked names. They would then find the family under another name, so those installations
+/// are checked.
+fn under_another_name<'a>(pick: &'a Pick, plan: &'a Plan, inventory: &'a Inventory) -> Option<Trouble<'a>> {
+    let mut given = inventory
+        .installations
+        .iter()
+        .filter(|installation| installation.family == pick.installation.family && installation.loader_gives);
+    let first = unfit(given.next()?, pick, plan);
+    first.filter(|_| given.all(|installation| unfit(installation, pick, plan).is_some()))
 }
 
 fn unfit<'a>(installation: &'a Installation, pick: &'a Pick, plan: &'a Plan) -> Option<Trouble<'a>> {
-    let is_it = |it: &&Rejection| {
-        it.installation.family == installation.family && it.installation.directory == installation.directory
-    };
-    let rejection = plan.rejected.iter().find(is_it)?;
+    let rejection = plan.rejected.iter().find(|Rejection { installation: rejected, .. }| {
+        rejected.family == installation.family && rejected.directory == installation.directory
+    })?;
     let is_its_own = !matches!(
         rejection.reason,
         Reason::Clash { .. }

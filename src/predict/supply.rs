@@ -1,17 +1,17 @@
-//! What an environment gives of each family, by the prediction of what would be mapped in it, and what is wrong with that.
+//! Groups predicted files by family and installation, and finds what is wrong with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::inventory::{Installation, Inventory, Origin};
 use crate::predict::{Predicted, Prediction};
 
-/// What one environment gives of one family.
+/// The files of one family that a program gets in an environment.
 pub struct Supply<'a> {
-    /// The installations, each with its files; a file of no installation stands alone.
+    /// Each installation with its files. Files of no installation are grouped by directory.
     pub installations: Vec<(Option<&'a Installation>, Vec<&'a Predicted>)>,
 }
 
-/// What is wrong with it.
+/// A reason why the files of a family do not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Stub,
@@ -23,22 +23,13 @@ pub enum Fault {
 }
 
 impl<'a> Supply<'a> {
-    /// What is wrong with what is given.
+    /// Returns the first fault of the files.
     pub fn fault(&self, inventory: &Inventory) -> Option<Fault> {
-        let of_origin = |origin| {
-            self.installations.iter().any(|(installation, _)| {
-                installation.is_some_and(|installation| installation.origin == origin)
-            })
-        };
         let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
-        let is_older = |(installation, _): &(Option<&Installation>, _)| {
-            installation.is_some_and(|installation| {
-                installation.origin == Origin::Compat && installation.version < kernel
-            })
-        };
-        if of_origin(Origin::Stub) {
+        let known = || self.installations.iter().filter_map(|(installation, _)| *installation);
+        if known().any(|installation| installation.origin == Origin::Stub) {
             Some(Fault::Stub)
-        } else if self.installations.iter().any(is_older) {
+        } else if known().any(|known| known.origin == Origin::Compat && known.version < kernel) {
             Some(Fault::OlderThanKernel)
         } else if self.installations.len() < 2 || self.is_shim_over_another() {
             None
@@ -52,39 +43,30 @@ impl<'a> Supply<'a> {
     /// True if one installation decides alone and works under the shims of the others.
     pub fn is_shim_over_another(&self) -> bool {
         let [Some(decides)] = self.deciding()[..] else { return false };
-        let mut others = self
-            .installations
-            .iter()
-            .filter(|(installation, _)| !installation.is_some_and(|it| std::ptr::eq(it, decides)));
-        others.all(|(installation, _)| {
-            installation.is_some_and(|installation| decides.works_under_shim_of(installation))
+        self.installations.iter().all(|(installation, _)| {
+            installation.is_some_and(|installation| {
+                std::ptr::eq(installation, decides) || decides.works_under_shim_of(installation)
+            })
         })
     }
 
-    /// Those that give more than a shim; all, where none does.
+    /// Returns the installations that give more than a shim; all of them where none does.
     pub fn deciding(&self) -> Vec<Option<&'a Installation>> {
-        let is_more = |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
-        let found: Vec<_> =
-            self.installations.iter().filter(is_more).map(|(installation, _)| *installation).collect();
-        if found.is_empty() {
-            self.installations.iter().map(|(installation, _)| *installation).collect()
-        } else {
-            found
-        }
+        let gives_more = |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
+        let has_none = !self.installations.iter().any(|given| gives_more(&given));
+        let deciding = self.installations.iter().filter(|given| has_none || gives_more(given));
+        deciding.map(|(installation, _)| *installation).collect()
     }
 
-    /// Whether two installations each give a file of one name.
+    /// True if two files have one stem.
     fn is_one_file_twice(&self) -> bool {
-        let mut stems: Vec<&str> =
-            self.installations.iter().flat_map(|(_, files)| files).map(|file| file.stem.as_str()).collect();
-        let count = stems.len();
-        stems.sort_unstable();
-        stems.dedup();
-        stems.len() < count
+        let mut stems = BTreeSet::new();
+        let mut files = self.installations.iter().flat_map(|(_, files)| files);
+        !files.all(|file| stems.insert(&file.stem))
     }
 }
 
-/// By family, what is given.
+/// Returns the supply of each family.
 pub fn given<'a>(prediction: &'a Prediction, inventory: &'a Inventory) -> BTreeMap<&'a str, Supply<'a>> {
     let mut families: BTreeMap<&str, Supply<'a>> = BTreeMap::new();
     for file in &prediction.files {
@@ -94,13 +76,13 @@ pub fn given<'a>(prediction: &'a Prediction, inventory: &'a Inventory) -> BTreeM
             .iter()
             .find(|installation| installation.family == *family && installation.has_file(file.id));
         let given = families.entry(family).or_insert(Supply { installations: Vec::new() });
-        let is_it = |known: &&mut (Option<&Installation>, Vec<&Predicted>)| match (known.0, installation) {
-            (Some(a), Some(b)) => std::ptr::eq(a, b),
-            (None, None) => known.1[0].path.parent() == file.path.parent(),
+        let known = given.installations.iter_mut().find(|(known, files)| match (known, installation) {
+            (Some(known), Some(installation)) => std::ptr::eq(*known, installation),
+            (None, None) => files[0].path.parent() == file.path.parent(),
             _ => false,
-        };
-        match given.installations.iter_mut().find(is_it) {
-            Some(known) => known.1.push(file),
+        });
+        match known {
+            Some((_, files)) => files.push(file),
             None => given.installations.push((installation, vec![file])),
         }
     }

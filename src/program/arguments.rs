@@ -4,19 +4,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What the command line says that Python will do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The code that Python will run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Run {
     Script(PathBuf),
     Module(OsString),
     Code(OsString),
-    /// Nothing but an answer: `--version`, `-h`.
+    /// No code: `--version`, `-h`.
     Nothing,
     /// Standard input or the prompt.
+    #[default]
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
     pub run: Run,
     /// `-I` or `-E`: variables do not count.
@@ -27,20 +28,13 @@ pub(super) struct CommandLine {
     pub no_site: bool,
     /// `-I` or `-P`: the script's directory is not searched.
     pub safe_path: bool,
-    /// How many arguments decide all this.
+    /// The number of arguments that decide all this.
     pub consumed: usize,
 }
 
 impl CommandLine {
     pub(super) fn parse(arguments: &[OsString]) -> CommandLine {
-        let mut parsed = CommandLine {
-            run: Run::Unknown,
-            ignores_environment: false,
-            no_user_site: false,
-            no_site: false,
-            safe_path: false,
-            consumed: 0,
-        };
+        let mut parsed = CommandLine::default();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             parsed.consumed += 1;
@@ -48,11 +42,10 @@ impl CommandLine {
                 b"--check-hash-based-pycs" => parsed.consumed += usize::from(rest.next().is_some()),
                 b"-" => return parsed,
                 b"--" => {
-                    if let Some(script) = rest.next() {
-                        parsed.consumed += 1;
-                        if script != "-" {
-                            parsed.run = Run::Script(PathBuf::from(script));
-                        }
+                    let script = rest.next();
+                    parsed.consumed += usize::from(script.is_some());
+                    if let Some(script) = script.filter(|script| *script != "-") {
+                        parsed.run = Run::Script(PathBuf::from(script));
                     }
                     return parsed;
                 }
@@ -74,7 +67,7 @@ impl CommandLine {
         parsed
     }
 
-    /// A word of one-letter options; true when it ends the options.
+    /// Reads a word of one-letter options. True if it ends the options.
     fn short_flags<'a>(&mut self, flags: &[u8], rest: &mut impl Iterator<Item = &'a OsString>) -> bool {
         for (at, flag) in flags.iter().enumerate() {
             let mut value = |this: &mut Self| {
@@ -124,30 +117,25 @@ impl CommandLine {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> CommandLine {
-        CommandLine::parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
-    }
-
     #[test]
     fn reads_the_command_line_as_python_does() {
-        assert_eq!(parse(&["-u", "train.py", "--lr", "1"]).run, Run::Script("train.py".into()));
-        assert_eq!(parse(&["-u", "train.py", "--lr", "1"]).consumed, 2);
-        assert_eq!(parse(&["-Ic", "import torch", "x"]).run, Run::Code("import torch".into()));
-        assert!(parse(&["-Ic", "import torch"]).no_user_site);
-        assert_eq!(parse(&["-cimport torch"]).run, Run::Code("import torch".into()));
-        assert_eq!(
-            parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).run,
-            Run::Module("pkg.mod".into())
-        );
-        assert_eq!(parse(&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"]).consumed, 6);
-        assert_eq!(parse(&["-Wignore", "x.py"]).run, Run::Script("x.py".into()));
-        assert_eq!(parse(&["-"]).run, Run::Unknown);
-        assert_eq!(parse(&["--", "x.py", "y"]).run, Run::Script("x.py".into()));
-        assert_eq!(parse(&["--", "x.py", "y"]).consumed, 2);
-        for answer in ["--version", "-V"] {
-            assert_eq!(parse(&[answer, "x.py"]).run, Run::Nothing);
+        let script = |name: &str| Run::Script(name.into());
+        for (words, run, consumed) in [
+            (&["-u", "train.py", "--lr", "1"][..], script("train.py"), 2),
+            (&["-Ic", "import torch", "x"], Run::Code("import torch".into()), 2),
+            (&["-cimport torch"], Run::Code("import torch".into()), 1),
+            (&["-X", "utf8", "-W", "ignore", "-m", "pkg.mod", "a"], Run::Module("pkg.mod".into()), 6),
+            (&["-Wignore", "x.py"], script("x.py"), 2),
+            (&["--", "x.py", "y"], script("x.py"), 2),
+            (&["--version", "x.py"], Run::Nothing, 1),
+            (&["-V", "x.py"], Run::Nothing, 1),
+            (&["-"], Run::Unknown, 1),
+            (&[], Run::Unknown, 0),
+            (&["-c"], Run::Code("".into()), 1),
+        ] {
+            let parsed = CommandLine::parse(&words.iter().map(OsString::from).collect::<Vec<_>>());
+            assert_eq!((parsed.run, parsed.consumed), (run, consumed), "{words:?}");
         }
-        assert_eq!(parse(&[]).run, Run::Unknown);
-        assert_eq!(parse(&["-c"]).run, Run::Code("".into()));
+        assert!(CommandLine::parse(&["-Ic", "import torch"].map(OsString::from)).no_user_site);
     }
 }

@@ -1,5 +1,5 @@
-//! Which packages may be the ones that use a GPU, and what each consists of: by the program's imports, by
-//! the user's word, or by being installed.
+//! The packages that may use a GPU, with their files: those that the program imports, that the user names, or that are
+//! installed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::framework;
-use super::imports::{Imports, Place};
+use super::imports::{Imports, SourceLine};
 use super::installed::Installed;
 use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
@@ -18,21 +18,21 @@ use crate::host::{Host, Kind};
 /// A package that may turn out to use a GPU.
 pub(super) struct Candidate {
     pub name: String,
-    /// Where it stands, in messages: a directory, or the one file that it is.
+    /// A directory, or the one file of an extension module.
     pub place: PathBuf,
-    /// The directories of installed packages that hold its parts; none for the program's own.
+    /// The site-packages directories that hold its parts; empty for the program's own modules.
     pub sites: Vec<PathBuf>,
     pub framework: Option<&'static Framework>,
     pub directories: Vec<PathBuf>,
-    /// Its extension modules that stand outside of these.
+    /// Its extension modules outside of these.
     pub extensions: Vec<PathBuf>,
     pub standing: ImportCertainty,
     pub imported_by: Option<String>,
-    /// It comes with what is imported, and no framework is known by its name: perhaps it is never imported itself.
+    /// It comes with an imported package and is no known framework: perhaps it is never imported itself.
     pub is_brought: bool,
 }
 
-/// Where candidates are found.
+/// The Python environment in which candidates are found.
 pub(super) struct Candidates<'a> {
     pub host: &'a Host,
     pub sites: &'a [PathBuf],
@@ -40,17 +40,16 @@ pub(super) struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// The packages that the program imports and those that they bring along, and its own extension modules.
+    /// Returns the packages that the program imports, those that they depend on, and its own extension modules.
     pub(super) fn imported(&self, imports: &Imports) -> Vec<Candidate> {
         let mut modules: BTreeMap<String, String> = BTreeMap::new();
         for (module, place) in &imports.installed {
             modules.entry(module.clone()).or_insert_with(|| place.describe());
             let Some(distribution) = self.installed.of_module(module) else { continue };
-            for brought in self.installed.closure(distribution) {
-                for brought in self.installed.modules_of(&brought) {
-                    let by = || format!("{module}, imported by {}", place.describe());
-                    modules.entry(brought).or_insert_with(by);
-                }
+            let closure = self.installed.closure(distribution);
+            for brought in closure.iter().flat_map(|name| self.installed.modules_of(name)) {
+                let by = || format!("{module}, imported by {}", place.describe());
+                modules.entry(brought).or_insert_with(by);
             }
         }
         let mut found = self.candidates(modules, ImportCertainty::Imported);
@@ -61,16 +60,17 @@ impl Candidates<'_> {
         found
     }
 
-    /// The packages that the user has named.
+    /// Returns the packages that the user named. Fails where one is not installed.
     pub(super) fn named(&self, uses: &[String]) -> Result<Vec<Candidate>, Error> {
         let mut modules = BTreeMap::new();
         for name in uses {
             let mut brought = self.installed.modules_of(&metadata::normalised(name));
             brought.insert(name.replace('-', "_"));
-            let is_here = |module: &String| {
-                self.is_installed(module) || catalog().framework_of(module).is_some_and(|f| self.has(f))
-            };
-            brought.retain(is_here);
+            brought.retain(|module| {
+                let framework = catalog().framework_of(module);
+                let names = framework.map_or(&[][..], |framework| &framework.modules);
+                [module].into_iter().chain(names).any(|module| self.is_installed(module))
+            });
             if brought.is_empty() {
                 return Err(Error::NoSuchPackage { name: name.clone(), sites: self.sites.to_vec() });
             }
@@ -79,7 +79,7 @@ impl Candidates<'_> {
         Ok(self.candidates(modules, ImportCertainty::Imported))
     }
 
-    /// Every top-level package that is installed, except libraries themselves.
+    /// Returns every top-level package that is installed, except libraries themselves.
     pub(super) fn everything(&self, standing: ImportCertainty) -> Vec<Candidate> {
         let mut modules = BTreeMap::new();
         for site in self.sites {
@@ -96,16 +96,18 @@ impl Candidates<'_> {
         self.candidates(modules, standing)
     }
 
-    /// Modules that belong to one framework are one candidate.
+    /// Returns the candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one
+    /// candidate.
     fn candidates(&self, modules: BTreeMap<String, String>, standing: ImportCertainty) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
-        // The directory that NVIDIA's wheels share holds what is picked from, not what asks.
+        // The directory that NVIDIA's wheels share holds installations, and no program.
         for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
             let imported_by = (!by.is_empty()).then_some(by);
             let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
-            // First what it is built upon, since importing it imports that.
+            // A framework imports the ones that it is built upon first.
             let imports = framework.map_or(&[][..], |framework| &framework.imports);
-            let used = catalog().frameworks.iter().filter(|it| imports.contains(&it.name)).chain(framework);
+            let used =
+                catalog().frameworks.iter().filter(|known| imports.contains(&known.name)).chain(framework);
             for framework in used {
                 if found.iter().all(|candidate| candidate.name != framework.name) {
                     found.extend(self.of_framework(framework, standing, imported_by.clone()));
@@ -118,16 +120,11 @@ impl Candidates<'_> {
         found
     }
 
-    fn has(&self, framework: &Framework) -> bool {
-        framework.modules.iter().any(|module| self.is_installed(module))
-    }
-
-    /// Whether a part of it is there that may hold shared objects; a module of its name alone is any other package.
+    /// True if a directory of the framework is there. A module of its name alone may be another package.
     fn is_there(&self, framework: &Framework) -> bool {
-        let is_part = |site: &PathBuf, pattern: &String| {
-            framework::expand(self.host, site, pattern).iter().any(|found| self.host.is_directory(found))
-        };
-        self.sites.iter().any(|site| framework.packages.iter().any(|pattern| is_part(site, pattern)))
+        let mut parts =
+            framework.packages.iter().flat_map(|pattern| framework::expand(self.host, self.sites, pattern));
+        parts.any(|part| self.host.is_directory(&part))
     }
 
     fn is_installed(&self, module: &str) -> bool {
@@ -138,7 +135,7 @@ impl Candidates<'_> {
         self.host.is_directory(&site.join(module)) || !self.extensions(site, module).is_empty()
     }
 
-    /// Each part of a framework from the first directory that has it, as Python would import it.
+    /// Takes each part of a framework from the first directory that has it, as Python does.
     fn of_framework(
         &self,
         framework: &'static Framework,
@@ -147,28 +144,20 @@ impl Candidates<'_> {
     ) -> Option<Candidate> {
         let (mut sites, mut directories) = (Vec::new(), Vec::new());
         for pattern in &framework.packages {
-            let in_site = |site: &PathBuf| {
-                let found = framework::expand(self.host, site, pattern).into_iter();
-                let present: Vec<PathBuf> = found.filter(|found| self.host.is_directory(found)).collect();
-                (!present.is_empty()).then(|| (site.clone(), present))
-            };
-            let Some((site, present)) = self.sites.iter().find_map(in_site) else { continue };
+            let present = self.sites.iter().find_map(|site| {
+                let mut found = framework::expand(self.host, std::slice::from_ref(site), pattern);
+                found.retain(|found| self.host.is_directory(found));
+                (!found.is_empty()).then(|| (site.clone(), found))
+            });
+            let Some((site, present)) = present else { continue };
             if !sites.contains(&site) {
                 sites.push(site);
             }
             directories.extend(present);
         }
-        Some(Candidate {
-            name: framework.name.clone(),
-            place: directories.first()?.clone(),
-            sites,
-            framework: Some(framework),
-            directories,
-            extensions: Vec::new(),
-            standing,
-            imported_by,
-            is_brought: false,
-        })
+        let place = directories.first()?.clone();
+        let candidate = Candidate::new(&framework.name, place, standing, imported_by);
+        Some(Candidate { sites, framework: Some(framework), directories, ..candidate })
     }
 
     fn of_module(
@@ -179,37 +168,39 @@ impl Candidates<'_> {
     ) -> Option<Candidate> {
         let site = self.sites.iter().find(|site| self.is_in(site, module))?;
         let place = site.join(module);
-        Some(Candidate {
-            name: module.to_owned(),
-            place: place.clone(),
-            sites: vec![site.clone()],
-            framework: None,
-            directories: vec![place],
-            extensions: self.extensions(site, module),
-            standing,
-            imported_by,
-            is_brought: false,
-        })
+        let candidate = Candidate::new(module, place.clone(), standing, imported_by);
+        let extensions = self.extensions(site, module);
+        Some(Candidate { sites: vec![site.clone()], directories: vec![place], extensions, ..candidate })
     }
 
-    /// Extension modules that stand right in site-packages: `name.cpython-312-x86_64-linux-gnu.so`.
+    /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
     fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
-        let entries = self.host.list(site).unwrap_or_default();
-        let is_it = |name: &OsStr| {
-            let name = name.as_bytes();
-            name.strip_prefix(module.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
-                && name.ends_with(b".so")
-        };
-        entries
-            .iter()
-            .filter(|entry| entry.kind != Kind::Directory && is_it(&entry.name))
-            .map(|entry| site.join(&entry.name))
-            .collect()
+        let prefix = format!("{module}.");
+        let mut entries = self.host.list(site).unwrap_or_default();
+        entries.retain(|entry| {
+            let name = entry.name.as_bytes();
+            entry.kind != Kind::Directory && name.starts_with(prefix.as_bytes()) && name.ends_with(b".so")
+        });
+        entries.iter().map(|entry| site.join(&entry.name)).collect()
     }
 }
 
 impl Candidate {
-    /// Whether a file is one of its own, wherever in its site-packages.
+    fn new(name: &str, place: PathBuf, standing: ImportCertainty, imported_by: Option<String>) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            place,
+            sites: Vec::new(),
+            framework: None,
+            directories: Vec::new(),
+            extensions: Vec::new(),
+            standing,
+            imported_by,
+            is_brought: false,
+        }
+    }
+
+    /// True if a file is in its site-packages, or one of its extension modules.
     pub(super) fn holds(&self, file: &Path) -> bool {
         self.sites.iter().any(|site| file.starts_with(site))
             || self.extensions.iter().any(|extension| extension == file)
@@ -220,7 +211,7 @@ impl Candidate {
         self.framework.is_none_or(|framework| framework.scan_objects)
     }
 
-    /// The files that may be its shared objects.
+    /// Returns the files that may be its shared objects.
     pub(super) fn objects(&self, host: &Host) -> Vec<PathBuf> {
         let prune =
             |name: &OsStr| matches!(name.as_bytes(), b"include" | b"__pycache__" | b"share" | b"tests");
@@ -233,17 +224,10 @@ impl Candidate {
     }
 }
 
-fn own_extension(file: &Path, place: &Place) -> Candidate {
+fn own_extension(file: &Path, place: &SourceLine) -> Candidate {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    Candidate {
-        name: name.split('.').next().unwrap_or_default().to_owned(),
-        place: file.to_owned(),
-        sites: Vec::new(),
-        framework: None,
-        directories: Vec::new(),
-        extensions: vec![file.to_owned()],
-        standing: ImportCertainty::Imported,
-        imported_by: Some(place.describe()),
-        is_brought: false,
-    }
+    let name = name.split('.').next().unwrap_or_default();
+    let imported_by = Some(place.describe());
+    let candidate = Candidate::new(name, file.to_owned(), ImportCertainty::Imported, imported_by);
+    Candidate { extensions: vec![file.to_owned()], ..candidate }
 }

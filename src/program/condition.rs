@@ -1,4 +1,4 @@
-//! What is asked of the machine and of the set as a whole, and not of one library family.
+//! Requirements of the machine and of the set as a whole, and not of one library family.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::requirement::Asker;
 use crate::formats::fatbin::Architecture;
 use crate::range::Range;
 
-/// One such thing, and where it is written.
+/// One such requirement, and the place where it is written.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition {
     pub demand: Demand,
     pub by: Asker,
-    /// It is of interest only where a GPU can be reached: nobody has written it for a machine without one.
+    /// It counts only where a GPU can be reached: it was not written for a machine without one.
     pub only_with_gpu: bool,
-    /// It refuses nobody: what does not hold is said.
+    /// It causes a remark and no refusal.
     pub is_advice: bool,
 }
 
@@ -24,16 +24,16 @@ pub struct Condition {
 pub enum Demand {
     /// The driver that the kernel runs.
     Driver(Range),
-    /// The CUDA version that the driver brings in full.
+    /// The CUDA version that the driver supports.
     DriverCuda(Range),
-    /// The CUDA that the picked libraries are of.
+    /// The CUDA version of the picked libraries.
     Cuda(Range),
     /// The compute capability of every visible GPU.
     Gpu(Range),
     /// The brand of every visible GPU, as NVIDIA's container toolkit spells it: `tesla`, `geforce`.
     Brand { name: String, is_not: bool },
-    /// What the asker's own files have code for: some visible GPU must be among it.
+    /// The GPUs that the asker's own files have code for: some visible GPU must be one of them.
     Code(BTreeSet<Architecture>),
-    /// One of these, and of that one all.
+    /// All demands of at least one of these lists.
     Any(Vec<Vec<Demand>>),
 }

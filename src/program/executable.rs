@@ -1,5 +1,5 @@
-//! An ELF executable: what its own start-up closure links against, and the names in its constants that it
-//! may open at run time.
+//! An ELF executable: the libraries that its start-up closure is linked against, and the names in its constants that it may
+//! open at run time.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ pub(super) struct Image {
     pub machine: u16,
 }
 
-/// Looks at the executable; none when nothing about it can be pinned, which is then noted.
+/// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
 pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result<Option<Image>, Error> {
     let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
     let real = host.canonical(path).map_err(refused)?;
@@ -49,7 +49,7 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
             program.notes.push(Note::Malformed { why: why.to_owned() });
             return Ok(None);
         }
-        // A script without a `#!` line is for the shell that finds it; the kernel will say so.
+        // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
             not_read(program, Path::new("/bin/sh"));
             return Ok(None);
@@ -60,9 +60,9 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         return Ok(None);
     }
     if let Some(by) = packer(host, &real, &data, program) {
-        // What it carries runs from an image that is mounted then, with a loader of its own.
         let is_hidden = by == Packer::AppImage;
         program.notes.push(Note::Packed { by });
+        // An AppImage mounts an image and runs the program in it, with a loader of its own.
         if is_hidden {
             return Ok(None);
         }
@@ -77,7 +77,7 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
     Ok(None)
 }
 
-/// A library of a known family that a program of the dynamic loader is linked against or names itself.
+/// Returns a library of a known family that a dynamically linked program is linked against, or that its constants name.
 pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     let data = host.map(real).ok()?;
     let elf = Elf::parse(&data).ok()?;
@@ -86,14 +86,14 @@ pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     linked.map(|name| file_name(name).to_owned()).or_else(|| first_library(&elf))
 }
 
-/// A script, of which nothing is said that is said already.
+/// Adds a note about a script that is not read, unless another note already covers it.
 fn not_read(program: &mut Program, interpreter: &Path) {
     if !program.starts_nothing && !program.notes.iter().any(Note::hides_a_program) {
         program.notes.push(Note::ScriptNotRead { interpreter: interpreter.to_owned() });
     }
 }
 
-/// What a program was packed by that puts its own directories before `LD_LIBRARY_PATH`.
+/// Returns the packer of a program that puts its own directories first in `LD_LIBRARY_PATH`.
 fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Option<Packer> {
     if matches!(data.get(8..11), Some(b"AI\x01" | b"AI\x02")) {
         return Some(Packer::AppImage);
@@ -101,7 +101,7 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     let archive = pyinstaller::archive(data)?;
     let directory = real.parent().unwrap_or(Path::new("/"));
     let mut beside = directory.join(archive.directory.as_deref().unwrap_or("_internal"));
-    // Before version 6 the parts of a directory stand beside the program itself.
+    // Before PyInstaller 6, the parts of a directory are beside the program itself.
     if !host.is_directory(&beside) && host.is_file(&directory.join("base_library.zip")) {
         directory.clone_into(&mut beside);
     }
@@ -112,17 +112,16 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     Some(Packer::PyInstaller { libraries: libraries.into_iter().collect() })
 }
 
-/// A library of a known family that stands in the constants.
+/// Returns a library of a known family that the constants name.
 fn first_library(elf: &Elf<'_>) -> Option<String> {
-    let named = |constants| {
+    elf.constants().into_iter().find_map(|constants| {
         let mut found = names::libraries(constants);
         found.extend(names::packed_libraries(constants, &is_library));
         found.into_iter().find(|name| is_library(name))
-    };
-    elf.constants().into_iter().find_map(named)
+    })
 }
 
-/// What the closure and the constants of an executable ask for.
+/// Reads the requirements in the closure and the constants of an executable.
 pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
@@ -138,7 +137,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         program.own_directories.extend(consumer.search_later.iter().cloned());
         let by = asker(&name, &consumer.object.path, None, ImportCertainty::Imported);
         for mut requirement in linked(host, consumer, &by, Need::Linked) {
-            // The first to ask decides where it is found; those after it get what is loaded.
+            // The first requester decides where it is found; the others get the loaded one.
             if requirement.named().is_some_and(|name| linked_before.contains(name)) {
                 requirement.search_first.clear();
             }
@@ -153,14 +152,14 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         let (written, is_relative) = written_in(host, consumer, &by);
         program.is_of_directory |= is_relative;
         let opener = Some(consumer.object.path.as_path());
-        program.loads.extend(written.iter().filter_map(|requirement| Load::of(requirement, opener)));
+        program.loads.extend(written.iter().filter_map(|requirement| Load::required(requirement, opener)));
         program.requirements.extend(written);
     }
     forgo_paths(&mut program.requirements);
 }
 
-/// A path in the constants may be one of many that a program tries: it counts where nothing else says what
-/// the family will be.
+/// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
+/// tries.
 fn forgo_paths(requirements: &mut [Requirement]) {
     let is_path = |r: &Requirement| {
         r.need == Need::Named && r.search_first.iter().any(|first| first.rule == Before::AbsolutePath)
@@ -174,7 +173,7 @@ fn forgo_paths(requirements: &mut [Requirement]) {
     }
 }
 
-/// This very binary, under whatever name: it names every library and needs none.
+/// True for cudarun's own binary: it names every library and needs none.
 fn is_cudarun(host: &Host, consumer: &Consumer) -> bool {
     let own = host.own_executable().and_then(|own| host.stat(&own));
     !host.is_rerooted() && own.is_ok_and(|own| own.id == consumer.object.id)
@@ -184,12 +183,12 @@ pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: Import
     Asker { name: name.to_owned(), file: file.to_owned(), line: None, cuda, standing }
 }
 
-/// Whether a DT_NEEDED, a name or a path, asks for a library of a known family.
+/// True if a name or a path is of a library of a known family.
 pub(super) fn is_library(name: &str) -> bool {
     catalog().family_of(file_name(name)).is_some()
 }
 
-/// The names and the symbols that an object's DT_NEEDED and imports ask for.
+/// Returns the requirements of an object's DT_NEEDED and imported symbols.
 pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -> Vec<Requirement> {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
@@ -210,18 +209,17 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
     let imports = symbols::imports(&elf, is_library, exports);
     for requirement in found.clone() {
-        let Some(name) = requirement.named() else { continue };
-        let from_it: Vec<_> =
-            imports.iter().filter(|symbol| file_name(&symbol.file) == name).cloned().collect();
-        if !from_it.is_empty() {
-            found.push(Requirement { want: Want::Symbols(from_it), ..requirement });
+        let mut symbols = imports.clone();
+        symbols.retain(|symbol| Some(file_name(&symbol.file)) == requirement.named());
+        if !symbols.is_empty() {
+            found.push(Requirement { want: Want::Symbols(symbols), ..requirement });
         }
     }
     found
 }
 
-/// The libraries whose versions an object wants although it does not name them as needed: whoever took them out of that
-/// list sees to it that they are there before it.
+/// Returns the libraries whose symbol versions an object requires although DT_NEEDED does not name them. A build that removes
+/// them from DT_NEEDED loads them before the object.
 fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let needed: BTreeSet<String> = elf.needed().map(text).collect();
@@ -229,14 +227,14 @@ fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
     wanted.filter(|name| is_library(name) && !needed.contains(name)).collect()
 }
 
-/// A requirement for each name.
+/// Returns a requirement for each name of a known family.
 pub(super) fn opened_names<'n>(
     names: impl IntoIterator<Item = &'n String>,
     by: &Asker,
     search_first: &[First],
     need: Need,
 ) -> Vec<Requirement> {
-    let of = |name: &String| {
+    let found = names.into_iter().filter_map(|name| {
         let (family, _) = catalog().family_of(name)?;
         Some(Requirement {
             family: family.name.clone(),
@@ -245,11 +243,11 @@ pub(super) fn opened_names<'n>(
             by: by.clone(),
             search_first: search_first.to_vec(),
         })
-    };
-    names.into_iter().filter_map(of).collect()
+    });
+    found.collect()
 }
 
-/// A library that is opened by its path: no search finds another one. None where nothing is there.
+/// Returns the requirement of a library that is opened by its path, if the file exists.
 pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Option<Requirement> {
     let path = host.absolute(path);
     let name = path.file_name()?.to_str()?.to_owned();
@@ -257,8 +255,8 @@ pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Optio
     host.is_file(&path).then(|| opened_names([&name], by, &[first], need).pop())?
 }
 
-/// The library names and paths that stand in an object's constants: it may open them. And whether one of them starts
-/// from the current directory.
+/// Returns requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
+/// path starts from the current directory.
 pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<Requirement>, bool) {
     let Ok(data) = host.map(&consumer.object.path) else { return (Vec::new(), false) };
     let Ok(elf) = Elf::parse(&data) else { return (Vec::new(), false) };
@@ -268,7 +266,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
         found.extend(names::packed_libraries(constants, &is_library));
         paths.extend(names::library_paths(constants));
     }
-    // What is linked against one library of a kind may open another; to look through all other code would cost too much.
+    // An object that is linked against one library may open another. A scan of all other code would be too slow.
     if !consumer.needed.is_empty() && elf.machine() == X86_64 {
         for code in elf.code() {
             found.extend(names::in_instructions(code, &is_library));
@@ -284,7 +282,7 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
     (opened, is_relative)
 }
 
-/// Set-user-id, set-group-id and file capabilities make the loader drop what the environment says.
+/// Returns the reason why the loader ignores the environment: set-user-id, set-group-id, or file capabilities.
 pub(super) fn secure_execution(host: &Host, real: &Path) -> Option<&'static str> {
     let stat = host.stat(real).ok()?;
     if stat.mode & 0o4000 != 0 && stat.uid != host.uid {

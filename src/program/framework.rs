@@ -1,4 +1,4 @@
-//! What a framework's files record of how it was built: the readers that `profiles/frameworks/` names.
+//! Reads from a framework's files how it was built, with the readers that `profiles/frameworks/` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use crate::formats::{build_info, names};
 use crate::host::Host;
 use crate::version::{CudaVersion, Version};
 
-/// No record in JSON is longer.
+/// The greatest length of a JSON record, in bytes.
 const JSON_LIMIT: usize = 4 << 20;
 
 /// A number and the file it was read from.
 #[derive(Clone, Debug)]
-pub(super) struct Found<T> {
+pub(super) struct Sourced<T> {
     pub value: T,
     pub file: PathBuf,
 }
 
-/// Where the files of a framework are.
+/// Reads the records of one framework.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct FrameworkReader<'a> {
     pub host: &'a Host,
     pub installed: &'a Installed<'a>,
     pub sites: &'a [PathBuf],
     pub framework: &'a Framework,
 }
 
-impl Reader<'_> {
-    /// The CUDA that a framework was built for.
-    pub(super) fn cuda(&self) -> Option<Found<CudaVersion>> {
+impl FrameworkReader<'_> {
+    /// Returns the CUDA version that the framework was built for.
+    pub(super) fn cuda(&self) -> Option<Sourced<CudaVersion>> {
         self.first(&self.framework.cuda, |answer| match answer {
             Answer::Text(text) => text.parse().ok(),
             Answer::Number(number) => Some(CudaVersion::from_number(number)),
@@ -40,22 +40,22 @@ impl Reader<'_> {
         })
     }
 
-    /// The version of a family that a framework was compiled against.
-    pub(super) fn floor(&self, family: &str) -> Option<Found<Version>> {
+    /// Returns the version of a family that the framework was compiled against.
+    pub(super) fn floor(&self, family: &str) -> Option<Sourced<Version>> {
         self.first(self.framework.floor.get(family)?, version)
     }
 
-    /// The major of a family that a framework was compiled against, where it records no more.
+    /// Returns the major of a family that the framework was compiled against, where it records no more.
     pub(super) fn major(&self, family: &str) -> Option<u32> {
         self.first(self.framework.major.get(family)?, version).map(|found| found.value.major())
     }
 
-    /// The GPUs that it has code for, as far as it says, never none; and whether that is written down: fat binaries may be
-    /// of what it uses for some of its functions alone.
-    pub(super) fn code(&self) -> Option<(Found<BTreeSet<Architecture>>, bool)> {
+    /// Returns the GPUs that it has code for, never an empty set. The flag is true for a written record; fat binaries may
+    /// serve only some of its functions.
+    pub(super) fn code(&self) -> Option<(Sourced<BTreeSet<Architecture>>, bool)> {
         self.framework.code.iter().find_map(|record| {
             let files = self.files(record.file());
-            let of = |path: &PathBuf| -> BTreeSet<Architecture> {
+            let code_of = |path: &PathBuf| -> BTreeSet<Architecture> {
                 let read = match record {
                     CodeRecord::Flags { name, .. } => {
                         self.text(path, |bytes| Some(build_info::gencode(&build_info::define(bytes, name)?)))
@@ -67,17 +67,17 @@ impl Reader<'_> {
                 read.into_iter().flatten().collect()
             };
             let is_written = !matches!(record, CodeRecord::FatBinaries { .. });
-            // Of two that are installed Python imports the first; of one, all objects count.
-            let told = files.iter().map(|path| (of(path), path)).filter(|(code, _)| !code.is_empty());
-            let told: Vec<_> = told.take(if is_written { 1 } else { usize::MAX }).collect();
-            let file = told.first()?.1.clone();
-            let value = told.into_iter().flat_map(|(code, _)| code).collect();
-            Some((Found { value, file }, is_written))
+            // Python imports the first of two installed frameworks, so its record counts; all objects of one count.
+            let found = files.iter().map(|path| (code_of(path), path)).filter(|(code, _)| !code.is_empty());
+            let found: Vec<_> = found.take(if is_written { 1 } else { usize::MAX }).collect();
+            let file = found.first()?.1.clone();
+            let value = found.into_iter().flat_map(|(code, _)| code).collect();
+            Some((Sourced { value, file }, is_written))
         })
     }
 
-    /// What tells that it is not built for NVIDIA's GPUs: the file that says so, or where nothing was found. What asks
-    /// for their libraries by itself needs no code of its own.
+    /// Returns the file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
+    /// A framework that requires NVIDIA's libraries (`asks`) needs no GPU code of its own.
     pub(super) fn cpu_only(&self, asks: bool) -> Option<PathBuf> {
         self.framework.cpu_only.iter().find_map(|sign| match sign {
             Sign::Assignment { file, name, value } => self.files(file).into_iter().find(|path| {
@@ -94,7 +94,7 @@ impl Reader<'_> {
             }
             Sign::NoCode { .. } if asks => None,
             Sign::NoCode { file } => {
-                // What cannot be read is not known to have none.
+                // A file that cannot be read may have code.
                 let is_object = |path: &PathBuf| {
                     self.host.map(path).is_ok_and(|data| Elf::parse(&data).is_ok_and(|elf| elf.is_dynamic()))
                 };
@@ -109,78 +109,73 @@ impl Reader<'_> {
         })
     }
 
-    /// The first record that can be read and means something.
-    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Found<T>> {
+    /// Returns the first record that can be read and has a meaning.
+    fn first<T>(&self, records: &[Record], meaning: impl Fn(Answer) -> Option<T>) -> Option<Sourced<T>> {
         records.iter().find_map(|record| {
             let Some(file) = record.file() else {
                 let (answer, file) = self.of_installed(record)?;
-                return Some(Found { value: meaning(answer)?, file });
+                return Some(Sourced { value: meaning(answer)?, file });
             };
             self.files(file).into_iter().find_map(|path| {
                 let value = meaning(self.answer(record, &path)?)?;
-                Some(Found { value, file: path })
+                Some(Sourced { value, file: path })
             })
         })
     }
 
     fn answer(&self, record: &Record, path: &Path) -> Option<Answer> {
-        match record {
-            Record::Assignment { name, .. } => {
-                self.text(path, |bytes| build_info::assignment(bytes, name)).map(Answer::Text)
-            }
+        let text = match record {
+            Record::Assignment { name, .. } => self.text(path, |bytes| build_info::assignment(bytes, name)),
             Record::Pair { name, .. } => {
-                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next()).map(Answer::Text)
+                self.text(path, |bytes| build_info::pair(bytes, name)?.into_iter().next())
             }
-            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)).map(Answer::Text),
-            Record::Define { names, .. } => self
-                .text(path, |bytes| {
-                    let numbers: Option<Vec<String>> =
-                        names.iter().map(|name| build_info::define(bytes, name)).collect();
-                    Some(numbers?.join("."))
-                })
-                .map(Answer::Text),
+            Record::Json { key, .. } => self.text(path, |bytes| json(bytes, key)),
+            Record::Define { names, .. } => self.text(path, |bytes| {
+                let numbers = names.iter().map(|name| build_info::define(bytes, name));
+                Some(numbers.collect::<Option<Vec<String>>>()?.join("."))
+            }),
             Record::FileName { .. } => {
                 let (stem, suffix) = names::split(path.file_name()?.to_str()?)?;
                 let is_packed = names::without_hash(stem).is_some() && self.host.is_file(path);
-                is_packed.then(|| Answer::Text(suffix.to_owned()))
+                is_packed.then(|| suffix.to_owned())
             }
-            Record::Local { name, word, major, .. } => self
-                .text(path, |bytes| {
-                    build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
-                })
-                .map(Answer::Text),
+            Record::Local { name, word, major, .. } => self.text(path, |bytes| {
+                build_info::digits_after(&build_info::assignment(bytes, name)?, word, *major)
+            }),
             Record::Constants { position, .. } => {
-                Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?))
+                return Some(Answer::Number(*constants(&self.host.map(path).ok()?).get(*position)?));
             }
             Record::CompileVersion { symbol, .. } => {
-                Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?))
+                return Some(Answer::Version(compile_version(&self.host.map(path).ok()?, symbol)?));
             }
             Record::Installed { .. } | Record::VersionOf { .. } => None,
-        }
+        };
+        text.map(Answer::Text)
     }
 
-    /// What the name or the version of something installed says.
+    /// Reads the name or the version of an installed distribution.
     fn of_installed(&self, record: &Record) -> Option<(Answer, PathBuf)> {
         let (Record::Installed { distribution: pattern, .. } | Record::VersionOf { distribution: pattern }) =
             record
         else {
             return None;
         };
-        let is_it = |name: &str| matches_pattern(pattern, name);
-        let here = self.installed.distributions.iter().filter(|(_, it)| self.sites.contains(&it.site));
-        here.filter(|(name, _)| is_it(name)).find_map(|(name, it)| {
+        self.installed.distributions.iter().find_map(|(name, distribution)| {
+            if !self.sites.contains(&distribution.site) || !matches_pattern(pattern, name) {
+                return None;
+            }
             let text = match record {
                 Record::Installed { word, major, .. } => {
-                    build_info::digits_after(&format!("{name} {}", it.version), word, *major)?
+                    build_info::digits_after(&format!("{name} {}", distribution.version), word, *major)?
                 }
-                _ => it.version.clone(),
+                _ => distribution.version.clone(),
             };
-            Some((Answer::Text(text), it.directory.join("METADATA")))
+            Some((Answer::Text(text), distribution.directory.join("METADATA")))
         })
     }
 
     fn files(&self, pattern: &str) -> Vec<PathBuf> {
-        self.sites.iter().flat_map(|site| expand(self.host, site, pattern)).collect()
+        expand(self.host, self.sites, pattern)
     }
 
     fn text<T>(&self, path: &Path, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
@@ -188,7 +183,7 @@ impl Reader<'_> {
     }
 }
 
-/// The GPU code in a shared object; none where it is no such thing.
+/// Returns the GPUs that a shared object has code for; empty where the file is no shared object.
 pub(super) fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     let Ok(data) = host.map(path) else { return BTreeSet::new() };
     let Ok(elf) = Elf::parse(&data) else { return BTreeSet::new() };
@@ -196,9 +191,9 @@ pub(super) fn gpu_code(host: &Host, path: &Path) -> BTreeSet<Architecture> {
     sections.into_values().flat_map(BTreeMap::into_keys).collect()
 }
 
-/// The files below `site` that a pattern names; each component may hold one `*`.
-pub(super) fn expand(host: &Host, site: &Path, pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![site.to_owned()];
+/// Returns the paths below `sites` that a pattern names; each component may hold one `*`. Paths without `*` need not exist.
+pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathBuf> {
+    let mut found = sites.to_vec();
     for component in pattern.split('/') {
         found = if component.contains('*') {
             let matching = |directory: &PathBuf| {
@@ -233,15 +228,15 @@ fn version(answer: Answer) -> Option<Version> {
     }
 }
 
-/// A text in a JSON file, by the way to it.
+/// Returns a text in a JSON file, by its path: `key.key`.
 fn json(bytes: &[u8], key: &str) -> Option<String> {
     let whole: serde_json::Value = serde_json::from_slice(bytes.get(..bytes.len().min(JSON_LIMIT))?).ok()?;
     let inward = key.split('.').try_fold(&whole, |value, name| value.get(name))?;
     inward.as_str().map(str::to_owned)
 }
 
-/// The constants that are handed to one and the same function, in address order: `mov $imm32,%edi; call`.
-/// Of all functions that are called so, the one whose first constant is a CUDA version.
+/// Returns the constants that are passed to one function, in address order: `mov $imm32,%edi; call`. This function is the
+/// one whose first constant is a CUDA version.
 fn constants(data: &[u8]) -> Vec<u32> {
     let Ok(elf) = Elf::parse(data) else { return Vec::new() };
     elf.code().into_iter().find_map(constants_in).unwrap_or_default()
@@ -250,7 +245,7 @@ fn constants(data: &[u8]) -> Vec<u32> {
 fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     let mut by_callee: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for at in memchr::memchr_iter(0xbf, code) {
-        let word = |from: usize| Some(u32::from_le_bytes(code.get(from..from + 4)?.try_into().ok()?));
+        let word = |from: usize| immediate(code, from);
         // Relative to the next instruction; a call through a table is told apart by the table's address.
         let length = match code.get(at + 5..) {
             Some([0xe8, ..]) => 5,
@@ -268,29 +263,31 @@ fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     by_callee.into_values().find(|values| values.len() >= 5 && values.first().is_some_and(is_cuda))
 }
 
-/// A function that stores major, minor and patch as three 64-bit numbers at 16, 8 and 0 of its result:
+fn immediate(code: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?))
+}
+
+/// Reads a function that stores major, minor and patch as three 64-bit numbers at 16, 8 and 0 of its result:
 /// one `movq $imm32, disp(%rdi)` each, or the lower two at once from a constant in memory.
 fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
     let elf = Elf::parse(data).ok()?;
     let (start, code) = elf.local_function(symbol.as_bytes())?;
     let mut fields = [None; 3];
-    let immediate = |at: usize| Some(u32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?));
     for at in 0..code.len() {
         match &code[at..] {
-            [0x48, 0xc7, 0x07, ..] => fields[0] = immediate(at + 3),
+            [0x48, 0xc7, 0x07, ..] => fields[0] = immediate(code, at + 3),
             [0x48, 0xc7, 0x47, displacement @ (0 | 8 | 16), ..] => {
-                fields[usize::from(*displacement) / 8] = immediate(at + 4);
+                fields[usize::from(*displacement) / 8] = immediate(code, at + 4);
             }
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
                 let next = start + u64::try_from(at).ok()? + 8;
                 let pair =
-                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(at + 4)?.cast_signed())))?;
-                let number = |from: usize| {
-                    u32::try_from(u64::from_le_bytes(pair.get(from..from + 8)?.try_into().ok()?)).ok()
-                };
-                fields[0] = number(0);
-                fields[1] = number(8);
+                    elf.data_at(next.wrapping_add_signed(i64::from(immediate(code, at + 4)?.cast_signed())))?;
+                for (field, from) in [(0, 0), (1, 8)] {
+                    let number = pair.get(from..).and_then(<[u8]>::first_chunk);
+                    fields[field] = number.and_then(|number| u32::try_from(u64::from_le_bytes(*number)).ok());
+                }
             }
             _ => {}
         }

@@ -1,11 +1,11 @@
-//! Which modules a Python program imports: its own source and that of local modules is read, installed
-//! packages are only named.
+//! The modules that a Python program imports. Reads its own source and that of local modules, and only names installed
+//! packages.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -23,40 +23,39 @@ use crate::host::Host;
 /// More local modules than this are a framework, not a program.
 const FILE_LIMIT: usize = 500;
 
-/// What a program's source shows.
+/// The imports and library names in a program's source.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
     /// Installed top-level modules, with the first place that imports each.
-    pub installed: BTreeMap<String, Place>,
+    pub installed: BTreeMap<String, SourceLine>,
     /// Extension modules among the program's own.
-    pub extensions: BTreeMap<PathBuf, Place>,
-    /// NVIDIA's library names that are written out.
-    pub libraries: Vec<(String, Place)>,
-    /// And absolute paths of such libraries.
-    pub library_paths: Vec<(String, Place)>,
-    /// Whether something is run or imported that cannot be seen.
+    pub extensions: BTreeMap<PathBuf, SourceLine>,
+    /// Names of NVIDIA's libraries in its strings.
+    pub libraries: Vec<(String, SourceLine)>,
+    /// Absolute paths of such libraries.
+    pub library_paths: Vec<(String, SourceLine)>,
+    /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
 }
 
 impl Imports {
-    /// Whether all of it manages packages, and nothing else can come into play: such a program needs no
-    /// library, so that what a hint says to type can always be typed.
+    /// True if the program only manages packages. It then needs no library, so that the commands in hints always work.
     pub(super) fn is_tool(&self) -> bool {
-        let is_tool = |module: &String| catalog().python.is_tool(module);
         !self.is_open
             && !self.installed.is_empty()
-            && self.installed.keys().all(is_tool)
+            && self.installed.keys().all(|module| catalog().python.is_tool(module))
             && self.extensions.is_empty()
     }
 }
 
+/// A line of Python source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourceLine {
     pub file: PathBuf,
     pub line: usize,
 }
 
-impl Place {
+impl SourceLine {
     /// `train.py`, as a person would say it; `-c` for code on the command line.
     pub(super) fn name(&self) -> String {
         self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned()
@@ -68,17 +67,17 @@ impl Place {
     }
 }
 
-/// What stands in a directory under a module's name.
-enum Found {
+/// The file or the directory of a module.
+enum ModuleFile {
     /// A directory with an `__init__.py`.
     Package(PathBuf),
     Source(PathBuf),
     Extension(PathBuf),
-    /// A directory without, which counts only when nothing else is found anywhere.
+    /// A directory without it, which counts only when nothing else is found anywhere.
     Namespace(PathBuf),
 }
 
-struct Reader<'a> {
+struct ImportReader<'a> {
     host: &'a Host,
     python: &'a Python,
     installed: &'a Installed<'a>,
@@ -89,14 +88,14 @@ struct Reader<'a> {
     found: Imports,
 }
 
-/// Reads what the command line runs and, from there, every local module that is imported.
+/// Reads the code that the command line runs, and every local module that it imports.
 pub(super) fn trace(
     host: &Host,
     python: &Python,
     installed: &Installed<'_>,
     program: &mut Program,
 ) -> Imports {
-    let mut reader = Reader {
+    let mut reader = ImportReader {
         host,
         python,
         installed,
@@ -125,7 +124,7 @@ pub(super) fn trace(
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);
-            let place = Place { file: PathBuf::from("-m"), line: 1 };
+            let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
             reader.follow(
                 &Import { module, level: 0, names, line: 1, is_tried: false, is_outermost: false },
@@ -142,7 +141,7 @@ pub(super) fn trace(
     reader.found
 }
 
-impl Reader<'_> {
+impl ImportReader<'_> {
     fn read_file(&mut self, file: &Path) {
         if !self.seen.insert(file.to_owned()) {
             return;
@@ -166,22 +165,22 @@ impl Reader<'_> {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
         for (line, text) in &read.strings {
-            let place = || Place { file: file.to_owned(), line: *line };
+            let place = || SourceLine { file: file.to_owned(), line: *line };
             let text = text.as_bytes();
             self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
             self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
         }
         for import in &read.imports {
-            let place = Place { file: file.to_owned(), line: import.line };
+            let place = SourceLine { file: file.to_owned(), line: import.line };
             self.follow(import, &place, file.parent());
         }
     }
 
-    fn follow(&mut self, import: &Import, place: &Place, beside: Option<&Path>) {
+    fn follow(&mut self, import: &Import, place: &SourceLine, beside: Option<&Path>) {
         let parts: Vec<&str> = import.module.split('.').filter(|part| !part.is_empty()).collect();
         if import.level > 0 {
             if let Some(base) = beside.and_then(|directory| directory.ancestors().nth(import.level - 1)) {
-                self.descend(Found::Namespace(base.to_owned()), &parts, &import.names, place);
+                self.descend(ModuleFile::Namespace(base.to_owned()), &parts, &import.names, place);
             }
             return;
         }
@@ -193,7 +192,7 @@ impl Reader<'_> {
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
             None if catalog().python.is_builtin(top) || import.is_tried => {}
-            // Something else puts it there: a changed `sys.path`, an import hook.
+            // A changed `sys.path` or an import hook provides it.
             None => {
                 self.found.is_open = true;
                 if import.is_outermost && catalog().framework_of(top).is_some() {
@@ -204,8 +203,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What Python's own search takes for a top-level module, and whether that is installed.
-    fn resolve(&mut self, top: &str) -> Option<(EntryKind, Found)> {
+    /// Returns the file that Python would import for a top-level module, and its kind.
+    fn resolve(&mut self, top: &str) -> Option<(EntryKind, ModuleFile)> {
         let mut namespace = None;
         for entry in &self.python.search {
             let directory = &entry.directory;
@@ -213,12 +212,12 @@ impl Reader<'_> {
                 self.watch(directory, top);
             }
             let Some(found) = self.find(directory, top) else { continue };
-            let belongs = || catalog().framework_of(top).is_some();
+            let is_namespace = matches!(found, ModuleFile::Namespace(_));
             let is_installed = entry.kind == EntryKind::Own
                 && (self.installed.brings(directory, top)
-                    || belongs() && !matches!(found, Found::Namespace(_)));
+                    || !is_namespace && catalog().framework_of(top).is_some());
             let kind = if is_installed { EntryKind::Site } else { entry.kind };
-            if !matches!(found, Found::Namespace(_)) {
+            if !is_namespace {
                 return Some((kind, found));
             }
             namespace.get_or_insert((kind, found));
@@ -226,8 +225,8 @@ impl Reader<'_> {
         namespace
     }
 
-    /// From a package down to the module that is named, and to the names imported from it.
-    fn descend(&mut self, from: Found, parts: &[&str], names: &[String], place: &Place) {
+    /// Follows a dotted name down from a package, and then the names imported from that module.
+    fn descend(&mut self, from: ModuleFile, parts: &[&str], names: &[String], place: &SourceLine) {
         let mut found = from;
         for part in parts {
             let Some(directory) = self.enter(found, place) else { return };
@@ -242,49 +241,48 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes a module into what is read; the directory of a package's own modules.
-    fn enter(&mut self, found: Found, place: &Place) -> Option<PathBuf> {
+    /// Queues a module to be read. Returns the directory of a package's own modules.
+    fn enter(&mut self, found: ModuleFile, place: &SourceLine) -> Option<PathBuf> {
         match found {
-            Found::Package(directory) => {
+            ModuleFile::Package(directory) => {
                 self.queue.push_back(directory.join("__init__.py"));
                 Some(directory)
             }
-            Found::Namespace(directory) => Some(directory),
-            Found::Source(file) => {
+            ModuleFile::Namespace(directory) => Some(directory),
+            ModuleFile::Source(file) => {
                 self.queue.push_back(file);
                 None
             }
-            Found::Extension(file) => {
+            ModuleFile::Extension(file) => {
                 self.found.extensions.entry(file).or_insert_with(|| place.clone());
                 None
             }
         }
     }
 
-    /// In the order of Python's own finder: a package, an extension, a source file.
-    fn find(&self, directory: &Path, name: &str) -> Option<Found> {
+    /// Finds a module in the order of Python's own finder: a package, an extension, a source file.
+    fn find(&self, directory: &Path, name: &str) -> Option<ModuleFile> {
         let listing = self.listing(directory);
         let below = directory.join(name);
         let is_there = listing.contains(OsStr::new(name));
         if is_there && self.host.is_file(&below.join("__init__.py")) {
-            return Some(Found::Package(below));
+            return Some(ModuleFile::Package(below));
         }
-        let dotted = OsString::from(format!("{name}."));
-        let files = listing
-            .range::<OsStr, _>((Bound::Included(dotted.as_os_str()), Bound::Unbounded))
+        let dotted = format!("{name}.");
+        let mut files = listing
+            .range::<OsStr, _>((Bound::Included(OsStr::new(&dotted)), Bound::Unbounded))
             .take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
-        let is_extension = |file: &&OsString| file.as_bytes().ends_with(b".so");
-        if let Some(file) = files.clone().find(is_extension) {
-            return Some(Found::Extension(directory.join(file)));
+        if let Some(file) = files.find(|file| file.as_bytes().ends_with(b".so")) {
+            return Some(ModuleFile::Extension(directory.join(file)));
         }
-        let source = dotted.into_vec().into_iter().chain(*b"py").collect();
-        if listing.contains(&OsString::from_vec(source)) {
-            return Some(Found::Source(directory.join(format!("{name}.py"))));
+        let source = format!("{name}.py");
+        if listing.contains(OsStr::new(&source)) {
+            return Some(ModuleFile::Source(directory.join(source)));
         }
-        (is_there && self.host.is_directory(&below)).then_some(Found::Namespace(below))
+        (is_there && self.host.is_directory(&below)).then_some(ModuleFile::Namespace(below))
     }
 
-    /// A module of this name that appears in a directory will be another answer.
+    /// Watches for a module of this name that appears in a directory later.
     fn watch(&mut self, directory: &Path, name: &str) {
         let short = self.python.version.as_deref().unwrap_or_default().replace("python", "").replace('.', "");
         let machine = if self.program.machine == AARCH64 { "aarch64" } else { "x86_64" };

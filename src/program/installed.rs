@@ -1,4 +1,4 @@
-//! Which distributions are installed in a Python environment, and what their metadata says of each other.
+//! The distributions that are installed in a Python environment, with their metadata.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::formats::metadata::{self, Metadata};
 use crate::host::Host;
 
-/// What is installed in the program's site-packages, by normalised name.
+/// The distributions in the program's site-packages, by normalised name.
 pub(super) struct Installed<'h> {
     host: &'h Host,
     pub distributions: BTreeMap<String, Distribution>,
-    /// Which distribution brings a top-level module, where the names differ; read when it is first asked.
+    /// The distribution that brings each top-level module, by site and module; read when it is first needed.
     by_module: OnceCell<BTreeMap<(PathBuf, String), String>>,
 }
 
@@ -41,7 +41,7 @@ impl<'h> Installed<'h> {
         Installed { host, distributions, by_module: OnceCell::new() }
     }
 
-    /// The distribution that brings a top-level module, wherever that stands.
+    /// Returns the distribution that brings a top-level module, in any site.
     pub(super) fn of_module(&self, module: &str) -> Option<&str> {
         let normalised = metadata::normalised(module);
         if let Some((name, _)) = self.distributions.get_key_value(&normalised) {
@@ -51,7 +51,7 @@ impl<'h> Installed<'h> {
         recorded.map(|(_, distribution)| distribution.as_str())
     }
 
-    /// Whether a distribution has installed this top-level module in this directory.
+    /// True if a distribution has installed this top-level module in this directory.
     pub(super) fn brings(&self, site: &Path, module: &str) -> bool {
         let is_here = |distribution: &Distribution| distribution.site == site;
         if !self.distributions.values().any(is_here) {
@@ -67,7 +67,7 @@ impl<'h> Installed<'h> {
         Some(metadata::metadata(&text))
     }
 
-    /// Every distribution that this one brings along without being asked for an extra.
+    /// Returns a distribution and all that it depends on without extras.
     pub(super) fn closure(&self, name: &str) -> BTreeSet<String> {
         let mut seen = BTreeSet::from([name.to_owned()]);
         let mut pending = vec![name.to_owned()];
@@ -82,7 +82,7 @@ impl<'h> Installed<'h> {
         seen
     }
 
-    /// The top-level modules that a distribution brings, as far as they are known.
+    /// Returns the top-level modules that a distribution is known to bring.
     pub(super) fn modules_of(&self, name: &str) -> BTreeSet<String> {
         let Some(distribution) = self.distributions.get(name) else { return BTreeSet::new() };
         let usual = name.replace('-', "_");
@@ -104,7 +104,7 @@ impl<'h> Installed<'h> {
         })
     }
 
-    /// From `top_level.txt`, which older tools write, or else from the record of files.
+    /// Reads `top_level.txt`, which older tools write, or else the list of files.
     fn top_level(&self, distribution: &Distribution) -> BTreeSet<String> {
         if let Ok(text) = self.host.read_text(&distribution.directory.join("top_level.txt")) {
             return text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! What a Python package opens at run time, in order, as far as its profile and its shared objects tell.
+//! The libraries that a Python package opens at run time, in order, by its profile and its shared objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -12,8 +12,9 @@ use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
 
-/// First the libraries that it opens by absolute path, then its own modules, then what those open by name.
-pub(super) fn of(
+/// Returns the libraries that a package opens by absolute path, then its own modules, then the libraries that those open by
+/// name.
+pub(super) fn loads(
     host: &Host,
     candidate: &Candidate,
     consumers: &[Consumer],
@@ -35,30 +36,30 @@ pub(super) fn of(
             Some(consumer) if is_linked(consumer) => {}
             Some(consumer) => loads.push(opened(requirement, Some(&consumer.object.path))),
             None if openers.is_empty() => loads.push(opened(requirement, None)),
-            // Each asks for it: whoever finds it first.
+            // Any of them may be the first to open it.
             None => loads.extend(openers.iter().map(|opener| opened(requirement, Some(opener)))),
         }
     }
     loads
 }
 
-/// The files that open what stands in no file, which need not be linked against anything themselves.
+/// Returns the files that open the libraries that only the profile names.
 fn openers(host: &Host, candidate: &Candidate) -> Vec<PathBuf> {
     let patterns = candidate.framework.map_or(&[][..], |framework| &framework.dlopened_by);
     let first = |pattern: &String| {
-        let found = candidate.sites.iter().flat_map(|site| framework::expand(host, site, pattern));
+        let found = framework::expand(host, &candidate.sites, pattern);
         found.into_iter().find(|file| host.is_file(file))
     };
     patterns.iter().filter_map(first).collect()
 }
 
-/// The objects through which a library that was packed into the package, under a name of its own, is mapped.
+/// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.
 fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashSet<&'c Path> {
     let is_packed = |consumer: &&Consumer| {
-        let asks_for_the_rest = |it: &Requirement| {
-            it.by.file == consumer.object.path && matches!(it.want, Want::Exactly(_) | Want::Rest(_))
-        };
-        requirements.iter().any(asks_for_the_rest)
+        requirements.iter().any(|requirement| {
+            requirement.by.file == consumer.object.path
+                && matches!(requirement.want, Want::Exactly(_) | Want::Rest(_))
+        })
     };
     let mut found: HashSet<&Path> = HashSet::new();
     let mut news: Vec<&Consumer> = consumers.iter().filter(is_packed).collect();
@@ -74,7 +75,7 @@ fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashS
     found
 }
 
-/// What it opens by its path before all else, library after library.
+/// Returns the libraries that it opens by path before all others, in the order of the families.
 fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirement]) -> Vec<Load> {
     let Some(framework) = candidate.framework.filter(|framework| framework.dlopens_wheels_since.is_some())
     else {
@@ -93,7 +94,7 @@ fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirem
     for stem in &framework.dlopens_from_wheels {
         let Some(family) = catalog().family_of_stem(stem) else { continue };
         let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
-        // Before what depends on it.
+        // Libraries that depend on it come later.
         let at = found.iter().position(|(known, _)| Some(*known) == position(&family.name)).unwrap_or(0);
         if let Some(new) = position(&family.name).zip(file).filter(|new| !found.contains(new)) {
             found.insert(at, new);
@@ -103,15 +104,16 @@ fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirem
     found.iter().map(|(_, file)| Load::path(file)).collect()
 }
 
-/// The file of this stem that has a version in its name.
+/// Returns the file of this stem that has a version in its name.
 fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     let entries = host.list(directory).ok()?;
-    let is_it = |name: &str| names::split(name).is_some_and(|(it, suffix)| it == stem && !suffix.is_empty());
-    let name = entries.iter().filter_map(|entry| entry.name.to_str()).find(|name| is_it(name))?;
+    let mut names = entries.iter().filter_map(|entry| entry.name.to_str());
+    let name = names
+        .find(|name| names::split(name).is_some_and(|(own, suffix)| own == stem && !suffix.is_empty()))?;
     Some(directory.join(name))
 }
 
-/// A name, as it is asked for by one of the package's own objects.
+/// Returns the load of a requirement by name, from one of the package's own objects.
 fn opened(requirement: &Requirement, by: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default().to_owned();
     Load { by: by.map(Path::to_owned), name }

@@ -1,5 +1,5 @@
-//! What will really run, and what it has recorded that it needs. Reads files and runs nothing; must not
-//! know what is installed elsewhere or what will be picked.
+//! The program that will really run, and its requirements. Reads files and runs nothing; must not know what is installed
+//! elsewhere or what will be picked.
 
 use crate::error::Error;
 use crate::host::Host;
@@ -17,11 +17,11 @@ mod model;
 mod note;
 mod options;
 mod package;
-mod program;
 mod project;
 mod python;
 mod recorded;
 mod requirement;
+mod resolve;
 mod setting;
 mod shim;
 mod significant;
@@ -32,15 +32,14 @@ use executable::Image;
 use model::Running;
 pub use model::{Called, Command, How, Package, Pip, Program, Reading, Sought, Step, Surroundings};
 pub use note::{EnvironmentLoss, Note, Packer};
-pub use program::locate;
 pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, Pin, Requirement, Want};
+pub use resolve::locate;
 pub use significant::{Significant, significant};
 use wrapper::Inside;
 pub use wrapper::variables as wrapper_variables;
 
-/// Reads what `command` will run and what that needs. `uses` names packages that count as imported,
-/// instead of those that the program's source shows.
-/// What was read of shared objects on the way stays with the loader's model of this machine.
+/// Reads the program that `command` will run, and its requirements. `uses` names packages that count as imported, instead of
+/// those that the program's source shows. The searcher keeps the shared objects that were read.
 pub fn read<'h>(
     host: &'h Host,
     command: &Command,
@@ -55,12 +54,12 @@ pub fn read<'h>(
         program.called = Some(Called { path: running.executable.clone(), is_python: python.is_some() });
         match python {
             Some(python) => package::read(host, &searcher, &image, &python, uses, &mut program)?,
-            None => match uses.first() {
-                Some(name) => {
+            None => {
+                if let Some(name) = uses.first() {
                     return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() });
                 }
-                None => executable::read(host, &searcher, &image, &mut program),
-            },
+                executable::read(host, &searcher, &image, &mut program);
+            }
         }
         program.settle(host);
     }
@@ -69,7 +68,7 @@ pub fn read<'h>(
     Ok((program, outside))
 }
 
-/// As `read`, without a look at what the program uses: which Python it is, and where its packages stand.
+/// Reads the Python environment of a command, and not what the program uses.
 pub fn environment(host: &Host, command: &Command) -> Result<Program, Error> {
     let Started { mut program, inside, running } = start(host, command)?;
     let host = inside.host.as_ref().unwrap_or(host);
@@ -84,12 +83,12 @@ pub fn environment(host: &Host, command: &Command) -> Result<Program, Error> {
 struct Started {
     program: Program,
     inside: Inside,
-    /// What really runs, if it can be looked into.
+    /// `None` where the executable cannot be read.
     running: Option<(Running, Image)>,
 }
 
 fn start(host: &Host, command: &Command) -> Result<Started, Error> {
-    let path = program::locate(host, &command.program)?;
+    let path = resolve::locate(host, &command.program)?;
     let mut program = Program::new(path.clone());
     let inside = wrapper::open(host, &path, command, &mut program);
     let mut started = Started { program, inside, running: None };
@@ -98,7 +97,7 @@ fn start(host: &Host, command: &Command) -> Result<Started, Error> {
         return Ok(started);
     }
     let host = inside.host.as_ref().unwrap_or(host);
-    let Some(running) = program::follow(host, &inside.program, &inside.arguments, program)? else {
+    let Some(running) = resolve::follow(host, &inside.program, &inside.arguments, program)? else {
         return Ok(started);
     };
     if let Some(image) = executable::inspect(host, &running.executable, program)? {

@@ -16,71 +16,70 @@ use crate::host::Host;
 use crate::text;
 use crate::version::CudaVersion;
 
-/// What was typed: a program and its arguments, as bytes.
+/// A command as it was typed, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub program: OsString,
     pub arguments: Vec<OsString>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Program {
-    /// The file that exec gets: what PATH says of what was typed.
+    /// The file that exec gets: the typed name, looked up in PATH.
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
-    /// From the program to what really runs: wrappers, links, `#!` lines, shims.
+    /// The way from `path` to the executable: wrappers, links, `#!` lines, shims.
     pub steps: Vec<Step>,
     #[serde(skip)]
     pub machine: u16,
     pub packages: Vec<Package>,
     pub requirements: Vec<Requirement>,
-    /// What is asked of the machine itself.
+    /// Requirements of the machine itself.
     pub conditions: Vec<Condition>,
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
-    /// How packages of its Python are installed, where it is a Python program.
+    /// How packages of its Python are installed; `None` where it is no Python program.
     #[serde(skip)]
     pub pip: Option<Pip>,
-    /// Every directory that the program's own files name to be searched: DT_RPATH and DT_RUNPATH.
+    /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
-    /// The executable that the loader starts; none where nothing about it can be pinned.
+    /// The executable that the loader starts; `None` where it cannot be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
-    /// How the executable is called, links not resolved.
     #[serde(skip)]
     pub called: Option<Called>,
-    /// It goes through a program that starts several: mpirun, torchrun, xargs.
+    /// A wrapper on the way starts several programs: mpirun, torchrun, xargs.
     #[serde(skip)]
     pub is_launched: bool,
-    /// What it opens at run time, in order, as far as that is known.
+    /// The libraries that it is known to open at run time, in order.
     #[serde(skip)]
     pub loads: Vec<Load>,
-    /// Whether another current directory could lead to another decision, which is nowhere written down.
+    /// True if another current directory could lead to another decision.
     #[serde(skip)]
     pub is_of_directory: bool,
-    /// What all this was read from.
+    /// The files and directories that all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
-    /// Of these it matters whether they are there and which they are, not what they hold.
+    /// Paths whose existence and identity matter, but not their content.
     #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
-    /// It was told to start nothing, whatever it could.
+    /// Its arguments tell it to start no program.
     #[serde(skip)]
     pub starts_nothing: bool,
-    /// Where it will be, where a wrapper changes that.
+    /// The environment and the directory of the program, where a wrapper changes them.
     #[serde(skip)]
     pub inside: Option<Surroundings>,
-    /// The wrapper that keeps from it what would be set, and how.
+    /// The wrapper that keeps the environment of cudarun from the program, and how.
     #[serde(skip)]
     pub loss: Option<(String, EnvironmentLoss)>,
-    /// The variables of the stronger modes that a wrapper on the way sets anew or takes away.
+    /// The variables of the stronger modes that a wrapper on the way sets or unsets.
     #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
 }
 
-/// The path by which an executable is called.
+/// The path by which an executable is called, links not resolved.
 #[derive(Clone, Debug)]
 pub struct Called {
     pub path: PathBuf,
@@ -88,19 +87,19 @@ pub struct Called {
     pub is_python: bool,
 }
 
-/// What a program finds around it.
+/// The environment and the current directory of a program.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     pub environment: Environment,
     pub directory: PathBuf,
 }
 
-/// How to call pip for one Python and no other.
+/// The way to call pip for one Python.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pip {
     #[serde(serialize_with = "text::path")]
     pub python: PathBuf,
-    /// It has a pip of its own; otherwise another one must be told where to go.
+    /// It has its own pip; another one needs `--python`.
     pub is_own: bool,
 }
 
@@ -134,17 +133,17 @@ pub struct Package {
     #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
     pub cuda: Option<CudaVersion>,
-    /// It is built without CUDA, and asks for nothing.
+    /// It is built without CUDA, and requires nothing.
     pub cpu_only: bool,
     pub standing: ImportCertainty,
-    /// Where it is imported, as far as that is known.
+    /// The place that imports it, if one is known.
     pub imported_by: Option<String>,
-    /// The result of each thing that its profile tells to read.
+    /// The result of each reading that its profile describes.
     #[serde(skip)]
     pub readings: Vec<Reading>,
 }
 
-/// A number that a profile tells to read, as it was found, with the file; `None` where no record could be read.
+/// A number that a profile tells to read, with the file; `None` where no record could be read.
 #[derive(Clone, Debug)]
 pub struct Reading {
     pub sought: Sought,
@@ -161,43 +160,21 @@ pub enum Sought {
     Soname(String),
 }
 
-/// What will run in the end.
+/// The executable at the end of links, `#!` lines and shims.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// The executable as it is invoked, links not resolved: Python finds its environment by this name.
+    /// As it is invoked, links not resolved: Python finds its environment by this name.
     pub executable: PathBuf,
     pub arguments: Vec<OsString>,
 }
 
 impl Program {
-    /// A program of which nothing is known yet.
     pub fn new(path: PathBuf) -> Program {
-        Program {
-            steps: vec![Step { how: How::Path, to: path.clone() }],
-            path,
-            machine: elf::X86_64,
-            packages: Vec::new(),
-            requirements: Vec::new(),
-            conditions: Vec::new(),
-            notes: Vec::new(),
-            site_packages: Vec::new(),
-            pip: None,
-            own_directories: BTreeSet::new(),
-            executable: None,
-            called: None,
-            is_launched: false,
-            loads: Vec::new(),
-            is_of_directory: false,
-            watched: BTreeSet::new(),
-            located: BTreeSet::new(),
-            starts_nothing: false,
-            inside: None,
-            loss: None,
-            undone: BTreeSet::new(),
-        }
+        let steps = vec![Step { how: How::Path, to: path.clone() }];
+        Program { path, steps, machine: elf::X86_64, ..Program::default() }
     }
 
-    /// Tells whether a directory is in its Python environment.
+    /// True if a directory is in its Python environment.
     pub fn is_in_site(&self, directory: &Path) -> bool {
         self.site_packages.iter().any(|site| directory.starts_with(site))
     }
@@ -207,73 +184,70 @@ impl Program {
         self.watched.insert(to.to_owned());
     }
 
-    /// Directories by their real names, each requirement once.
+    /// Resolves directories to their real paths, and drops repeated requirements.
     pub(super) fn settle(&mut self, host: &Host) {
-        let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
-        let mut settled: Vec<Requirement> = Vec::new();
-        // One that is not there yet would be searched once it is.
-        let named = self.requirements.iter().flat_map(|requirement| &requirement.search_first);
-        self.located.extend(named.map(|first| first.directory.clone()));
+        // A directory that does not exist yet would be searched once it does.
+        let searched = self.requirements.iter().flat_map(|requirement| &requirement.search_first);
+        self.located.extend(searched.map(|first| first.directory.clone()));
         self.located.extend(self.own_directories.iter().cloned());
+        let directories = std::mem::take(&mut self.own_directories);
+        self.own_directories
+            .extend(directories.iter().filter_map(|directory| host.canonical(directory).ok()));
+        let mut real: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         for mut requirement in std::mem::take(&mut self.requirements) {
-            let directories = requirement.search_first.iter().filter_map(|first| {
-                let real = real
-                    .entry(first.directory.clone())
-                    .or_insert_with(|| host.canonical(&first.directory).ok());
-                Some(First { directory: real.clone()?, rule: first.rule })
+            requirement.search_first.retain_mut(|First { directory, .. }| {
+                let real = real.entry(directory.clone()).or_insert_with(|| host.canonical(directory).ok());
+                real.as_ref().is_some_and(|real| {
+                    directory.clone_from(real);
+                    true
+                })
             });
-            requirement.search_first = directories.collect();
-            let same = |other: &Requirement| {
-                (&other.want, &other.by.name, &other.search_first, other.need)
+            self.own_directories.extend(requirement.search_first.iter().map(|first| first.directory.clone()));
+            let is_known = self.requirements.iter().any(|known| {
+                (&known.want, &known.by.name, &known.search_first, known.need)
                     == (&requirement.want, &requirement.by.name, &requirement.search_first, requirement.need)
-            };
-            if !settled.iter().any(same) {
-                settled.push(requirement);
+            });
+            if !is_known {
+                self.requirements.push(requirement);
             }
         }
-        let first = settled.iter().flat_map(|requirement| &requirement.search_first);
-        self.own_directories =
-            self.own_directories.iter().filter_map(|directory| host.canonical(directory).ok()).collect();
-        self.own_directories.extend(first.map(|first| first.directory.clone()));
-        self.requirements = settled;
     }
 
-    /// A framework of which a part is found is not missing, wherever the rest of it is imported from.
+    /// Drops notes about frameworks that are imported from an unknown place, where a part of them was found.
     pub(super) fn forget_what_was_found(&mut self) {
-        let is_found = |module: &str| {
-            catalog()
-                .framework_of(module)
-                .is_some_and(|framework| self.packages.iter().any(|package| package.name == framework.name))
-        };
-        self.notes
-            .retain(|note| !matches!(note, Note::NotWhereItIsSought { module, .. } if is_found(module)));
+        self.notes.retain(|note| {
+            let Note::NotWhereItIsSought { module, .. } = note else { return true };
+            let framework = catalog().framework_of(module);
+            framework.is_none_or(|framework| self.packages.iter().all(|known| known.name != framework.name))
+        });
     }
 
-    /// A program gets nothing where a wrapper keeps the environment from it; noted only where that matters.
+    /// Drops the requirements where a wrapper keeps the environment of cudarun from the program. Notes that only where the
+    /// program has or may have requirements.
     pub(super) fn lose_environment(&mut self) {
         let Some((wrapper, loss)) = self.loss.clone() else { return };
         if self.requirements.iter().any(Requirement::is_wish) || self.notes.iter().any(Note::hides_a_program)
         {
             self.requirements.clear();
-            // What is said of the wrapper itself comes from the same cause.
+            // Notes about the wrapper itself have this cause too.
             self.notes
                 .retain(|note| !note.hides_a_program() && !matches!(note, Note::SecureExecution { .. }));
             self.notes.push(Note::LosesEnvironment { wrapper, loss });
         }
     }
 
-    /// The program that all wrappers lead to.
+    /// Returns the program inside all wrappers.
     pub fn runs(&self) -> &Path {
         let step = self.steps.iter().rfind(|step| step.how == How::Wrapper);
         step.map_or(&self.path, |step| &step.to)
     }
 
-    /// Whether the program puts directories of its own before what it is given in `LD_LIBRARY_PATH`.
+    /// True if the program puts directories of its own first in `LD_LIBRARY_PATH`.
     pub fn rewrites_library_path(&self) -> bool {
         self.notes.iter().any(|note| matches!(note, Note::Packed { .. }))
     }
 
-    /// Whether the loader would not obey an environment at all.
+    /// Returns the reason why no environment changes what the loader does for this program.
     pub fn cannot_be_pinned(&self) -> Option<&Note> {
         self.notes.iter().find(|note| {
             matches!(

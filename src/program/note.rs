@@ -1,4 +1,4 @@
-//! What a person should know about how a program was read. Values; their sentences stand in `report/`.
+//! Remarks about how a program was read. Values; `report/` has their sentences.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use serde::Serialize;
 
 use crate::text;
 
-/// What a person should know about how this program was read.
+/// A remark for the user about how the program was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
 pub enum Note {
     /// No dynamic loader runs, so nothing can be pinned.
     Static {
-        /// A library of NVIDIA's that it names all the same.
+        /// One of NVIDIA's libraries that it names.
         names: Option<String>,
     },
     /// The kernel makes the loader ignore the environment.
     SecureExecution {
         why: &'static str,
-        /// A library of NVIDIA's that it names.
+        /// One of NVIDIA's libraries that it names.
         names: Option<String>,
     },
     /// Not a 64-bit program of a kind that NVIDIA's libraries exist for.
@@ -34,18 +34,18 @@ pub enum Note {
         #[serde(flatten)]
         by: Packer,
     },
-    /// A script for an interpreter that is not looked into.
+    /// A script for an interpreter whose language is not read.
     ScriptNotRead {
         #[serde(serialize_with = "text::path")]
         interpreter: PathBuf,
     },
-    /// A program that starts another one, which is not to be known from its command line.
+    /// A program that starts another one, which its command line does not tell.
     StartsAnother,
     /// A program that starts another one on another machine, or under another root.
     Elsewhere,
-    /// A program that starts another one in an environment that is not there yet, or not to be known.
+    /// A program that starts another one in an environment that does not exist yet, or is not known.
     EnvironmentNotKnown { wrapper: String },
-    /// A program that starts another one, and keeps from it what would be set.
+    /// A program that starts another one, and keeps the environment of cudarun from it.
     LosesEnvironment {
         wrapper: String,
         #[serde(flatten)]
@@ -57,13 +57,13 @@ pub enum Note {
         file: PathBuf,
         why: String,
     },
-    /// A shim of pyenv for a version that is not there.
+    /// A shim of pyenv for a version that is not installed.
     ShimNotResolved,
     /// A shim of mise.
     ShimOfMise,
-    /// A framework that is imported and stands in no directory that is known to be searched.
+    /// A framework that is imported, but is in no known directory of the search path.
     NotWhereItIsSought { module: String, by: String },
-    /// It begins like a program and is none that can be read: cut short, perhaps.
+    /// A damaged executable, perhaps cut short.
     Malformed { why: String },
     /// A program that can be run but not read.
     NotReadable,
@@ -74,14 +74,14 @@ pub enum Note {
     /// A framework that is imported and built without CUDA: no library makes it use a GPU.
     CpuOnly {
         package: String,
-        /// What tells so.
+        /// The file that tells so.
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
     },
 }
 
 impl Note {
-    /// Whether another program will start that is not looked into.
+    /// True if another program will start that was not read.
     pub fn hides_a_program(&self) -> bool {
         matches!(
             self,
@@ -94,13 +94,13 @@ impl Note {
         )
     }
 
-    /// What must be said although nobody asked: the program starts, and cudarun can do nothing for it.
+    /// True if the note is printed without `-v`: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
         match self {
             Note::Elsewhere | Note::NotWhereItIsSought { .. } | Note::ShimNotResolved | Note::NotReadable => {
                 true
             }
-            // What asks for nothing loses nothing.
+            // A program that names no library needs none.
             Note::SecureExecution { names, .. }
             | Note::Static { names }
             | Note::ForeignLoader { names, .. } => names.is_some(),
@@ -110,11 +110,11 @@ impl Note {
     }
 }
 
-/// How a wrapper keeps from its program what cudarun sets.
+/// The way in which a wrapper keeps the environment of cudarun from its program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case")]
 pub enum EnvironmentLoss {
-    /// The program runs with other rights, and the loader's variables are taken out.
+    /// The program runs with other rights, so the loader's variables are dropped.
     Rights,
     Clears,
     Sets {
@@ -123,19 +123,19 @@ pub enum EnvironmentLoss {
     Unsets {
         variable: &'static str,
     },
-    /// A file of the environment that is activated says what a variable is.
+    /// A file of the activated environment sets a variable.
     Script {
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
     },
 }
 
-/// What packs a program together with its libraries.
+/// A tool that packs a program together with its libraries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
 pub enum Packer {
     PyInstaller {
-        /// Those of NVIDIA's that it carries.
+        /// NVIDIA's libraries in the package.
         libraries: Vec<String>,
     },
     AppImage,

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::catalog::{Meaning, Part, Takes, Wrapper};
 
-/// Why a command line leads to no program.
+/// The reason why a command line leads to no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It starts no program.
@@ -25,24 +25,24 @@ pub(super) struct Start {
     /// The program and its arguments.
     pub words: Vec<OsString>,
     pub set: Vec<(OsString, OsString)>,
-    options: Vec<Given>,
+    options: Vec<GivenOption>,
 }
 
 #[derive(Debug)]
-struct Given {
+struct GivenOption {
     name: String,
     meaning: Meaning,
-    /// Empty where it takes none.
+    /// Empty where the option takes none.
     value: OsString,
 }
 
 impl Start {
-    /// The value of the last of these options; empty where it takes none.
+    /// Returns the value of the last of these options; empty where it takes none.
     pub(super) fn option(&self, names: &[&str]) -> Option<&OsStr> {
         self.all(names).last()
     }
 
-    /// The values of these options.
+    /// Returns the values of these options.
     pub(super) fn all(&self, names: &[&str]) -> impl Iterator<Item = &OsStr> {
         let given = self.options.iter().filter(|given| names.contains(&given.name.as_str()));
         given.map(|given| given.value.as_os_str())
@@ -58,7 +58,7 @@ impl Start {
     }
 }
 
-/// Reads the arguments of a wrapper; `has_command` where it needs none of its commands to start something.
+/// Reads the arguments of a wrapper. `has_command` is true where it starts a program without one of its commands.
 pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> Result<Start, Ending> {
     let is_command = |word: &OsString| row.commands().iter().any(|command| word == command.as_str());
     let needs_command = !row.commands().is_empty() && !has_command;
@@ -66,7 +66,7 @@ pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> 
         return Err(Ending::Nothing);
     }
     let rest = arguments.iter().cloned().collect();
-    let mut reader = Reader { row, rest, start: Start::default(), has_ended: false };
+    let mut reader = OptionReader { row, rest, start: Start::default(), has_ended: false };
     for part in &row.usage {
         if *part != Part::Name {
             reader.options()?;
@@ -100,7 +100,7 @@ pub(super) fn read(row: &Wrapper, arguments: &[OsString], has_command: bool) -> 
     reader.words()
 }
 
-struct Reader<'r> {
+struct OptionReader<'r> {
     row: &'r Wrapper,
     rest: VecDeque<OsString>,
     start: Start,
@@ -108,7 +108,7 @@ struct Reader<'r> {
     has_ended: bool,
 }
 
-impl Reader<'_> {
+impl OptionReader<'_> {
     fn options(&mut self) -> Result<(), Ending> {
         let has_dash = self.row.option("-").is_some();
         let is_option =
@@ -195,11 +195,11 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        self.start.options.push(Given { name: option.name, meaning: option.meaning, value });
+        self.start.options.push(GivenOption { name: option.name, meaning: option.meaning, value });
         Ok(())
     }
 
-    /// Whether an order to the wrapper leaves its program as it is.
+    /// True if an order to the wrapper does not change its program.
     fn is_harmless(&self, order: &OsStr) -> bool {
         let order = order.to_string_lossy();
         let mut words = order.split_whitespace().map(|word| word.split('/').next().unwrap_or_default());
@@ -209,7 +209,7 @@ impl Reader<'_> {
     }
 }
 
-/// The words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
+/// Returns the words of an argument of `env -S`; `None` where env changes them: quotes, escapes, variables.
 fn plain_words(text: &[u8]) -> Option<Vec<OsString>> {
     let is_plain = text.iter().all(|byte| !matches!(byte, b'\'' | b'"' | b'\\' | b'$' | b'#'));
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -223,20 +223,20 @@ fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
     Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value[1..].to_vec())))
 }
 
-/// Commands of the shell itself that start no program.
+/// Built-in commands of the shell that start no program.
 const HARMLESS: &[&str] = &[
     ":", "[", "cd", "echo", "exit", "export", "false", "printf", "pwd", "return", "set", "test", "times",
     "true", "ulimit", "umask", "unset",
 ];
-/// The others, and its reserved words.
+/// The other built-in commands, and reserved words.
 const BUILT_IN: &[&str] = &[
     ".", "alias", "bg", "builtin", "case", "command", "declare", "do", "else", "eval", "fg", "fi", "for",
     "function", "if", "kill", "local", "read", "readonly", "select", "shift", "source", "then", "time",
     "trap", "type", "unalias", "until", "wait", "while",
 ];
 
-/// The words of shell code that is one plain command; `None` where the shell does more than start it: quotes,
-/// variables, several commands, its own commands, and patterns.
+/// Returns the words of shell code that is one plain command; `None` for quotes, variables, patterns, built-in commands, and
+/// several commands.
 pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     let code = code.to_str()?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,+@% ".contains(letter);
@@ -248,7 +248,7 @@ pub(super) fn plain_command(code: &OsStr) -> Option<Vec<OsString>> {
     is_command.then(|| words.into_iter().map(OsString::from).collect())
 }
 
-/// Whether shell code consists of commands of the shell that start no program.
+/// True if shell code consists of built-in commands that start no program.
 pub(super) fn starts_nothing(code: &OsStr) -> bool {
     let Some(code) = code.to_str().filter(|code| !code.contains(['$', '`', '(', '<', '>', '\\', '\'', '"']))
     else {

@@ -1,5 +1,5 @@
-//! Which installed Python packages use a GPU, and what each asks for: from what its framework's profile
-//! says where to read, and for any package from its shared objects.
+//! The installed Python packages that use a GPU, and their requirements: from the files that a framework's profile names,
+//! and from the shared objects of any package.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
 use super::condition::{Condition, Demand};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
-use super::framework::{self, Found, Reader};
-use super::imports::{self, Imports, Place};
+use super::framework::{self, FrameworkReader, Sourced};
+use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
-use super::loads;
+use super::loads::loads;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
@@ -27,7 +27,7 @@ use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::version::Version;
 
-/// Reads what a Python program needs into `program`.
+/// Adds the requirements of a Python program to `program`. Fails where a package in `uses` is not installed.
 pub(super) fn read(
     host: &Host,
     searcher: &Searcher<'_>,
@@ -58,7 +58,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Where a Python's packages stand and what is installed there; none where it runs no program.
+/// Adds the site-packages directories of a Python to `program`. Returns the distributions in them; `None` where Python runs
+/// no program.
 pub(super) fn environment<'h>(
     host: &'h Host,
     image: &Image,
@@ -77,18 +78,18 @@ pub(super) fn environment<'h>(
     Some(installed)
 }
 
-/// What was found out about a package that uses a GPU, or would if it were built for one.
+/// A package that uses a GPU, or would if it were built for one, with its requirements.
 struct Assessed {
     package: Package,
     requirements: Vec<Requirement>,
     condition: Option<Condition>,
     note: Option<Note>,
-    /// The file that says which CUDA it is built for, or none.
+    /// The file that tells the CUDA version that it is built for, or that it is built for none.
     read_from: Option<PathBuf>,
 }
 
 impl Assessed {
-    /// It asks for nothing, which is worth a word only where it is used.
+    /// A package without requirements, noted only where the program imports it.
     fn without_cuda(package: Package, title: String, file: PathBuf) -> Option<Assessed> {
         let is_used = package.standing == ImportCertainty::Imported;
         let note = Some(Note::CpuOnly { package: title, file: file.clone() });
@@ -106,11 +107,10 @@ struct PackageReader<'a> {
 }
 
 impl PackageReader<'_> {
-    /// What may be used although no import of it was seen: everything, when nothing else is recognised or
-    /// not all could be read. It is taken along as far as it fits, and refuses nobody.
+    /// Adds all installed packages where no package was recognised, or not all imports could be read. Their requirements
+    /// count as far as they fit, and cause no refusal.
     fn guess(&self, imports: &Imports, program: &mut Program) {
-        let nothing_known = program.packages.is_empty();
-        if !nothing_known && !imports.is_open {
+        if !program.packages.is_empty() && !imports.is_open {
             return;
         }
         let is_closed = !imports.is_open && imports.installed.is_empty();
@@ -120,7 +120,7 @@ impl PackageReader<'_> {
         self.examine(all, program);
     }
 
-    /// Takes those of the candidates that use a GPU into `program`, with what they ask for.
+    /// Adds the candidates that use a GPU to `program`, with their requirements.
     fn examine(&self, candidates: Vec<Candidate>, program: &mut Program) {
         for candidate in candidates {
             let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
@@ -134,16 +134,17 @@ impl PackageReader<'_> {
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
-            // What is only installed is opened by nobody; what may be imported, where nothing else is known to be.
-            let is_known =
-                |package: &Package| package.standing == ImportCertainty::Imported && !package.cpu_only;
+            let mut known = program.packages.iter();
             let is_opened = match candidate.standing {
                 ImportCertainty::Imported => true,
-                ImportCertainty::Possible => !program.packages.iter().any(is_known),
+                // The program may import it where no import of another package is known.
+                ImportCertainty::Possible => {
+                    !known.any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
+                }
                 ImportCertainty::Installed => false,
             };
             if is_opened {
-                program.loads.extend(loads::of(self.host, &candidate, &consumers, &requirements));
+                program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
             }
             for consumer in consumers {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
@@ -163,10 +164,11 @@ impl PackageReader<'_> {
         }
     }
 
-    /// The variables that are set and that what is used heeds.
+    /// Returns a note for each variable that is set and that an imported framework reads.
     fn moved(&self, candidate: &Candidate) -> Vec<Note> {
         let is_used = candidate.standing == ImportCertainty::Imported;
-        let variables = candidate.framework.filter(|_| is_used).map_or(&[][..], |it| &it.variable);
+        let variables =
+            candidate.framework.filter(|_| is_used).map_or(&[][..], |framework| &framework.variable);
         let set = variables.iter().filter(|variable| self.host.env.non_empty(&variable.name).is_some());
         let note = |variable: &Variable| Note::Moved {
             package: candidate.name.clone(),
@@ -179,7 +181,7 @@ impl PackageReader<'_> {
     fn assess(&self, candidate: &Candidate, consumers: &[Consumer]) -> Option<Assessed> {
         let profile = candidate.framework;
         let installed = self.candidates.installed;
-        let reader = profile.map(|framework| Reader {
+        let reader = profile.map(|framework| FrameworkReader {
             host: self.host,
             installed,
             sites: &candidate.sites,
@@ -216,10 +218,10 @@ impl PackageReader<'_> {
         let records = Records { installed, by: &by };
         let mut readings = Vec::new();
         if let Some(reader) = reader {
-            requirements.extend(records.of_profile(reader, consumers, cuda.as_ref(), &mut readings));
+            requirements.extend(records.in_profile(reader, consumers, cuda.as_ref(), &mut readings));
         }
         if candidate.scans_objects() && has_variants(&requirements) {
-            // Built for several CUDA majors, it loads one of them.
+            // It is built for several CUDA majors, and loads the libraries of one.
             for requirement in &mut requirements {
                 requirement.need = Need::Named;
             }
@@ -243,7 +245,7 @@ impl PackageReader<'_> {
             if candidate.standing != ImportCertainty::Imported {
                 requirement.need = Need::Named;
             }
-            // It is here and not imported: what it searches first is searched for nobody.
+            // It is not imported, so its own directories are not searched.
             if candidate.standing == ImportCertainty::Installed {
                 requirement.search_first.clear();
             }
@@ -258,12 +260,12 @@ impl PackageReader<'_> {
         Some(Assessed { package, requirements, condition, note: None, read_from })
     }
 
-    /// The GPUs that it has code for: what it records, or else what stands in those of its own objects that are linked
-    /// against NVIDIA's libraries.
+    /// Returns the GPUs that it has code for: those that it records, or else those in its own objects that are linked against
+    /// NVIDIA's libraries.
     fn code(
         &self,
         candidate: &Candidate,
-        reader: Option<Reader<'_>>,
+        reader: Option<FrameworkReader<'_>>,
         consumers: &[Consumer],
         by: &Asker,
     ) -> Option<Condition> {
@@ -275,7 +277,7 @@ impl PackageReader<'_> {
                 };
                 let files = consumers.iter().filter(is_one).map(|consumer| consumer.object.path.as_path());
                 let value = files.flat_map(|file| framework::gpu_code(self.host, file)).collect();
-                (Found { value, file: candidate.place.clone() }, false)
+                (Sourced { value, file: candidate.place.clone() }, false)
             }
         };
         if found.value.is_empty() {
@@ -285,8 +287,8 @@ impl PackageReader<'_> {
         Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true, is_advice: !is_written })
     }
 
-    /// What one object of a package asks for. Of a library of the system only what it is linked against:
-    /// such libraries name many that they would use if they were there.
+    /// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
+    /// many libraries that it would use if they were there.
     fn asked_by(&self, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
         let path = &consumer.object.path;
         let by = Asker { file: path.clone(), ..by.clone() };
@@ -302,7 +304,7 @@ impl PackageReader<'_> {
         asked
     }
 
-    /// The distribution that a package came with.
+    /// Returns the distribution that brings a package.
     fn distribution(&self, candidate: &Candidate) -> Option<&str> {
         let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
         let own = self.candidates.installed.of_module(&candidate.name);
@@ -313,29 +315,29 @@ impl PackageReader<'_> {
         })
     }
 
-    /// Library names and paths in the program's own strings: it opens them itself.
+    /// Adds the library names and paths in the program's own strings: it opens them itself.
     fn written_out(&self, imports: &Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         let search_first = First::rpath(&self.searcher.rpath_directories(&chain));
-        let by = |place: &Place| {
+        let by = |place: &SourceLine| {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker { line: Some(place.line), ..by }
         };
         for (name, place) in &imports.libraries {
             let named = opened_names([name], &by(place), &search_first, Need::Named);
-            program.loads.extend(named.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.loads.extend(named.iter().filter_map(|requirement| Load::required(requirement, None)));
             program.requirements.extend(named);
         }
         for (path, place) in &imports.library_paths {
             let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
             program.located.insert(PathBuf::from(path));
-            program.loads.extend(opened.iter().filter_map(|requirement| Load::of(requirement, None)));
+            program.loads.extend(opened.iter().filter_map(|requirement| Load::required(requirement, None)));
             program.requirements.extend(opened);
         }
     }
 }
 
-/// Whether its objects are linked against one library in several SONAMEs.
+/// True if the objects are linked against one library in several SONAMEs.
 fn has_variants(requirements: &[Requirement]) -> bool {
     let mut sonames: BTreeMap<&str, &str> = BTreeMap::new();
     requirements.iter().filter(|requirement| requirement.need == Need::Used).any(|requirement| {
@@ -344,7 +346,8 @@ fn has_variants(requirements: &[Requirement]) -> bool {
     })
 }
 
-/// A file that auditwheel packed in asks for the rest of its family: in exactly its own version, unless it is a shim.
+/// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
+/// it is a shim.
 fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     let name = consumer.object.path.file_name()?.to_str()?;
     let (stem, suffix) = names::split(name)?;
@@ -361,7 +364,7 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
     })
 }
 
-/// A library of NVIDIA's that a package keeps for itself is not what asks for libraries.
+/// False for one of NVIDIA's libraries that a package keeps for itself.
 fn is_consumer(consumer: &Consumer) -> bool {
     let name = consumer.object.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     !executable::is_library(name)

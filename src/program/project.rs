@@ -1,5 +1,5 @@
-//! The environment that `uv run`, `poetry run`, `conda run` and their like look for a program in, as each of them
-//! finds it. Nothing is run; where the tool would make one, or its own records decide, that is said.
+//! Finds the environment in which `uv run`, `poetry run`, `conda run` and their like look for a program. Runs nothing, and
+//! finds none where the tool would create one, or its own records decide.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,23 +13,23 @@ use crate::formats::metadata;
 use crate::formats::project::{self, Project};
 use crate::host::Host;
 
-/// An environment whose programs come first.
-pub(super) struct Found {
+/// An environment whose programs come first in PATH.
+pub(super) struct ProjectEnvironment {
     pub prefix: PathBuf,
     /// The variable that names it.
     pub variable: &'static str,
-    /// A file that is read then and names a variable of the loader.
+    /// A file that the tool reads and that names a variable of the loader.
     pub sets: Option<PathBuf>,
 }
 
-/// Finds the environment; `wrapper` is the tool itself. None where it is not there, or is not to be known.
+/// Finds the environment; `wrapper` is the tool itself. `None` where it does not exist, or is not known.
 pub(super) fn find(
     host: &Host,
     finder: Finder,
     wrapper: &Path,
     start: &Start,
     program: &mut Program,
-) -> Option<Found> {
+) -> Option<ProjectEnvironment> {
     let mut search = Search { host, start, program };
     let prefix = match finder {
         Finder::Uv => search.uv(wrapper),
@@ -40,13 +40,13 @@ pub(super) fn find(
         Finder::Conda => {
             let prefix = search.conda(wrapper)?;
             let sets = search.activation(&prefix);
-            return Some(Found { prefix, variable: "CONDA_PREFIX", sets });
+            return Some(ProjectEnvironment { prefix, variable: "CONDA_PREFIX", sets });
         }
     };
     let prefix = prefix.filter(|prefix| search.is_environment(prefix))?;
     let files = search.files(finder)?;
     let sets = files.into_iter().find(|file| setting::sets(host, file, search.program));
-    Some(Found { prefix, variable: "VIRTUAL_ENV", sets })
+    Some(ProjectEnvironment { prefix, variable: "VIRTUAL_ENV", sets })
 }
 
 struct Search<'a> {
@@ -56,7 +56,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The files of variables that a tool reads; none where they change what is found.
+    /// Returns the files of variables that a tool reads; `None` where they change which program is found.
     fn files(&mut self, finder: Finder) -> Option<Vec<PathBuf>> {
         let cwd = self.host.cwd.clone();
         let files: Vec<PathBuf> = match finder {
@@ -79,15 +79,13 @@ impl Search<'_> {
                 let from = self.given(&["-p", "--project"], "").unwrap_or(cwd);
                 let root = self.upward(&from, "pyproject.toml")?;
                 let project = self.project(&root);
-                let own = project
-                    .sets
-                    .iter()
-                    .any(|name| name.starts_with("LD_"))
-                    .then(|| root.join("pyproject.toml"));
                 if project.sets.iter().any(|name| name == "PATH") {
                     return None;
                 }
-                project.env_file.map(|file| root.join(file)).into_iter().chain(own).collect()
+                let sets_loader = project.sets.iter().any(|name| name.starts_with("LD_"));
+                let own = sets_loader.then_some("pyproject.toml");
+                let files = project.env_file.as_deref().into_iter().chain(own);
+                files.map(|file| root.join(file)).collect()
             }
             _ => Vec::new(),
         };
@@ -105,7 +103,7 @@ impl Search<'_> {
         let from = self.given(&["--project"], "UV_PROJECT").unwrap_or_else(|| self.host.cwd.clone());
         let is_off = self.start.option(&["--no-project"]).is_some() || self.is_on("UV_NO_PROJECT");
         let root = if is_off { None } else { self.uv_project(&from) };
-        // Newer ones of uv look from the script's directory, older ones from the current one.
+        // Newer versions of uv look from the script's directory, older ones from the current one.
         let beside = self.host.absolute(Path::new(first));
         let beside = beside.parent().filter(|_| python::is_source(Path::new(first)));
         if let Some(beside) = beside.filter(|_| !is_off && self.start.option(&["--project"]).is_none())
@@ -115,16 +113,15 @@ impl Search<'_> {
         }
         // `python -m uv` takes the environment of its Python for the active one.
         let own = || {
-            let prefix = wrapper.parent()?.parent()?;
-            let is_python = wrapper.file_name().is_some_and(python::is_name);
-            (is_python && self.host.is_file(&prefix.join("pyvenv.cfg"))).then(|| self.host.absolute(prefix))
+            let prefix =
+                wrapper.parent()?.parent().filter(|prefix| self.host.is_file(&prefix.join("pyvenv.cfg")))?;
+            wrapper.file_name().is_some_and(python::is_name).then(|| self.host.absolute(prefix))
         };
         let active = self.path("VIRTUAL_ENV").or_else(own);
         let prefix = match root {
             Some(_) if self.start.option(&["--active"]).is_some() && active.is_some() => active?,
             Some(root) => {
-                let given = self.host.env.non_empty("UV_PROJECT_ENVIRONMENT").unwrap_or(OsStr::new(".venv"));
-                root.join(given)
+                root.join(self.host.env.non_empty("UV_PROJECT_ENVIRONMENT").unwrap_or(OsStr::new(".venv")))
             }
             None => active
                 .or_else(|| self.active_conda())
@@ -133,7 +130,7 @@ impl Search<'_> {
         self.is_wanted_python(&prefix, &from).then_some(prefix)
     }
 
-    /// The directory whose environment a project shares: its workspace's, or its own.
+    /// Returns the directory of the environment of a project: its workspace's, or its own.
     fn uv_project(&mut self, from: &Path) -> Option<PathBuf> {
         let own = self.upward(from, "pyproject.toml")?;
         let project = self.project(&own);
@@ -157,27 +154,23 @@ impl Search<'_> {
         Some(own)
     }
 
-    /// Whether uv would take this environment for the Python that is asked for, and not make it anew.
+    /// True if this environment has the requested Python; otherwise uv would create it again.
     fn is_wanted_python(&mut self, prefix: &Path, from: &Path) -> bool {
-        let asked = self.start.option(&["-p", "--python"]).or_else(|| self.host.env.non_empty("UV_PYTHON"));
-        let asked = match asked {
-            Some(asked) => asked.to_string_lossy().into_owned(),
+        let given = self.start.option(&["-p", "--python"]).or_else(|| self.host.env.non_empty("UV_PYTHON"));
+        let wanted = match given {
+            Some(given) => given.to_string_lossy().into_owned(),
             None => {
                 let Some(directory) = self.upward(from, ".python-version") else { return true };
                 let text = self.text(directory.join(".python-version"));
-                text.lines()
-                    .map(str::trim)
-                    .find(|line| !line.is_empty() && !line.starts_with('#'))
-                    .unwrap_or("")
-                    .to_owned()
+                let mut lines = text.lines().map(str::trim);
+                lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default().to_owned()
             }
         };
+        let wanted = wanted.strip_prefix("python").unwrap_or(&wanted);
         let values = metadata::pyvenv(&self.text(prefix.join("pyvenv.cfg")));
-        let has = values.get("version_info").or_else(|| values.get("version"));
-        let asked = asked.strip_prefix("python").unwrap_or(&asked);
-        has.is_some_and(|has| {
-            has.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        let version = values.get("version_info").or_else(|| values.get("version"));
+        let rest = version.and_then(|version| version.strip_prefix(wanted));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
     fn poetry(&mut self) -> Option<PathBuf> {
@@ -191,11 +184,11 @@ impl Search<'_> {
         }
         let from = self.given(&["-P", "--project"], "").unwrap_or_else(|| self.host.cwd.clone());
         let root = self.upward(&from, "pyproject.toml")?;
-        let home = self.host.home();
-        let general =
-            self.path("POETRY_CONFIG_DIR").or_else(|| Some(self.path("XDG_CONFIG_HOME")?.join("pypoetry")));
-        let general =
-            general.or_else(|| Some(home?.join(".config/pypoetry"))).map(|it| it.join("config.toml"));
+        let general = self
+            .path("POETRY_CONFIG_DIR")
+            .or_else(|| Some(self.path("XDG_CONFIG_HOME")?.join("pypoetry")))
+            .or_else(|| Some(self.host.home()?.join(".config/pypoetry")))
+            .map(|directory| directory.join("config.toml"));
         for config in [Some(root.join("poetry.toml")), general].into_iter().flatten() {
             if project::is_outside_of_project(&self.text(config)) {
                 return None;
@@ -209,8 +202,8 @@ impl Search<'_> {
             self.host.env.get("PIPENV_ACTIVE").is_none() && !self.is_on("PIPENV_IGNORE_VIRTUALENVS");
         let active = self.path("VIRTUAL_ENV").filter(|_| is_active);
         let root = self.upward(&self.host.cwd.clone(), "Pipfile");
-        // As far up as it looks itself.
-        let root = root.filter(|root| self.host.cwd.ancestors().take(3).any(|it| it == root));
+        // Pipenv itself looks no further up.
+        let root = root.filter(|root| self.host.cwd.ancestors().take(3).any(|directory| directory == root));
         let Some(root) = root else { return active };
         let text = self.text(root.join("Pipfile"));
         let first = self.start.words.first()?.to_str()?;
@@ -220,26 +213,24 @@ impl Search<'_> {
         if active.is_some() {
             return active;
         }
-        let is_said = match self.host.env.non_empty("PIPENV_VENV_IN_PROJECT") {
+        let is_in_project = match self.host.env.non_empty("PIPENV_VENV_IN_PROJECT") {
             Some(_) => Some(self.is_on("PIPENV_VENV_IN_PROJECT")),
             None => project::is_in_project_of_pipfile(&text),
         };
-        match is_said {
-            Some(true) => Some(root.join(".venv")),
-            Some(false) => None,
-            None => (!self.has_pipenv_elsewhere(&root)).then(|| root.join(".venv")),
-        }
+        is_in_project.unwrap_or_else(|| !self.has_pipenv_elsewhere(&root)).then(|| root.join(".venv"))
     }
 
-    /// Whether Pipenv keeps an environment for a project of this name where it keeps all: that comes first.
+    /// True if Pipenv keeps an environment for a project of this name in its general directory, which comes first.
     fn has_pipenv_elsewhere(&mut self, root: &Path) -> bool {
-        let home = self.host.home();
-        let all = self.path("WORKON_HOME").or_else(|| Some(self.path("XDG_DATA_HOME")?.join("virtualenvs")));
-        let Some(all) = all.or_else(|| Some(home?.join(".local/share/virtualenvs"))) else { return false };
+        let all = self
+            .path("WORKON_HOME")
+            .or_else(|| Some(self.path("XDG_DATA_HOME")?.join("virtualenvs")))
+            .or_else(|| Some(self.host.home()?.join(".local/share/virtualenvs")));
+        let Some(all) = all else { return false };
         let name = root.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        // It replaces what shells would not like, and cuts long names.
-        let name: String =
-            name.chars().take(42).take_while(|it| it.is_alphanumeric() || "-_.".contains(*it)).collect();
+        // Pipenv replaces letters that are special to shells, and cuts long names.
+        let is_kept = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
+        let name: String = name.chars().take(42).take_while(is_kept).collect();
         let entries = self.host.list(&all).unwrap_or_default();
         self.program.watched.insert(all);
         entries.iter().any(|entry| entry.name.to_string_lossy().to_lowercase().starts_with(&name))
@@ -283,30 +274,26 @@ impl Search<'_> {
         collections.into_iter().map(|envs| envs.join(name)).find(|prefix| self.is_conda(prefix))
     }
 
-    /// Where conda itself is installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
+    /// Returns the prefixes in which conda itself may be installed: `PREFIX/bin/conda`, `PREFIX/condabin/conda`.
     fn conda_bases(&self, wrapper: &Path) -> Vec<PathBuf> {
         let given = self.start.option(&["-r", "--root-prefix"]).map(PathBuf::from);
         let above = |path: &Path| Some(path.parent()?.parent()?.to_owned());
-        let is_micro = wrapper.file_name() == Some(OsStr::new("micromamba"));
         let named = ["MAMBA_ROOT_PREFIX", "CONDA_ROOT"].iter().filter_map(|name| self.path(name));
         let mut bases: Vec<PathBuf> = given.into_iter().chain(named).collect();
         bases.extend(self.path("CONDA_EXE").and_then(|path| above(&path)));
-        if is_micro {
-            let home = self.host.home();
+        if wrapper.file_name() == Some(OsStr::new("micromamba")) {
+            let homes = self.host.home().into_iter();
             bases.extend(
-                home.into_iter()
-                    .flat_map(|home| ["micromamba", ".local/share/mamba"].map(|it| home.join(it))),
+                homes.flat_map(|home| ["micromamba", ".local/share/mamba"].map(|name| home.join(name))),
             );
         } else {
-            let real = self.host.canonical(wrapper).ok();
-            bases.extend(
-                [Some(self.host.absolute(wrapper)), real].into_iter().flatten().filter_map(|it| above(&it)),
-            );
+            let paths = [Some(self.host.absolute(wrapper)), self.host.canonical(wrapper).ok()];
+            bases.extend(paths.into_iter().flatten().filter_map(|path| above(&path)));
         }
         bases
     }
 
-    /// The file of a conda environment that says something of `LD_LIBRARY_PATH` when it is activated.
+    /// Returns the file of a conda environment that names a variable of the loader and is read on activation.
     fn activation(&mut self, prefix: &Path) -> Option<PathBuf> {
         let directory = prefix.join("etc/conda/activate.d");
         let entries = self.host.list(&directory).unwrap_or_default();
@@ -323,7 +310,7 @@ impl Search<'_> {
         self.host.is_directory(&records)
     }
 
-    /// A conda environment that is active and not conda's own.
+    /// Returns the active conda environment, unless it is conda's own.
     fn active_conda(&self) -> Option<PathBuf> {
         let prefix = self.path("CONDA_PREFIX")?;
         let is_root = self.path("_CONDA_ROOT").is_some_and(|root| root == prefix);
@@ -355,7 +342,7 @@ impl Search<'_> {
         text
     }
 
-    /// The nearest directory upward that has this file.
+    /// Returns the nearest directory upward that has this file.
     fn upward(&mut self, from: &Path, file: &str) -> Option<PathBuf> {
         for directory in from.ancestors() {
             let candidate = directory.join(file);
@@ -367,7 +354,7 @@ impl Search<'_> {
         None
     }
 
-    /// What an option names, or else a variable.
+    /// Returns the path in an option, or else in a variable.
     fn given(&self, options: &[&str], variable: &str) -> Option<PathBuf> {
         let option = self.start.option(options).or_else(|| self.host.env.non_empty(variable));
         option.map(|path| self.host.absolute(Path::new(path)))
@@ -377,7 +364,7 @@ impl Search<'_> {
         self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
     }
 
-    /// A variable that says yes.
+    /// True if a variable is set and does not say no.
     fn is_on(&self, variable: &str) -> bool {
         let value = self.host.env.non_empty(variable).and_then(OsStr::to_str).unwrap_or_default();
         !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off" | "f" | "n")

@@ -1,5 +1,4 @@
-//! A Python interpreter as it will start: which environment it belongs to and where it looks for modules.
-//! Python itself is never run.
+//! A Python interpreter as it will start, with its environment and module search path. Python itself is never run.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,30 +11,30 @@ use crate::formats::metadata;
 use crate::host::Host;
 
 /// An interpreter with its environment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Python {
     pub command_line: CommandLine,
-    /// Where modules are looked for, in order: its `sys.path`.
-    pub search: Vec<Entry>,
-    /// `python3.12`, what its directories are called; none where that is not known.
+    /// Its `sys.path`, in order.
+    pub search: Vec<PathEntry>,
+    /// The name of its directories, `python3.12`; `None` where that is not known.
     pub version: Option<String>,
     /// Files and directories that decide the above, there or not.
     pub read_from: Vec<PathBuf>,
-    /// Directories of which only matters which they are.
+    /// Directories whose existence and identity matter, but not their content.
     pub located: Vec<PathBuf>,
 }
 
 /// An element of `sys.path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct PathEntry {
     pub directory: PathBuf,
     pub kind: EntryKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
-    /// The script's directory, `PYTHONPATH`, what a `.pth` file adds: the program's own source, perhaps
-    /// with installed packages in it (`pip install --target`, environment modules).
+    /// The script's directory, and those of `PYTHONPATH` and `.pth` files: the program's own source, perhaps with installed
+    /// packages in it (`pip install --target`, environment modules).
     Own,
     /// Python's own modules.
     Standard,
@@ -43,7 +42,7 @@ pub(super) enum EntryKind {
     Site,
 }
 
-/// Whether a program of this name is Python.
+/// True if a program of this name is Python.
 pub(super) fn is_name(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
@@ -56,7 +55,7 @@ pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
-/// What is running, when it is Python.
+/// Returns the Python that is running, if it is one.
 pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let real = host.canonical(&running.executable).ok()?;
     let named = |path: &Path| path.file_name().is_some_and(is_name);
@@ -64,26 +63,20 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
         return None;
     }
     let command_line = CommandLine::parse(&running.arguments);
-    let mut python = Python {
-        command_line,
-        search: Vec::new(),
-        version: None,
-        read_from: Vec::new(),
-        located: Vec::new(),
-    };
+    let mut python = Python { command_line, ..Python::default() };
     python.find_directories(host, &running.executable, &real);
     Some(python)
 }
 
 impl Python {
-    /// The directories that may hold installed packages, in order.
+    /// Returns the directories that may hold installed packages, in order.
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
         let holds_packages = |directory: &Path| {
             let entries = host.list(directory).unwrap_or_default();
             let is_sign = |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
             entries.iter().any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
         };
-        let is_site = |entry: &&Entry| match entry.kind {
+        let is_site = |entry: &&PathEntry| match entry.kind {
             EntryKind::Site => true,
             EntryKind::Own => holds_packages(&entry.directory),
             EntryKind::Standard => false,
@@ -108,16 +101,16 @@ impl Python {
         });
         if !safe_path && let Some(start) = self.start_directory(host) {
             self.watch_start(&start);
-            self.add(host, Some(&start), EntryKind::Own);
+            self.add(host, &start, EntryKind::Own);
         }
         let elements = path.iter().flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
         for element in elements {
             let directory = host.absolute(Path::new(OsStr::from_bytes(element)));
-            self.add(host, Some(&directory), EntryKind::Own);
+            self.add(host, &directory, EntryKind::Own);
             self.read_from.push(directory);
         }
 
-        let environment = VirtualEnvironment::of(host, invoked);
+        let environment = VirtualEnvironment::find(host, invoked);
         let base = match (&python_home, &environment) {
             (Some(home), _) => home.clone(),
             (None, Some(environment)) if environment.home.is_some() => {
@@ -127,14 +120,14 @@ impl Python {
         };
         self.version = version_in_name(real)
             .or_else(|| environment.as_ref().and_then(|e| e.version.clone()))
-            .or_else(|| only_version(host, &base));
+            .or_else(|| newest_version(host, &base));
         let Some(version) = self.version.clone() else { return };
         let library = |prefix: &Path, lib: &str| prefix.join(lib).join(&version);
 
         for lib in ["lib", "lib64"] {
             let standard = library(&base, lib);
-            self.add(host, Some(&standard), EntryKind::Standard);
-            self.add(host, Some(&standard.join("lib-dynload")), EntryKind::Standard);
+            self.add(host, &standard, EntryKind::Standard);
+            self.add(host, &standard.join("lib-dynload"), EntryKind::Standard);
         }
         if self.command_line.no_site {
             return;
@@ -151,10 +144,8 @@ impl Python {
                 let user = given.or_else(|| host.home().map(|home| home.join(".local")));
                 sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
             }
-            for prefix in [base.as_path(), Path::new("/usr/local")] {
-                if prefix != base && base != Path::new("/usr") {
-                    continue;
-                }
+            let local = Some(Path::new("/usr/local")).filter(|_| base == Path::new("/usr"));
+            for prefix in [base.as_path()].into_iter().chain(local) {
                 sites.extend(["lib", "lib64"].map(|lib| library(prefix, lib).join("site-packages")));
                 sites.push(library(prefix, "lib").join("dist-packages"));
             }
@@ -165,7 +156,7 @@ impl Python {
         }
     }
 
-    /// The directory of the script, which is searched first; for code and modules the current one.
+    /// Returns the directory that is searched first: the script's, or the current one for code and modules.
     fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
             Run::Code(_) | Run::Module(_) => Some(host.cwd.clone()),
@@ -177,37 +168,33 @@ impl Python {
         }
     }
 
-    /// What the program writes beside its script does not matter, but for what would make it a place of
-    /// installed packages.
+    /// Watches the names that would make the script's directory a place of installed packages. The program may write other
+    /// files there.
     fn watch_start(&mut self, start: &Path) {
         let modules = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
         self.located.extend(modules.map(|module| start.join(module)));
         self.located.push(start.join("nvidia"));
     }
 
-    fn add(&mut self, host: &Host, directory: Option<&Path>, kind: EntryKind) -> bool {
-        let Some(directory) = directory else { return false };
+    /// Adds an existing directory to the search path. Returns its real path if it is new.
+    fn add(&mut self, host: &Host, directory: &Path, kind: EntryKind) -> Option<PathBuf> {
         match kind {
             EntryKind::Site => self.read_from.push(directory.to_owned()),
-            // Which modules are there is looked at one by one.
+            // `imports.rs` watches single modules in it.
             EntryKind::Own => self.located.push(directory.to_owned()),
             EntryKind::Standard => {}
         }
-        let Ok(directory) = host.canonical(directory) else { return false };
-        let is_new =
-            host.is_directory(&directory) && !self.search.iter().any(|entry| entry.directory == directory);
-        if is_new {
-            self.search.push(Entry { directory, kind });
+        let directory = host.canonical(directory).ok()?;
+        if !host.is_directory(&directory) || self.search.iter().any(|entry| entry.directory == directory) {
+            return None;
         }
-        is_new
+        self.search.push(PathEntry { directory: directory.clone(), kind });
+        Some(directory)
     }
 
-    /// A site-packages directory, and what its `.pth` files add after it, as editable installs do.
+    /// Adds a site-packages directory, and then the directories in its `.pth` files, as editable installs write them.
     fn add_site(&mut self, host: &Host, site: &Path) {
-        if !self.add(host, Some(site), EntryKind::Site) {
-            return;
-        }
-        let site = self.search.last().map(|entry| entry.directory.clone()).unwrap_or_default();
+        let Some(site) = self.add(host, site, EntryKind::Site) else { return };
         let entries = host.list(&site).unwrap_or_default();
         for entry in entries.iter().filter(|entry| entry.name.as_bytes().ends_with(b".pth")) {
             let file = site.join(&entry.name);
@@ -215,14 +202,14 @@ impl Python {
             let Ok(text) = host.read_text(&file) else { continue };
             for line in metadata::pth_directories(&text) {
                 let directory = site.join(line);
-                self.add(host, Some(&directory), EntryKind::Own);
+                self.add(host, &directory, EntryKind::Own);
                 self.read_from.push(directory);
             }
         }
     }
 }
 
-/// Whether a directory holds a package that belongs to a framework: one that was built in place, say.
+/// True if a directory holds a package of a framework, for example one that was built in place.
 fn is_framework(host: &Host, directory: &Path, name: &OsStr) -> bool {
     let is_module = name.to_str().is_some_and(|name| catalog().framework_of(name).is_some());
     is_module && host.is_file(&directory.join(name).join("__init__.py"))
@@ -237,8 +224,8 @@ struct VirtualEnvironment {
 }
 
 impl VirtualEnvironment {
-    /// `pyvenv.cfg` stands beside the executable or one directory up, by the name it was invoked as.
-    fn of(host: &Host, invoked: &Path) -> Option<VirtualEnvironment> {
+    /// Reads `pyvenv.cfg` beside the executable or one directory up, by the path that was invoked.
+    fn find(host: &Host, invoked: &Path) -> Option<VirtualEnvironment> {
         let directory = invoked.parent()?;
         let beside = [Some(directory), directory.parent()];
         let (prefix, text) = beside.into_iter().flatten().find_map(|prefix| {
@@ -246,14 +233,14 @@ impl VirtualEnvironment {
         })?;
         let values = metadata::pyvenv(&text);
         let version = values.get("version").or_else(|| values.get("version_info"));
-        let said = version.and_then(|version| {
+        let recorded = version.and_then(|version| {
             let mut numbers = version.split('.');
             Some(format!("python{}.{}", numbers.next()?, numbers.next()?))
         });
         // A free-threaded build has a `t` that the file does not mention.
         let present = |name: &String| host.is_directory(&prefix.join("lib").join(name));
         Some(VirtualEnvironment {
-            version: said.filter(present).or_else(|| only_version(host, &prefix)),
+            version: recorded.filter(present).or_else(|| newest_version(host, &prefix)),
             file: prefix.join("pyvenv.cfg"),
             home: values.get("home").map(PathBuf::from),
             has_system_packages: values
@@ -274,8 +261,8 @@ fn version_in_name(real: &Path) -> Option<String> {
     (name.starts_with("python") && name.contains('.')).then(|| name.to_owned())
 }
 
-/// The newest `python3.*` below a prefix.
-fn only_version(host: &Host, prefix: &Path) -> Option<String> {
+/// Returns the newest `python3.*` below a prefix.
+fn newest_version(host: &Host, prefix: &Path) -> Option<String> {
     let entries = host.list(&prefix.join("lib")).ok()?;
     let minor = |name: &str| {
         let rest = name.strip_prefix("python3.")?;

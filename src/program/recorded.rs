@@ -1,11 +1,11 @@
-//! What a framework has recorded of its needs beyond its shared objects: compiled floors, names that stand
-//! nowhere in its files, the versions that upstream tested with.
+//! The requirements that a framework records outside of its shared objects: compiled floors, names that only its profile
+//! knows, and the versions that upstream tested with.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::executable::opened_names;
-use super::framework::{Found, Reader};
+use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
 use super::model::{Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
@@ -22,12 +22,12 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// What the profile says of a framework: floors, and the names that it opens.
-    pub(super) fn of_profile(
+    /// Returns the requirements in a framework's profile: floors, and the names that it opens.
+    pub(super) fn in_profile(
         &self,
-        reader: Reader<'_>,
+        reader: FrameworkReader<'_>,
         consumers: &[Consumer],
-        cuda: Option<&Found<CudaVersion>>,
+        cuda: Option<&Sourced<CudaVersion>>,
         readings: &mut Vec<Reading>,
     ) -> Vec<Requirement> {
         let framework = reader.framework;
@@ -53,12 +53,12 @@ impl Records<'_> {
         }
         for stem in &framework.dlopens {
             let Some(family) = catalog().family_of_stem(stem) else { continue };
-            let compiled = || Some(floors.get(family.name.as_str())?.major());
-            let major = || reader.major(&family.name).or_else(compiled);
-            let own = if family.soname_is_version { major() } else { None };
-            // Some have one name whatever the CUDA.
+            let floor = floors.get(family.name.as_str()).filter(|_| family.soname_is_version);
+            let major = if family.soname_is_version { reader.major(&family.name) } else { None };
+            let major = major.or_else(|| floor.map(Version::major)).map(|major| major.to_string());
+            // Some families have one suffix for every CUDA.
             let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
-            let suffix = own.map(|major| major.to_string()).or_else(of_cuda);
+            let suffix = major.or_else(of_cuda);
             let need = if framework.required_for_gpu.contains(stem) { Need::Essential } else { Need::Used };
             if suffix.is_none() {
                 readings.push(Reading { sought: Sought::Soname(stem.clone()), found: None });
@@ -69,7 +69,7 @@ impl Records<'_> {
         found
     }
 
-    /// The versions that upstream tested with: `==` in METADATA, through `cuda-toolkit[…]` if need be.
+    /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
     pub(super) fn pins(&self, distribution: &str) -> Vec<Requirement> {
         let Some(metadata) = self.installed.metadata(distribution) else { return Vec::new() };
         let mut required: Vec<Requires> = Vec::new();
@@ -90,14 +90,17 @@ impl Records<'_> {
         required.iter().filter_map(pin).collect()
     }
 
-    /// Where a compiled-in version cannot be read, the oldest that the package's own metadata allows.
-    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Found<Version>> {
+    /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.
+    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
         framework.distributions.iter().find_map(|distribution| {
             let metadata = self.installed.metadata(distribution)?;
             let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
             let value = of_family.into_iter().find_map(Requires::lower_bound)?;
-            Some(Found { value, file: self.installed.distributions[distribution].directory.join("METADATA") })
+            Some(Sourced {
+                value,
+                file: self.installed.distributions[distribution].directory.join("METADATA"),
+            })
         })
     }
 
@@ -107,9 +110,8 @@ impl Records<'_> {
     }
 }
 
-/// The directories whose files a framework opens by absolute path, before anything else is asked, since a
-/// certain version: those of the wheels on its module search path, a wheel of one library before the one
-/// that holds all of its CUDA major.
+/// Returns the directories whose files a framework opens by absolute path before all others, since a certain version: those
+/// of the wheels on its module search path. The wheel of one library comes before the one that holds all of its CUDA major.
 pub(super) fn opened_by_path(
     host: &Host,
     sites: &[PathBuf],
@@ -118,7 +120,7 @@ pub(super) fn opened_by_path(
     cuda_major: Option<u32>,
 ) -> Vec<First> {
     let Some(since) = framework.dlopens_wheels_since else { return Vec::new() };
-    // What cannot be read is taken for new: the stricter answer.
+    // An unreadable version counts as new: the stricter answer.
     if version.and_then(leading_version).is_some_and(|version| version < since) {
         return Vec::new();
     }

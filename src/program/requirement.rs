@@ -1,4 +1,4 @@
-//! What a program asks for, who asks and where that is written, and what it opens at run time.
+//! The requirements of a program with their sources, and the libraries that it opens at run time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ pub struct Requirement {
     pub want: Want,
     pub need: Need,
     pub by: Asker,
-    /// Directories that come before `LD_LIBRARY_PATH` for it, whatever we do.
+    /// Directories that the loader searches before `LD_LIBRARY_PATH` for it.
     pub search_first: Vec<First>,
 }
 
-/// A directory that comes before `LD_LIBRARY_PATH`.
+/// A directory that is searched before `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct First {
     #[serde(serialize_with = "text::path")]
@@ -29,11 +29,11 @@ pub struct First {
     pub rule: Before,
 }
 
-/// Why it comes before.
+/// The reason why it comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Before {
-    /// The requester's DT_RPATH, or that of who loaded it.
+    /// The DT_RPATH of the requester, or of an object that loaded it.
     Rpath,
     /// The requester opens files there by absolute path.
     AbsolutePath,
@@ -50,7 +50,7 @@ impl First {
 }
 
 impl Requirement {
-    /// The name that it asks for, if it asks for one.
+    /// Returns the file name that it asks for.
     pub fn named(&self) -> Option<&str> {
         match &self.want {
             Want::Name(name) => Some(name),
@@ -58,7 +58,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it asks for the family, and not only how it must be.
+    /// True if it asks for the family, and does not only restrict it.
     pub fn is_wish(&self) -> bool {
         matches!(
             self.want,
@@ -71,7 +71,7 @@ impl Requirement {
         )
     }
 
-    /// What a person wants a family to be, whatever else is asked for.
+    /// A requirement of the user.
     pub fn wished(family: &str, want: Want, by: Asker) -> Requirement {
         Requirement { family: family.to_owned(), want, need: Need::Linked, by, search_first: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl Requirement {
         matches!(self.want, Want::Pinned(_))
     }
 
-    /// Whether a person has said so, and not the program.
+    /// True if it comes from the user, and not from the program.
     pub fn is_by_person(&self) -> bool {
         matches!(self.want, Want::Pinned(_) | Want::Within(_) | Want::Preferred(_) | Want::BuildIds(_))
     }
@@ -91,32 +91,32 @@ impl Requirement {
 pub enum Want {
     /// A file of this name.
     Name(String),
-    /// The same major, and this minor or a newer one: what it was compiled against.
+    /// This major, with this minor or a newer one: the program was compiled against it.
     AtLeast(Version),
-    /// This version and no other: what it brings a part of.
+    /// Exactly this version: the program brings a part of it.
     Exactly(Version),
     /// A version that works under this shim, which the program brings.
     Rest(Version),
-    /// What upstream tested with; a preference.
+    /// The version that upstream tested with; a preference.
     Recorded(Version),
     /// All of these, exported by the file that they name.
     Symbols(Vec<Symbol>),
-    /// The one that a person has named.
+    /// The installation that the user named.
     Pinned(Pin),
-    /// A version within this: what a person says that the program needs.
+    /// A version in the range that the user gave.
     Within(Range),
-    /// A version within this, where there is a choice.
+    /// A version in this range, where there is a choice.
     Preferred(Range),
-    /// These very files, by SONAME: what a lock has recorded.
+    /// The build-ids in a lock, by SONAME.
     BuildIds(BTreeMap<String, String>),
 }
 
-/// The installation that a person wants.
+/// The installation that the user wants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
     Version(Version),
-    /// Whatever stands there.
+    /// Any version in this directory.
     #[serde(serialize_with = "text::path")]
     Directory(PathBuf),
 }
@@ -134,7 +134,7 @@ pub enum Need {
     Named,
 }
 
-/// Who asks, and where that is written.
+/// The source of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Asker {
     /// `torch 2.11.0`, or the program's own name.
@@ -148,7 +148,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// A person who says something in `file`, or by an option or a variable of that name.
+    /// The user, in `file`, or by an option or a variable of that name.
     pub fn person(name: &str, file: PathBuf, line: Option<usize>) -> Asker {
         Asker { name: name.to_owned(), file, line, cuda: None, standing: ImportCertainty::Imported }
     }
@@ -157,7 +157,7 @@ impl Asker {
 /// A library or a module that is opened at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// The object that opens it, whose search path counts; none where it is the program itself.
+    /// The object that opens it, with its search path; `None` for the program itself.
     pub by: Option<PathBuf>,
     /// A name or a path.
     pub name: String,
@@ -168,8 +168,8 @@ impl Load {
         Load { by: None, name: path.to_string_lossy().into_owned() }
     }
 
-    /// What a requirement by name, or by absolute path, will open.
-    pub(super) fn of(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
+    /// Returns the name or the absolute path that a requirement will open.
+    pub(super) fn required(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
         let path = requirement.search_first.iter().find(|first| first.rule == Before::AbsolutePath);
         let name =
@@ -178,14 +178,14 @@ impl Load {
     }
 }
 
-/// How sure it is that a package will be used.
+/// How certain it is that the program uses a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImportCertainty {
     /// The program imports it.
     Imported,
-    /// The program imports or runs what was not followed, and this is installed.
+    /// It is installed, and the program imports or runs code that was not followed.
     Possible,
-    /// It is installed, and what the program imports is known and does not need it.
+    /// It is installed, and all imports of the program are known and do not need it.
     Installed,
 }

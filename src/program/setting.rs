@@ -1,5 +1,5 @@
-//! The files that a wrapper reads before it starts its program, and what they say of the variables of the loader. Runs
-//! nothing, and knows no language: a file that names one of them may set it.
+//! The files that a wrapper reads before it starts its program. Runs nothing, and knows no language: a file that names a
+//! variable of the loader may set it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::catalog::{Meaning, Part, Wrapper};
 use crate::host::Host;
 
 const NAMES: &[&[u8]] = &[b"LD_LIBRARY_PATH", b"LD_PRELOAD", b"LD_AUDIT"];
-/// With one of these in it, code may do what does not stand in it.
+/// Code with one of these words may run other code.
 const FOLLOWED: &[&[u8]] = &[b"source ", b". ", b"eval ", b"PATH="];
 
-/// Reads the files that a wrapper reads at every start; the one that names a variable of the loader.
+/// Returns the first file that a wrapper reads at every start and that names a variable of the loader.
 pub(super) fn at_start(
     host: &Host,
     row: &Wrapper,
@@ -37,13 +37,13 @@ pub(super) fn at_start(
     Ok(sets)
 }
 
-/// Whether a file names a variable of the loader.
+/// True if a file names a variable of the loader.
 pub(super) fn sets(host: &Host, file: &Path, program: &mut Program) -> bool {
     program.watched.insert(file.to_owned());
     has(host, file, NAMES)
 }
 
-/// Whether a file of assignments changes what is found.
+/// True if a file of assignments changes which program or environment is found.
 pub(super) fn moves(host: &Host, file: &Path) -> bool {
     let text = host.read_text(file).unwrap_or_default();
     let name = |line: &str| {

@@ -1,6 +1,5 @@
-//! Shims of pyenv: a shell script of the program's name that looks up which version to start. Read as
-//! pyenv reads its own files, so that what is analysed is what will run; the shim itself is what is started. And those of
-//! mise, which are only known as such.
+//! Shims of pyenv: a shell script of the program's name looks up the version to start. It is resolved as pyenv does, and the
+//! shim itself is started. Shims of mise are only recognised.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,17 +8,16 @@ use super::model::Program;
 use crate::host::Host;
 use crate::version::Version;
 
-/// What a file turns out to be.
 pub(super) enum Shim {
-    /// No shim at all.
+    /// The file is no shim.
     No,
-    /// The executable that it will start.
+    /// The executable that the shim will start.
     Of(PathBuf),
-    /// pyenv will refuse, or decide by what is not known here.
+    /// pyenv will refuse, or decide by settings that are not known here.
     Unresolved,
 }
 
-/// A link of another name to mise: which program that is, its settings in many places say.
+/// True for a link of another name to mise, whose settings in many places decide the program.
 pub(super) fn is_of_mise(file: &Path, real: &Path) -> bool {
     let is_mise = |path: &Path| path.file_name() == Some(OsStr::new("mise"));
     is_mise(real) && !is_mise(file)
@@ -48,15 +46,13 @@ fn mentions_pyenv(host: &Host, file: &Path) -> bool {
     host.read(file).is_ok_and(|script| memchr::memmem::find(&script, b"pyenv\" exec").is_some())
 }
 
-/// `PYENV_VERSION`, then the nearest `.python-version` upward, then pyenv's global one, then `system`.
+/// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else
+/// `system`.
 fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        lines
-            .flat_map(|line| line.split([':', ' ', '\t']))
-            .filter(|v| !v.is_empty())
-            .map(str::to_owned)
-            .collect()
+        let versions = lines.flat_map(|line| line.split([':', ' ', '\t']));
+        versions.filter(|version| !version.is_empty()).map(str::to_owned).collect()
     };
     if let Some(given) = host.env.non_empty("PYENV_VERSION") {
         return split(&given.to_string_lossy());
@@ -72,7 +68,7 @@ fn versions(host: &Host, root: &Path, program: &mut Program) -> Vec<String> {
     chosen.into_iter().find(|versions| !versions.is_empty()).unwrap_or_else(|| vec!["system".to_owned()])
 }
 
-/// The directory of a version: its own name, the same without `python-`, or the newest that it begins.
+/// Returns the directory of a version: its name, its name without `python-`, or the newest version that begins with it.
 fn exact(host: &Host, installed: &Path, version: &str) -> Option<String> {
     let plain = version.strip_prefix("python-").unwrap_or(version);
     let is_there = |name: &&str| host.is_directory(&installed.join(name));

@@ -1,4 +1,4 @@
-//! Which words of a command decide what it will run.
+//! The words of a command and the settings that decide which program it will run.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,20 +8,20 @@ use super::model::Command;
 use super::{python, wrapper};
 use crate::host::Host;
 
-/// What decides what will run, besides what does so for every program.
+/// The inputs that decide the program, besides those that count for every program.
 pub struct Significant {
-    /// How many of the arguments.
+    /// The number of arguments that count.
     pub arguments: usize,
-    /// Whether the current directory does.
+    /// True if the current directory counts.
     pub directory: bool,
-    /// Whether the variables do that only wrappers read: `wrapper_variables`.
+    /// True if the variables count that only wrappers read: `wrapper_variables`.
     pub wrapper: bool,
-    /// Whether standard input is a terminal, for wrappers alone.
+    /// True if standard input is a terminal, for wrappers alone.
     pub at_terminal: bool,
 }
 
-/// What decides what a command will run; `program` is what PATH says of it. Read from names alone, before any
-/// file: this is what a cached plan is found by.
+/// Returns the inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
+/// and reads no file: a cached start is found by the result.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
     let every = || Significant {
@@ -33,7 +33,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     if wrapper::is_possible(program) {
         return every();
     }
-    // A tool may be a link to Python, and find by its own name what it is to run; or to another wrapper.
+    // The name may be a link to another wrapper, or to Python.
     let real = host.read_link(program).ok().and_then(|_| host.canonical(program).ok());
     if real.as_ref().is_some_and(|real| wrapper::is_possible(real)) {
         return every();
@@ -45,7 +45,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
         }
         return Significant { arguments: line.consumed, directory: true, wrapper: false, at_terminal: false };
     }
-    // What a shim starts is looked up from the current directory.
+    // A shim looks its program up from the current directory.
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
     Significant { arguments: 0, directory: is_shim, wrapper: false, at_terminal: false }
 }

@@ -1,4 +1,4 @@
-//! From a command to the command that it starts: `nohup`, `env`, `torchrun`, `uv run` and their like, as
+//! Follows a command to the command that it starts: `nohup`, `env`, `torchrun`, `uv run` and their like, as
 //! `profiles/wrappers.toml` describes them. Does not guess, and runs nothing.
 
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use super::arguments::{CommandLine, Run};
 use super::model::{Command, How, Program};
 use super::note::{EnvironmentLoss, Note};
 use super::options::{self, Ending, Start};
-use super::{executable, program, project, python, setting};
+use super::{executable, project, python, resolve, setting};
 use crate::catalog::{
     Finder, Inheritance, Meaning, Part, Wrapper, may_be_wrapper, wrapper_variables, wrappers,
 };
@@ -20,7 +20,6 @@ use crate::variables::{self, LIBRARY_PATH, PRELOAD};
 
 /// A longer chain is two wrappers that start each other.
 const LIMIT: usize = 16;
-/// The variables that tell the loader where libraries are.
 /// The variables that the stronger modes pin by.
 const PINNING: [&str; 4] = [variables::AUDIT, variables::PINS, variables::PINS_FOR, PRELOAD];
 /// The variable that names the shell for code.
@@ -31,26 +30,26 @@ pub(super) struct Inside {
     /// As PATH finds it.
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
-    /// The machine as the program will see it, where a wrapper changes the environment or the directory.
+    /// The machine with the environment and the directory of the program, where a wrapper changes them.
     pub host: Option<Host>,
 }
 
-/// Whether a program or a module of this name may start another one. Decided by names alone.
+/// True if a program or a module of this name may start another one.
 pub(super) fn is_possible(program: &Path) -> bool {
     program.file_name().and_then(OsStr::to_str).is_some_and(may_be_wrapper)
 }
 
-/// The variables that decide for wrappers alone.
+/// Returns the variables that only wrappers read.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     wrapper_variables().chain([SHELL])
 }
 
-/// Whether a shell without words gets its commands from a person.
+/// True if a shell without arguments reads its commands from a terminal.
 pub(super) fn is_at_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Goes inward from `program`, which PATH finds for the command, as long as the way is known.
+/// Follows wrappers from `path`, which PATH finds for the command, as far as their programs are known.
 pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut Program) -> Inside {
     let arguments = command.arguments.clone();
     let mut inside = Inside { program: path.to_owned(), arguments, host: None };
@@ -77,11 +76,10 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
     inside
 }
 
-/// The next program, with its machine only where that is another one than before. Else a note on the program, which is
-/// not known, or `None` where no program starts.
+/// The next program, with its machine only where the wrapper changes it. Otherwise a note, or `None` where no program starts.
 type Deeper = Result<Inside, Option<Note>>;
 
-/// One wrapper, on the way inward.
+/// The command line of one wrapper.
 struct Way<'a> {
     host: &'a Host,
     program: &'a Path,
@@ -92,7 +90,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    /// The row of a program, by the name that was typed, or else by that of the file.
+    /// Finds the row of a program, by the name that was typed, or else by that of the file.
     fn find(host: &'a Host, Inside { program, arguments, .. }: &'a Inside) -> Option<Way<'a>> {
         let row_of = |name: &str| wrappers().iter().find(|row| row.is_named(name));
         let name = program.file_name()?.to_str()?;
@@ -108,7 +106,7 @@ impl<'a> Way<'a> {
         let real = host.canonical(program).unwrap_or_else(|_| program.to_owned());
         let of_directory = || wrappers().iter().find(|row| is_in_directory(row, program));
         let row = row_of(name).or_else(of_directory).or_else(|| row_of(real.file_name()?.to_str()?))?;
-        // A program that uses libraries of NVIDIA only shares the name of a wrapper that does not.
+        // No wrapper of this name uses NVIDIA's libraries, so this is another program.
         if !row.uses_gpu && executable::own_library(host, &real).is_some() {
             return None;
         }
@@ -169,7 +167,7 @@ impl<'a> Way<'a> {
             let found = found.ok_or_else(|| Note::EnvironmentNotKnown { wrapper: self.name() })?;
             let mut path = found.prefix.join("bin").into_os_string();
             path.push(":");
-            path.push(program::path_of(host));
+            path.push(resolve::path_of(host));
             let mut env = host.env.clone();
             env.set("PATH", path);
             env.set(found.variable, found.prefix);
@@ -181,11 +179,11 @@ impl<'a> Way<'a> {
         let host = changed.as_ref().unwrap_or(self.host);
         let mut words = self.words(host, start, program).unwrap_or_default().into_iter();
         let name = words.next().ok_or(Note::StartsAnother)?;
-        // A program that comes to stand there would be started instead.
+        // A new program in an earlier directory would be started instead.
         if !name.as_bytes().contains(&b'/') {
-            program.located.extend(program::candidates(host, &name));
+            program.located.extend(resolve::candidates(host, &name));
         }
-        let program = program::locate(host, &name).map_err(|_| Note::StartsAnother)?;
+        let program = resolve::locate(host, &name).map_err(|_| Note::StartsAnother)?;
         Ok(Inside { program, arguments: words.collect(), host: changed })
     }
 
@@ -193,7 +191,7 @@ impl<'a> Way<'a> {
         self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Records that this wrapper keeps something from the program; the outermost wrapper counts.
+    /// Records that this wrapper keeps the environment of cudarun from the program; the outermost wrapper counts.
     fn loses(&self, loss: EnvironmentLoss, program: &mut Program) {
         program.loss.get_or_insert_with(|| (self.name(), loss));
     }
@@ -203,7 +201,7 @@ impl<'a> Way<'a> {
         start.words.first().filter(|_| is_code).map(OsString::as_os_str)
     }
 
-    /// Whether a variable or a file changes in a way that is not followed which program starts.
+    /// True if a variable or a file decides which program starts, in a way that is not followed.
     fn is_undecided(&self, program: &mut Program) -> bool {
         self.row.unless.iter().any(|name| {
             if name.starts_with('/') {
@@ -214,7 +212,7 @@ impl<'a> Way<'a> {
         })
     }
 
-    /// The machine as the command line changes it; `None` where it changes nothing.
+    /// Returns the machine as the command line changes it; `None` where it changes nothing.
     fn changed(&self, start: &Start) -> Option<Host> {
         let host = self.host;
         let root = self.row.has(&Part::Root).then_some(OsStr::new("/"));
@@ -231,7 +229,7 @@ impl<'a> Way<'a> {
         Some(host.inside(env, directory.unwrap_or_else(|| host.cwd.clone())))
     }
 
-    /// The command line that is started; `None` where that is not known.
+    /// Returns the command line that is started; `None` where that is not known.
     fn words(&self, host: &Host, start: &Start, program: &mut Program) -> Option<Vec<OsString>> {
         let row = self.row;
         if let Some(code) = start.values(Meaning::Code).last() {
@@ -262,13 +260,13 @@ impl<'a> Way<'a> {
         Some([python].into_iter().chain(module).chain(start.words.iter().cloned()).collect())
     }
 
-    /// The Python that a wrapper written in Python runs in.
+    /// Returns the Python that a wrapper written in Python runs in.
     fn own_python(&self, host: &Host, program: &mut Program) -> Option<OsString> {
         if self.module.is_some() {
             return Some(self.program.as_os_str().to_owned());
         }
         let mut own = Program::new(self.program.to_owned());
-        let running = program::follow(host, self.program, &[], &mut own).ok().flatten();
+        let running = resolve::follow(host, self.program, &[], &mut own).ok().flatten();
         program.watched.append(&mut own.watched);
         program.located.append(&mut own.located);
         let python = running?.executable;
@@ -276,18 +274,15 @@ impl<'a> Way<'a> {
     }
 }
 
-/// How the command line itself undoes a library path or preloads a library.
+/// Returns how the command line sets or unsets a library path, or preloads a library.
 fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
-    let is_library = |element: &OsString| {
-        let name = Path::new(element).file_name().and_then(OsStr::to_str);
-        name.is_some_and(executable::is_library)
-    };
-    let undone = |(name, value): &(OsString, OsString)| match name.to_str()? {
+    let is_library = |element: &OsString| executable::is_library(&element.to_string_lossy());
+    let set = start.set.iter().find_map(|(name, value)| match name.to_str()? {
         LIBRARY_PATH => Some(LIBRARY_PATH),
         PRELOAD => preload_elements(value).iter().any(is_library).then_some(PRELOAD),
         _ => None,
-    };
-    if let Some(variable) = start.set.iter().find_map(undone) {
+    });
+    if let Some(variable) = set {
         Some(EnvironmentLoss::Sets { variable })
     } else if start.has(Meaning::Clears) {
         Some(EnvironmentLoss::Clears)
@@ -297,7 +292,7 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
     }
 }
 
-/// The variables of the stronger modes that the command line sets or unsets.
+/// Returns the variables of the stronger modes that the command line sets or unsets.
 fn undone_by(start: &Start) -> impl Iterator<Item = &'static str> {
     PINNING.into_iter().filter(|variable| {
         start.set.iter().any(|(name, _)| name == variable)
@@ -305,7 +300,7 @@ fn undone_by(start: &Start) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Whether a row names the whole directory of a program: `snap/bin/*`.
+/// True if a row names the whole directory of a program: `snap/bin/*`.
 fn is_in_directory(row: &Wrapper, program: &Path) -> bool {
     let mut directories = row.names.iter().filter_map(|name| name.strip_suffix("/*"));
     program.parent().is_some_and(|directory| directories.any(|end| directory.ends_with(end)))

@@ -1,4 +1,4 @@
-//! From what was typed to what the kernel will run: PATH, links, `#!` lines, shims.
+//! Follows a typed name to the executable that the kernel will run: PATH, links, `#!` lines, shims.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,18 +13,18 @@ use crate::catalog::{Meaning, wrappers};
 use crate::error::{Error, Refusal};
 use crate::host::Host;
 
-/// What POSIX `execvp` uses when PATH is not set.
+/// POSIX `execvp` uses this when PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// The kernel follows no more `#!` lines than this.
 const INTERPRETER_LIMIT: usize = 5;
-/// And reads no more of one.
+/// The kernel reads no more of a `#!` line, in bytes.
 const LINE_LIMIT: u64 = 256;
-/// No path is longer, and two of them stand in what is read.
+/// Two paths of the greatest length, in bytes.
 const SCRIPT_LIMIT: u64 = 8192;
-/// Set in a `#!` line, these change which program runs or which files it finds. So do those of the loader.
+/// Set in a `#!` line, these variables change which program runs or which files it finds. So do those of the loader.
 const DECIDING: &[&str] = &["PATH", "PYTHONHOME", "PYTHONPATH"];
 
-/// The file that `execvp` would run, in the environment that the program will get.
+/// Returns the file that `execvp` would run.
 pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
     let typed = Path::new(name);
     if name.as_bytes().contains(&b'/') {
@@ -38,12 +38,18 @@ pub fn locate(host: &Host, name: &OsStr) -> Result<PathBuf, Error> {
             Ok(_) => Ok(typed.to_owned()),
         };
     }
-    let found = candidates(host, name).find(|file| host.is_executable(file));
-    found.ok_or_else(|| not_on_path(host, name))
+    if let Some(found) = candidates(host, name).find(|file| host.is_executable(file)) {
+        return Ok(found);
+    }
+    // Like a shell, tells a missing file from one that cannot be run.
+    Err(match candidates(host, name).find(|file| host.is_file(file)) {
+        Some(file) => refused(&file, Refusal::PermissionDenied),
+        None => Error::NotFound { name: typed.to_owned() },
+    })
 }
 
-/// Follows links and `#!` lines from the program to an executable image; none where that is not known,
-/// which is then noted.
+/// Follows links, `#!` lines and shims from the program to an executable. If the way is not known, a note is
+/// added, and the result is `None`.
 pub(super) fn follow(
     host: &Host,
     path: &Path,
@@ -95,8 +101,7 @@ pub(super) fn follow(
             running.executable = python;
             continue;
         }
-        let Some(line) = interpreter_line(&start) else { return Ok(Some(running)) };
-        let (interpreter, argument) = line;
+        let Some((interpreter, argument)) = interpreter_line(&start) else { return Ok(Some(running)) };
         let (interpreter, how, mut arguments) = through_env(host, interpreter, argument, program)?;
         program.step(how, &interpreter);
         arguments.push(file.into_os_string());
@@ -106,8 +111,8 @@ pub(super) fn follow(
     Err(refused(path, Refusal::Circle))
 }
 
-/// pip writes its scripts for a shell where a `#!` line would be too long, has a blank, or is to be relative:
-/// the shell executes the second line, which Python takes for a text.
+/// Returns the Python of a script that pip wrote for a shell, because a `#!` line would be too long, relative, or would have
+/// a blank. The shell executes the second line, which Python takes for a text.
 fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf> {
     const OWN_DIRECTORY: &str = r#""$(dirname -- "$(realpath -- "$0")")"/"#;
     if !start.starts_with(b"#!/bin/sh\n'''exec' ") {
@@ -127,7 +132,7 @@ fn python_of_script(host: &Host, script: &Path, start: &[u8]) -> Option<PathBuf>
     }
 }
 
-/// `#!/usr/bin/env python3` runs what PATH says; `-S` splits the rest into words.
+/// Returns the interpreter of a `#!` line and its arguments. `#!/usr/bin/env python3` looks the interpreter up in PATH.
 fn through_env(
     host: &Host,
     interpreter: PathBuf,
@@ -144,20 +149,21 @@ fn through_env(
     Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect()))
 }
 
-/// The command in an argument of env; nothing where another environment or another directory decides what runs.
+/// Returns the command in an argument of env; empty where another environment or directory decides what runs.
 fn words_of_env(argument: &OsStr) -> Vec<OsString> {
     let env = wrappers().iter().find(|row| row.is_named("env"));
     let start = env.and_then(|row| options::read(row, &[argument.to_owned()], false).ok());
-    let start = start.unwrap_or_default();
-    let decides = |(name, _): &(OsString, OsString)| {
-        DECIDING.iter().any(|known| name == known) || name.as_bytes().starts_with(b"LD_")
-    };
+    let Some(start) = start else { return Vec::new() };
+    let sets_deciding = start
+        .set
+        .iter()
+        .any(|(name, _)| DECIDING.iter().any(|known| name == known) || name.as_bytes().starts_with(b"LD_"));
     let has_more =
-        [Meaning::Clears, Meaning::Unsets, Meaning::Directory].iter().any(|meaning| start.has(*meaning));
-    if has_more || start.set.iter().any(decides) { Vec::new() } else { start.words }
+        [Meaning::Clears, Meaning::Unsets, Meaning::Directory].into_iter().any(|meaning| start.has(meaning));
+    if has_more || sets_deciding { Vec::new() } else { start.words }
 }
 
-/// The interpreter and its one argument, as the kernel reads them.
+/// Returns the interpreter and its one argument, as the kernel reads them.
 fn interpreter_line(start: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = start.strip_prefix(b"#!")?;
     let line = line[..memchr::memchr(b'\n', line).unwrap_or(line.len())].trim_ascii();
@@ -174,18 +180,10 @@ pub(super) fn path_of(host: &Host) -> &OsStr {
     host.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
-/// The files that PATH leads a name to, in order; an element that is empty is the current directory.
+/// Returns the files of this name in the directories of PATH, in order. An empty element is the current directory.
 pub(super) fn candidates(host: &Host, name: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories = path_of(host).as_bytes().split(|byte| *byte == b':');
     directories.map(move |directory| host.absolute(Path::new(OsStr::from_bytes(directory))).join(name))
-}
-
-/// Like a shell, tells what is not there from what is there and cannot be run.
-fn not_on_path(host: &Host, name: &OsStr) -> Error {
-    match candidates(host, name).find(|file| host.is_file(file)) {
-        Some(file) => refused(&file, Refusal::PermissionDenied),
-        None => Error::NotFound { name: PathBuf::from(name) },
-    }
 }
 
 fn refused(path: &Path, why: Refusal) -> Error {

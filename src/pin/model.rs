@@ -1,0 +1,135 @@
+//! The types of the room: the modes, a pinned plan, and the reasons why a mode is not enough.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::view::ViewSpec;
+use crate::error::Error;
+use crate::loader::process::Failure;
+use crate::predict::{Predicted, Prediction};
+use crate::solve::Outcome;
+use crate::text;
+use crate::version::Version;
+
+/// How the loader is made to take a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nothing is set: the program gets the plan anyway, and nothing else can be reached.
+    #[default]
+    None,
+    /// Elements of `LD_LIBRARY_PATH` that only do harm are removed; nothing is added.
+    Clean,
+    /// A module in `LD_AUDIT` answers for every name in the view, in processes of this program only.
+    Audit,
+    /// A directory of links, first in `LD_LIBRARY_PATH`.
+    View,
+    /// The view, and in `LD_PRELOAD` the libraries that a search path of the program's own would find elsewhere.
+    Preload,
+}
+
+/// How a plan is pinned.
+#[derive(Debug, Default)]
+pub struct Pinned {
+    pub mode: Mode,
+    pub spec: ViewSpec,
+    /// Elements of `LD_LIBRARY_PATH` that are removed besides those that no plan keeps.
+    pub removed: Vec<OsString>,
+    /// The value of `CUDARUN_PINS_FOR`; `None` where the audit module answers in all processes.
+    pub only_for: Option<OsString>,
+    /// The names in the view that are preloaded, in order.
+    pub preload: Vec<String>,
+    /// The files that the program maps in the environment as planned.
+    pub after: Prediction,
+}
+
+/// The outcome of the solver with its pinning.
+#[derive(Debug)]
+pub struct Decision {
+    pub outcome: Outcome,
+    /// `None` without a plan, and where no mode is enough.
+    pub pinned: Option<Pinned>,
+    pub passed_over: Vec<NotEnough>,
+    /// A mode that is enough, where the one that the user asked for is not.
+    pub instead: Option<Mode>,
+}
+
+impl Pinned {
+    /// True if a child of another environment may get libraries of this plan beside its own.
+    pub fn reaches_children(&self) -> bool {
+        matches!(self.mode, Mode::View | Mode::Preload)
+    }
+}
+
+impl Decision {
+    /// True if there is no set, or no way to make the loader take it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.outcome, Outcome::Conflict(_)) || self.leaks()
+    }
+
+    /// Fails where the best `passed` sets were passed over and there is no other.
+    pub fn must_be_another_set(&self, passed: usize) -> Result<(), Error> {
+        match &self.outcome {
+            Outcome::Conflict(conflict) if conflict.is_exhausted => Err(Error::NoOtherSet { passed }),
+            _ => Ok(()),
+        }
+    }
+
+    /// True if there is a set, and no way to make the loader take it.
+    pub fn leaks(&self) -> bool {
+        matches!(self.outcome, Outcome::Plan(_)) && self.pinned.is_none()
+    }
+}
+
+/// A mode that was passed over.
+#[derive(Debug, Serialize)]
+pub struct NotEnough {
+    pub mode: Mode,
+    #[serde(flatten)]
+    pub why: Why,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Why {
+    /// The program would get these from outside the plan.
+    Leaks { files: Vec<Predicted> },
+    /// A search path that comes before `LD_LIBRARY_PATH` leads to installations that do not fit.
+    LedAstray { families: Vec<String> },
+    /// The user named these families, and the model sees no file that asks for them.
+    Unseen { families: Vec<String> },
+    /// Another installation of the family can be reached by some look-up.
+    Reachable {
+        family: String,
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
+    },
+    /// This element of `LD_LIBRARY_PATH` leads to another directory after each `chdir`.
+    Relative {
+        #[serde(serialize_with = "text::path")]
+        element: OsString,
+    },
+    /// The program would not find these names of the plan.
+    NotFound { names: Vec<String> },
+    /// The user excluded directories, so not every installation is known.
+    SearchIsLimited,
+    /// Something in the environment has to be removed.
+    Harmful,
+    /// The module could not tell the program from its children, because the program is not known.
+    ProgramNotKnown,
+    /// The program puts a directory of its own before all others.
+    RewritesLibraryPath,
+    /// A wrapper on the way to the program sets or unsets the variable.
+    Undone { variable: &'static str },
+    /// Auditors slow every call on this C library.
+    OldLoader { glibc: Option<Version> },
+    /// The model cannot see the program start.
+    NotStarted {
+        #[serde(skip)]
+        failure: Failure,
+    },
+    /// There is no module for this kind of machine, or its table does not fit into a variable.
+    NoModule,
+}
