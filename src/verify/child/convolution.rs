@@ -1,26 +1,25 @@
-//! A convolution and its two gradients by cuDNN, and what the CPU makes of the same numbers.
+//! A convolution and its two gradients by cuDNN, and on the CPU.
 #![allow(unsafe_code, reason = "calls into a C library; each call is checked against NVIDIA's headers")]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::bench::compare;
-use super::call::Stop;
 use super::cudnn::{Cudnn, Handle};
 use super::driver::{Buffer, Driver};
 use super::numbers::{Random, download, fits, int, upload};
+use super::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Came, Precision};
 
-/// What is asked of cuDNN. Padding, stride and dilation are 1, and filters are not flipped.
+/// A task for cuDNN. Padding, stride and dilation are 1, and filters are not flipped.
 pub(super) struct Task {
     pub shape: Shape,
     pub direction: Direction,
     pub precision: Precision,
-    /// None leaves it as cuDNN has it.
+    /// `None` keeps cuDNN's default.
     pub math: Option<c_int>,
-    /// The first one that is to be had is taken.
+    /// The first supported one is used.
     pub algorithms: &'static [c_int],
-    /// How large numbers may be: in the input or the gradient of the output, and in what it is multiplied with.
+    /// The largest numbers: in the input or the gradient of the output, and in the other factor.
     pub ranges: (u16, u16),
 }
 
@@ -34,7 +33,7 @@ pub(super) struct Shape {
     pub kernel: usize,
 }
 
-/// Which of the three tensors is to be computed from the other two.
+/// Selects the tensor that is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
     Forward,
@@ -44,14 +43,13 @@ pub(super) enum Direction {
     BackwardFilter,
 }
 
-/// Of the level `conv`.
+/// The task of the level `conv`.
 pub(super) const SMALL: Task = Task {
     shape: Shape { images: 1, channels: 3, height: 8, width: 8, filters: 4, kernel: 3 },
     direction: Direction::Forward,
     precision: Precision::Fp32,
     math: None,
-    // IMPLICIT_GEMM needs no workspace, and less is loaded for it: 24 ms on an H200 where the one with precomputed
-    // indices takes 60.
+    // IMPLICIT_GEMM needs no workspace and loads less: 24 ms on an H200, against 60 with precomputed indices.
     algorithms: &[0],
     ranges: (4, 3),
 };
@@ -75,7 +73,7 @@ impl Shape {
         [self.images, self.filters, self.height, self.width]
     }
 
-    /// How many products are added up for one number of what is computed.
+    /// The number of products in each sum.
     pub(super) fn length(&self, direction: Direction) -> usize {
         match direction {
             Direction::Forward => self.channels * self.kernel * self.kernel,
@@ -84,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// Calls with the places in input, weights and output of each product that a convolution adds up.
+    /// Calls with the indices in input, weights and output of each product of a convolution.
     fn each_product(&self, mut call: impl FnMut(usize, usize, usize)) {
         let inside = |at: usize, k: usize, size: usize| (at + k).checked_sub(1).filter(|at| *at < size);
         let [channels, height, width, kernel] = [self.channels, self.height, self.width, self.kernel];
@@ -105,12 +103,12 @@ impl Shape {
     }
 }
 
-/// Input, weights and output. The one that is to be computed holds no numbers.
+/// Input, weights and output. The computed one holds NaN.
 pub(super) struct Numbers {
     pub input: Vec<f32>,
     pub weights: Vec<f32>,
     pub output: Vec<f32>,
-    /// In double precision, where these sums are exact.
+    /// In double precision, in which these sums are exact.
     pub expected: Vec<f64>,
 }
 
@@ -152,9 +150,9 @@ impl Numbers {
 type SetMath = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 type SetConvolution =
     unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// Of a tensor the format comes first, of filters the data type.
+/// For tensors, the format comes before the data type; for filters, after it.
 type Set4d = unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// The three directions have the same shape of arguments: two tensors, and the one that is computed.
+/// All three directions take two tensors and the computed one.
 type WorkspaceSize = unsafe extern "C" fn(
     Handle,
     *mut c_void,
@@ -180,7 +178,7 @@ type Compute = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// On the default stream, and compared with the CPU's.
+/// Runs a task on the default stream, and compares the result with the CPU's.
 pub(super) fn run(
     cudnn: &Cudnn<'_>,
     handle: Handle,
@@ -205,24 +203,24 @@ pub(super) fn run(
         let set_tensor: Set4d = api.function(call)?;
         for (tensor, dims) in [(&input, shape.input()), (&output, shape.output())] {
             let [n, c, h, w] = dims.map(int);
-            api.check(call, set_tensor(tensor.object, NCHW, kind, n, c, h, w))?;
+            api.check(call, set_tensor(tensor.pointer, NCHW, kind, n, c, h, w))?;
         }
         let call = "cudnnSetFilter4dDescriptor";
         let set_filter: Set4d = api.function(call)?;
         let [n, c, h, w] = shape.weights().map(int);
-        api.check(call, set_filter(weights.object, kind, NCHW, n, c, h, w))?;
+        api.check(call, set_filter(weights.pointer, kind, NCHW, n, c, h, w))?;
         let call = "cudnnSetConvolution2dDescriptor";
         let set: SetConvolution = api.function(call)?;
-        api.check(call, set(convolution.object, 1, 1, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT))?;
+        api.check(call, set(convolution.pointer, 1, 1, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT))?;
         if let Some(math) = task.math {
             let call = "cudnnSetConvolutionMathType";
             let set: SetMath = api.function(call)?;
-            api.check(call, set(convolution.object, math))?;
+            api.check(call, set(convolution.pointer, math))?;
         }
     }
-    let input = (input.object, &input_data);
-    let weights = (weights.object, &weight_data);
-    let output = (output.object, &output_data);
+    let input = (input.pointer, &input_data);
+    let weights = (weights.pointer, &weight_data);
+    let output = (output.pointer, &output_data);
     let (names, tensors) = match direction {
         Direction::Forward => {
             (("cudnnGetConvolutionForwardWorkspaceSize", "cudnnConvolutionForward"), [input, weights, output])
@@ -238,15 +236,14 @@ pub(super) fn run(
     };
     let mut tried = Ok(());
     for algorithm in task.algorithms {
-        tried = compute(cudnn, handle, driver, convolution.object, names, tensors, *algorithm);
+        tried = compute(cudnn, handle, driver, convolution.pointer, names, tensors, *algorithm);
         if !matches!(tried, Err(Stop::NotSupported(_))) {
             break;
         }
     }
     tried?;
     let results = download(tensors[2].1, precision, numbers.expected.len())?;
-    let pairs = results.into_iter().zip(numbers.expected);
-    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), shape.length(direction))?)
+    Ok(compare_exact(results, numbers.expected, shape.length(direction))?)
 }
 
 fn compute(
@@ -286,7 +283,7 @@ fn compute(
         )
     };
     cudnn.api.check(call, status)?;
-    // Before the workspace is given back.
+    // Before the workspace is freed.
     Ok(driver.synchronize()?)
 }
 
@@ -321,7 +318,7 @@ mod tests {
         assert!(output[20..40].iter().all(|value| *value == 0.0), "the second filter");
     }
 
-    /// Each gradient is the adjoint of the convolution: the products with what the others are multiplied with agree.
+    /// Each gradient is the adjoint of the convolution.
     #[test]
     fn gradients_are_adjoint() {
         let product = |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum::<f64>();

@@ -1,5 +1,5 @@
-//! The child of a proof. It loads code that may abort, hang or lie: nothing else happens in this process, and every step
-//! is announced before it is taken.
+//! The child of a proof. It loads code that may abort, hang or lie. This process does nothing else, and announces every
+//! step before it takes it.
 #![allow(unsafe_code, reason = "loads libraries and calls into them; each block says what makes it sound")]
 
 use std::ffi::OsStr;
@@ -12,10 +12,9 @@ use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::Failure;
 use super::protocol::{
-    Asked, Busy, CUT_OFF, Came, Computation, ComputeMode, Found, Line, MappedFile, Operation, Place,
-    Precision, Request, Step, VERSION, format,
+    Busy, CUT_OFF, Came, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
+    Operation, Place, Precision, Request, Step, VERSION, format,
 };
 use crate::catalog::{Means, catalog, is_driver_call, statuses};
 use crate::cli::Level;
@@ -28,40 +27,42 @@ mod cudnn;
 mod deep;
 mod driver;
 mod numbers;
+mod outcome;
 
-use bench::{Bench, Loaded, Refused, Wrong};
+use bench::{Bench, Loaded};
+use convolution::SMALL;
 use cudnn::Cudnn;
 use driver::{Context, Driver};
+use outcome::{Refused, Wrong, settle};
 
-/// With less than this, what a library answers is likely to be about memory, whatever it says.
+/// With fewer free bytes, a library's error is probably about memory, whatever its code.
 const LITTLE_MEMORY: u64 = 1 << 30;
 /// `CUDA_ERROR_OUT_OF_MEMORY`
 const OUT_OF_MEMORY: i64 = 2;
 /// `CUDA_ERROR_NO_DEVICE`
 const NO_DEVICE: i64 = 100;
-/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which is also said of a GPU that another process has for itself.
+/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, also for a GPU that another process uses exclusively.
 const UNAVAILABLE: i64 = 46;
-/// What drivers have said of that before: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
+/// The codes of older drivers for that: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
 const UNAVAILABLE_ONCE: [i64; 2] = [101, 999];
 
-/// Reads a request from standard input, tries it, and reports; the exit code is 0 when a report was made.
-/// Ends the process on the spot: what libraries do as a process ends, threads of theirs that still run and
-/// destructors, must not make a crash of a proof that has been reported.
+/// Reads a request from standard input, makes the proof, and reports. The exit code is 0 if a report was made. Ends the
+/// process at once, since destructors and threads of libraries may crash at a normal exit, after the report.
 pub fn main(host: &Host) -> ! {
     let code = answer(host);
-    // SAFETY: ends this process and touches nothing in it; there is nothing of ours left to be flushed.
+    // SAFETY: ends this process and touches nothing in it. All output is flushed.
     unsafe { nix::libc::_exit(code) }
 }
 
 fn answer(host: &Host) -> i32 {
-    // Should cudarun be killed, the child must not outlive it.
+    // The child must not outlive cudarun.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     let (Some(request), Ok(output)) = (read_request(), take_output()) else { return 1 };
-    // It may have been killed before that.
+    // The parent may have ended before the line above.
     if u32::try_from(nix::unistd::getppid().as_raw()).ok() != Some(request.parent) {
         return 1;
     }
-    // It is never closed: a library may have closed it already, and something else may have its number.
+    // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent { output, is_cut_off: false };
     let last = match prove(host, &request, &mut parent) {
@@ -78,7 +79,7 @@ fn read_request() -> Option<Request> {
     serde_json::from_str(&text).ok().filter(|request: &Request| request.version == VERSION)
 }
 
-/// The line to the parent; what libraries print on standard output goes to standard error instead.
+/// Returns the pipe to the parent. Standard output then leads to standard error, since libraries print on it.
 fn take_output() -> nix::Result<OwnedFd> {
     // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
     let output = unsafe {
@@ -93,7 +94,7 @@ fn take_output() -> nix::Result<OwnedFd> {
 
 struct Parent {
     output: ManuallyDrop<File>,
-    /// A library has closed the way to it. A parent that is gone needs no news either.
+    /// A library has closed the pipe.
     is_cut_off: bool,
 }
 
@@ -106,7 +107,7 @@ impl Parent {
         self.say(&Line::Entering(place.clone()));
     }
 
-    fn found(&mut self, found: Found) {
+    fn found(&mut self, found: Observation) {
         self.say(&Line::Found(found));
     }
 }
@@ -130,14 +131,14 @@ fn prove(host: &Host, request: &Request, parent: &mut Parent) -> Result<(), Fail
     }
     parent.enter(&Place::at(Step::Mapped));
     let (mapped, beside) = mapped(host);
-    parent.found(Found::Mapped(mapped));
-    parent.found(Found::Beside(beside));
-    // Libraries are not closed: their destructors are nobody's proof.
+    parent.found(Observation::Mapped(mapped));
+    parent.found(Observation::Beside(beside));
+    // Libraries are never closed, since their destructors may crash.
     std::mem::forget(loaded);
     Ok(())
 }
 
-/// Every file of the plan; what cuDNN's say of each other, before the last of them is loaded by force.
+/// Loads every file of the plan. cuDNN's checks come before its remaining files are loaded.
 fn load_all(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
     load_rest(request, loaded, parent)?;
     for asked in request.of_family("cudnn") {
@@ -158,16 +159,16 @@ fn load_driver(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent)
     let at = Place::at(Step::CuInit).with(soname);
     parent.enter(&at);
     driver.init().map_err(|refused| status(&at, refused))?;
-    parent.found(Found::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
+    parent.found(Observation::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
     Ok(driver)
 }
 
-fn load_cudnn(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+fn load_cudnn(asked: &LibraryRequest, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
     load_main(asked, loaded, parent)?;
     let Some(library) = loaded.last() else { return Ok(()) };
     let at = Place::at(Step::Load).with(&asked.soname);
     let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
-    parent.found(Found::Cudnn { soname: asked.soname.clone(), version: cudnn.version() });
+    parent.found(Observation::Cudnn { soname: asked.soname.clone(), version: cudnn.version() });
     Ok(())
 }
 
@@ -182,7 +183,7 @@ fn load_rest(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -
     Ok(())
 }
 
-fn load_main(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
+fn load_main(asked: &LibraryRequest, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
     if is_loaded(&asked.soname, loaded) {
         return Ok(());
     }
@@ -197,8 +198,8 @@ fn is_loaded(soname: &str, loaded: &[Loaded]) -> bool {
     loaded.iter().any(|loaded| loaded.soname == soname)
 }
 
-/// What comes with the main libraries. cuDNN opens all of its own; of the others' some need what is not NVIDIA's
-/// (RDMA, MPI), or a driver where there is none.
+/// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not NVIDIA's
+/// (RDMA, MPI), or a driver that is missing here.
 fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
     let has_driver = request.of_family("driver").next().is_some();
     for asked in &request.libraries {
@@ -228,7 +229,7 @@ fn check_versions(library: &Loaded, parent: &mut Parent) -> Result<(), Failure> 
     cudnn.check_versions(&library.library).map_err(|refused| status(&at, refused))
 }
 
-/// Each GPU in turn. One that is busy is no library's fault, and the others are tried all the same.
+/// Uses each GPU in turn. A busy GPU is no failure.
 fn use_gpus(
     driver: &Driver,
     request: &Request,
@@ -246,9 +247,9 @@ fn use_gpus(
     for (gpu, device) in (0..).zip(devices) {
         let found = driver.describe(gpu, device);
         let mode = found.compute_mode;
-        parent.found(Found::Gpu(found));
+        parent.found(Observation::Gpu(found));
         if mode == ComputeMode::Prohibited {
-            parent.found(Found::Busy { gpu, why: Busy::Prohibited });
+            parent.found(Observation::Busy { gpu, why: Busy::Prohibited });
         } else {
             free.push((gpu, device, mode));
         }
@@ -264,13 +265,13 @@ fn use_gpus(
         let context = match context {
             Ok(context) => context,
             Err(refused) => {
-                // No context, no way to ask for the memory of this GPU.
+                // The GPU's memory is unknown without a context.
                 pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
                 continue;
             }
         };
         if let Some((free, total)) = driver.memory() {
-            parent.found(Found::Memory { gpu, free, total });
+            parent.found(Observation::Memory { gpu, free, total });
         }
         let capability = driver.capability(device).unwrap_or_default();
         let bench = Bench { driver, libraries: loaded, gpu, capability, seed: request.seed };
@@ -288,7 +289,7 @@ fn use_gpus(
     Ok(())
 }
 
-/// What takes all GPUs at once.
+/// Computes on all GPUs together.
 fn over_gpus(
     driver: &Driver,
     request: &Request,
@@ -300,10 +301,10 @@ fn over_gpus(
     let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
     let at = Place::at(Step::Compute).with(&nccl.soname).computing(computation);
     parent.enter(&at);
-    match deep::all_reduce(driver, nccl, used, request.seed) {
+    match settle(Precision::Fp32, deep::all_reduce(driver, &nccl.library, used, request.seed)) {
         Ok(came) => parent.say(&Line::Came(came)),
         Err(Wrong::Refused(refused)) => {
-            // The GPU whose context is current has had its turn last.
+            // The last context is still current.
             let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
             let why = busy(driver.memory(), &refused, ComputeMode::Default);
             pass_over(gpu, why, &at, refused, parent)?;
@@ -323,7 +324,7 @@ fn failure(at: Place, wrong: Wrong) -> Failure {
     }
 }
 
-/// A handle of each cuDNN and a convolution; at the level `deep` all that the libraries of the plan can do.
+/// Makes a handle of each cuDNN and a convolution, and at the level `deep` all computations of the table.
 fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), (Place, Wrong)> {
     for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
         let at = Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu);
@@ -335,7 +336,8 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
             let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
             let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
             parent.enter(&at);
-            let came = cudnn.convolve(handle, bench).map_err(|wrong| (at.clone(), wrong))?;
+            let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
+                .map_err(|stop| (at.clone(), stop.into()))?;
             parent.say(&Line::Came(came));
         }
         cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
@@ -343,10 +345,14 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     if request.level >= Level::Deep {
         for row in deep::TABLE {
             let Some(loaded) = bench.of_family(row.family) else { continue };
-            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(row.computation());
-            parent.enter(&at);
-            let came = (row.run)(bench, loaded, row.precision).map_err(|wrong| (at, wrong))?;
-            parent.say(&Line::Came(came));
+            for &precision in row.precisions {
+                let computation = Computation { operation: row.operation, precision };
+                let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
+                parent.enter(&at);
+                let came =
+                    settle(precision, (row.run)(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
+                parent.say(&Line::Came(came));
+            }
         }
     }
     Ok(())
@@ -361,11 +367,11 @@ fn pass_over(
     parent: &mut Parent,
 ) -> Result<(), Failure> {
     let why = why.ok_or_else(|| status(at, refused))?;
-    parent.found(Found::Busy { gpu, why });
+    parent.found(Observation::Busy { gpu, why });
     Ok(())
 }
 
-/// Whether a refusal says that the GPU is busy, and nothing of a library.
+/// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
 fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
     let (free, total) = (memory.map(|(free, _)| free), memory.map(|(_, total)| total));
     let call = refused.call.to_owned();
@@ -383,17 +389,18 @@ fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Opt
     }
 }
 
-/// Of cuDNN's codes some say what is wrong whatever the memory.
+/// False for codes of cuDNN that name another cause.
 fn may_be_of_memory(refused: &Refused) -> bool {
     let means = statuses().of_cudnn(refused.code);
     let says_little = [Means::Memory, Means::NotInitialized, Means::Internal, Means::Execution];
     !refused.call.starts_with("cudnn") || says_little.contains(&means)
 }
 
-/// By SONAME, so that the loader's own search decides, as it will for the program, unless that is one of its own.
+/// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
+/// only the program itself searches.
 fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Failure> {
     let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
-    // SAFETY: runs the constructors of a library that was picked; what they do to this process is a verdict.
+    // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
     unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
         at: at.clone(),
         name: name.to_owned(),
@@ -416,7 +423,7 @@ fn status(at: &Place, refused: Refused) -> Failure {
     }
 }
 
-/// The files that are mapped into this process: those of NVIDIA's families, and the paths of all other objects.
+/// The mapped files of NVIDIA's families, and the paths of all other mapped objects.
 fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
     let lines = maps.split(|byte| *byte == b'\n');
@@ -433,7 +440,7 @@ fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
         id: host.stat(Path::new(OsStr::from_bytes(path))).ok().map(|stat| stat.id),
     };
     let (libraries, others): (Vec<&[u8]>, Vec<&[u8]>) = found.into_iter().partition(is_library);
-    // Caches and devices are mapped as well.
+    // Caches and devices are not objects.
     let is_object = |path: &&[u8]| path.windows(3).any(|part| part == b".so");
     let others = others.into_iter().filter(is_object);
     (libraries.into_iter().map(file).collect(), others.map(<[u8]>::to_vec).collect())

@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_void};
 use libloading::os::unix::Library;
 
 use crate::catalog::soname_number;
-use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, needs, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, text};
 use crate::verify::child::driver::{Buffer, Driver};
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
-/// No two are alike, so that none can stand for another, and multiples of 16, which tensor cores want.
+/// All different, so that a swap shows, and multiples of 16 for tensor cores.
 pub(super) const ROWS: usize = 96;
 pub(super) const COLUMNS: usize = 80;
 pub(super) const LENGTH: usize = 64;
@@ -19,7 +20,7 @@ pub(super) const LENGTH: usize = 64;
 const DEFAULT_MATH: c_int = 0;
 const PEDANTIC_MATH: c_int = 2;
 const TF32_TENSOR_OP_MATH: c_int = 3;
-/// `CUBLAS_COMPUTE_32F`, not known before CUDA 11.
+/// `CUBLAS_COMPUTE_32F`, new in CUDA 11.
 pub(super) const COMPUTE_32F: c_int = 68;
 const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
@@ -64,18 +65,14 @@ type GemmEx = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
     let is_old = version_of(&loaded.soname) < 11;
     if is_old && precision != Precision::Fp32 {
         return Err(Stop::Absent("cublasGemmEx"));
     }
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
-        needs(bench, (8, 0), call)?;
+        bench.needs((8, 0), call)?;
     }
     let api = api(&loaded.library);
     let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
@@ -87,7 +84,7 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     // SAFETY: the type that cublas_api.h declares; the handle was made above.
     unsafe {
         let set: SetMathMode = api.function("cublasSetMathMode")?;
-        api.check("cublasSetMathMode", set(handle.object, math))?;
+        api.check("cublasSetMathMode", set(handle.pointer, math))?;
     }
     let product = Product::new(bench.driver, precision, bench.seed_of(Operation::Gemm, precision))?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
@@ -99,7 +96,7 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
         if is_half(precision) {
             let gemm: GemmEx = api.function(call)?;
             gemm(
-                handle.object,
+                handle.pointer,
                 NOT_TRANSPOSED,
                 NOT_TRANSPOSED,
                 rows,
@@ -122,7 +119,7 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
         } else {
             let gemm: Sgemm = api.function(call)?;
             gemm(
-                handle.object,
+                handle.pointer,
                 NOT_TRANSPOSED,
                 NOT_TRANSPOSED,
                 rows,
@@ -169,7 +166,7 @@ pub(super) fn version_of(soname: &str) -> u32 {
     soname_number(soname).unwrap_or(0)
 }
 
-/// Two matrices of whole numbers, room for their product, and what that must be. All are stored by columns.
+/// Two matrices of whole numbers, memory for their product, and the expected product. All are stored by columns.
 pub(super) struct Product<'d> {
     precision: Precision,
     pub a: Buffer<'d>,

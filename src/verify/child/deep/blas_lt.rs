@@ -1,5 +1,5 @@
-//! A product of matrices by cuBLASLt, another file of cuBLAS: with the algorithm that its heuristics choose, as
-//! frameworks do. Source of the signatures: cublasLt.h of 11.11, 12.8 and 13.10.
+//! A product of matrices by cuBLASLt, with the algorithm that its heuristics choose, as in frameworks. Source of the
+//! signatures: cublasLt.h of 11.11, 12.8 and 13.10.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -7,15 +7,16 @@ use std::ptr;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::blas::{self, COLUMNS, COMPUTE_32F, LENGTH, Product, ROWS};
-use crate::verify::child::bench::{Bench, Loaded, Refused, Tried};
-use crate::verify::child::call::{Api, Held, Stop, loaders_words, needs, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Object, loaders_words, text};
 use crate::verify::child::numbers::int;
+use crate::verify::child::outcome::{Refused, Stop};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const COMPUTE_32F_PEDANTIC: c_int = 69;
 const COMPUTE_32F_FAST_TF32: c_int = 77;
 const MAX_WORKSPACE_BYTES: c_int = 1;
-/// What PyTorch allows it before Hopper.
+/// PyTorch's limit before Hopper, in bytes.
 const WORKSPACE: usize = 1 << 20;
 /// `CUBLAS_STATUS_NOT_SUPPORTED`
 const NOT_SUPPORTED: c_int = 15;
@@ -65,17 +66,13 @@ type Multiply = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     // Before CUDA 11 it has other arguments.
     if blas::version_of(&loaded.soname) < 11 {
         return Err(Stop::Absent("cublasLtMatmul"));
     }
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
-        needs(bench, (8, 0), "cublasLtMatmul")?;
+        bench.needs((8, 0), "cublasLtMatmul")?;
     }
     let library = open(&loaded.soname.replacen("libcublas.", "libcublasLt.", 1))?;
     let message = |library: &Library, status: c_int| text(library, "cublasLtGetStatusString", status);
@@ -97,17 +94,17 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
         let call = "cublasLtMatmulPreferenceSetAttribute";
         let prefer: Prefer = lt.function(call)?;
         let bytes = (&raw const WORKSPACE_BYTES).cast();
-        lt.check(call, prefer(preference.object, MAX_WORKSPACE_BYTES, bytes, size_of::<u64>()))?;
+        lt.check(call, prefer(preference.pointer, MAX_WORKSPACE_BYTES, bytes, size_of::<u64>()))?;
         let call = "cublasLtMatmulAlgoGetHeuristic";
         let choose: Choose = lt.function(call)?;
         let status = choose(
-            handle.object,
-            description.object,
-            a.object,
-            b.object,
-            c.object,
-            c.object,
-            preference.object,
+            handle.pointer,
+            description.pointer,
+            a.pointer,
+            b.pointer,
+            c.pointer,
+            c.pointer,
+            preference.pointer,
             1,
             &raw mut choice,
             &raw mut count,
@@ -119,23 +116,22 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     let workspace = bench.driver.allocate(WORKSPACE)?;
     let (one, zero) = (1.0_f32, 0.0_f32);
     let call = "cublasLtMatmul";
-    // SAFETY: as above; the buffers hold what the descriptions say, and only the result stands for two matrices, which
-    // is allowed.
+    // SAFETY: as above. The buffers hold what the descriptions say. C and D may be one matrix.
     let status = unsafe {
         let multiply: Multiply = lt.function(call)?;
         multiply(
-            handle.object,
-            description.object,
+            handle.pointer,
+            description.pointer,
             &raw const one,
             product.a.pointer(),
-            a.object,
+            a.pointer,
             product.b.pointer(),
-            b.object,
+            b.pointer,
             &raw const zero,
             product.c.pointer(),
-            c.object,
+            c.pointer,
             product.c.pointer(),
-            c.object,
+            c.pointer,
             &raw const choice.algorithm,
             workspace.pointer(),
             WORKSPACE,
@@ -156,7 +152,7 @@ fn open(soname: &str) -> Result<Library, Stop> {
     })
 }
 
-fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Held, Stop> {
+fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Object, Stop> {
     let call = "cublasLtMatmulDescCreate";
     let mut object = ptr::null_mut();
     // SAFETY: the type that cublasLt.h declares; writes one pointer.
@@ -167,7 +163,7 @@ fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Held, Stop> {
     Ok(lt.hold(object, "cublasLtMatmulDescDestroy"))
 }
 
-fn describe_matrix(lt: &Api<'_>, kind: c_int, rows: usize, columns: usize) -> Result<Held, Stop> {
+fn describe_matrix(lt: &Api<'_>, kind: c_int, rows: usize, columns: usize) -> Result<Object, Stop> {
     let call = "cublasLtMatrixLayoutCreate";
     let mut object = ptr::null_mut();
     // SAFETY: the type that cublasLt.h declares; writes one pointer.

@@ -1,15 +1,16 @@
-//! A kernel that is compiled by NVRTC for the GPU at hand, loaded and launched. Source of the signatures: nvrtc.h of
-//! 11.8 and 12.9, cuda.h of 11.8, 12.8 and 13.0.
+//! A kernel that NVRTC compiles for this GPU, loaded and launched. Source of the signatures: nvrtc.h of 11.8 and 12.9,
+//! cuda.h of 11.8, 12.8 and 13.0.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Bench, Loaded, Refused, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, find};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
+use crate::verify::child::outcome::{Refused, Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const COUNT: u32 = 1000;
@@ -58,26 +59,22 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, compile_and_launch(bench, loaded))
-}
-
-fn compile_and_launch(bench: &Bench<'_>, loaded: &Loaded) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<Came, Stop> {
     let image = compile(&loaded.library, bench.capability)?;
     let Some(cuda) = bench.of_family("driver") else { return Err(Stop::Absent("cuModuleLoadData")) };
     launch(bench, &cuda.library, &image)
 }
 
-/// What a kernel is compiled for.
+/// The architecture of a compiled kernel, 90 for 9.0.
 #[derive(Debug, PartialEq)]
 enum Target {
-    /// This GPU, to what it runs.
+    /// Machine code for this GPU.
     Binary(i32),
-    /// An older one, to what the driver compiles for this one.
+    /// PTX of this or an older architecture, which the driver compiles.
     Ptx(i32),
 }
 
-/// Of the architectures that NVRTC knows, 90 for 9.0; before 11.2 it does not say.
+/// Chooses from the architectures that NVRTC supports, which releases before 11.2 do not list.
 fn target(capability: i32, known: Option<&[i32]>) -> Option<Target> {
     match known {
         None => Some(Target::Ptx(capability)),
@@ -142,12 +139,12 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
     }
 }
 
-/// What the compiler has to say.
+/// Adds the compiler's log.
 fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
     let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
     match stop {
-        Stop::Wrong(crate::verify::child::bench::Wrong::Refused(refused)) if !log.is_empty() => {
+        Stop::Wrong(Wrong::Refused(refused)) if !log.is_empty() => {
             Refused { message: Some(log), ..refused }.into()
         }
         stop => stop,
@@ -200,7 +197,7 @@ fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, St
             answered => answered?,
         }
         let module = cuda.hold(module, "cuModuleUnload");
-        let status = get_function(&raw mut function, module.object, c"mix".as_ptr());
+        let status = get_function(&raw mut function, module.pointer, c"mix".as_ptr());
         driver.check("cuModuleGetFunction", status)?;
         module
     };

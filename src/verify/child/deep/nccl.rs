@@ -5,14 +5,14 @@ use std::ptr;
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, settle};
+use crate::verify::child::call::{Api, find};
 use crate::verify::child::driver::{Context, Driver};
 use crate::verify::child::numbers::Random;
-use crate::verify::protocol::{Came, Measure, Precision};
+use crate::verify::child::outcome::{Stop, compare};
+use crate::verify::protocol::{Came, Measure};
 
 const COUNT: usize = 10_000;
-/// Sums over four thousand GPUs are exact with that.
+/// Sums over 4096 GPUs are exact with this range.
 const RANGE: u16 = 4095;
 const FLOAT: c_int = 7;
 const SUM: c_int = 0;
@@ -24,17 +24,13 @@ type Group = unsafe extern "C" fn() -> c_int;
 type AllReduce =
     unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, *mut c_void) -> c_int;
 
-/// How NCCL goes about it is left to it and to the environment.
+/// The algorithm is left to NCCL and to the environment.
 pub(in crate::verify::child) fn all_reduce(
     driver: &Driver,
-    library: &Loaded,
+    library: &Library,
     devices: &[(u32, Context)],
     seed: u32,
-) -> Tried {
-    settle(Precision::Fp32, reduce(driver, &library.library, devices, seed))
-}
-
-fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: u32) -> Result<Came, Stop> {
+) -> Result<Came, Stop> {
     let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
     // SAFETY: these are the types that nccl.h declares for the names.
     let (init, destroy, start, end, all_reduce): (InitAll, Destroy, Group, Group, AllReduce) = unsafe {
@@ -61,7 +57,7 @@ fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: 
     let mut communicators = vec![ptr::null_mut(); gpus.len()];
     // SAFETY: there is room for as many communicators as there are GPUs.
     api.check("ncclCommInitAll", unsafe { init(communicators.as_mut_ptr(), count, gpus.as_ptr()) })?;
-    // What fails from here on leaves the communicators as they are: to destroy them waits for what never comes.
+    // After a failure from here on, the communicators stay, since to destroy them could wait for ever.
     // SAFETY: takes nothing and has no precondition.
     api.check("ncclGroupStart", unsafe { start() })?;
     for (((_, context), communicator), (from, to)) in devices.iter().zip(&communicators).zip(&buffers) {
@@ -90,7 +86,7 @@ fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: 
     Ok(Came::Right(worst))
 }
 
-/// Since 2.13 it says more than the name of a status.
+/// Since 2.13 NCCL has more than the name of a status.
 fn last_error(library: &Library, _: c_int) -> Option<String> {
     // SAFETY: declared as `const char* (comm)`; without a communicator it gives the last error of this process, as a
     // text that ends with NUL, or none.

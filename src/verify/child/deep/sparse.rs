@@ -1,19 +1,20 @@
 //! A sparse matrix, stored by rows, times a vector by cuSPARSE. Source of the signatures: cusparse.h of 11.7, 12.5 and
-//! 12.9; what takes them apart from each other is `const`.
+//! 12.9, which differ only in `const`.
 
 use std::ffi::{c_int, c_void};
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Held, Stop, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Object, text};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::child::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const ROWS: usize = 200;
 const COLUMNS: usize = 150;
-/// The most that a row has; some have none.
+/// The longest row. Some rows are empty.
 const LENGTH: usize = 23;
 
 const FLOAT: c_int = 0;
@@ -53,11 +54,7 @@ type Multiply<T> = unsafe extern "C" fn(
     T,
 ) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
     let api = Api { naming, message, ..Api::plain(&loaded.library) };
@@ -94,29 +91,28 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     let matrix = api.hold(object, "cusparseDestroySpMat");
     let from = vector(&api, COLUMNS, &factor)?;
     let to = vector(&api, ROWS, &result)?;
-    let objects = [&handle, &matrix, &from, &to].map(|held| held.object);
+    let objects = [&handle, &matrix, &from, &to].map(|held| held.pointer);
     let mut bytes = 0;
     // SAFETY: all objects were made above; writes one size.
     api.check(size_call, unsafe { ask(size, objects, &raw mut bytes) })?;
     let room = driver.allocate(bytes)?;
-    // SAFETY: as above; there is as much room as was asked for.
+    // SAFETY: as above. The buffer has the size that was asked for.
     api.check(call, unsafe { ask(multiply, objects, room.pointer()) })?;
     let results = download(&result, precision, ROWS)?;
-    let pairs = results.into_iter().zip(product.expected);
-    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)?)
+    Ok(compare_exact(results, product.expected, LENGTH)?)
 }
 
-/// The size of the room for a product, or the product: what is asked is the same.
+/// Asks for the size of the buffer, or for the product. The arguments differ only in the last one.
 ///
 /// # Safety
-/// The objects are of cuSPARSE's making, and `last` is what the call wants.
+/// The objects were made by cuSPARSE, and `last` is as the call requires.
 unsafe fn ask<T>(call: Multiply<T>, [handle, matrix, from, to]: [*mut c_void; 4], last: T) -> c_int {
     let (one, zero) = (&raw const ONE, &raw const ZERO);
     // SAFETY: the caller vouches for it.
     unsafe { call(handle, NOT_TRANSPOSED, one, matrix, from, zero, to, FLOAT, DEFAULT_ALGORITHM, last) }
 }
 
-fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Held, Stop> {
+fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Object, Stop> {
     let call = "cusparseCreateDnVec";
     let mut object = std::ptr::null_mut();
     // SAFETY: the type that cusparse.h declares; writes one pointer, and the buffer holds as many numbers.
@@ -127,11 +123,11 @@ fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Held, Stop
     Ok(api.hold(object, "cusparseDestroyDnVec"))
 }
 
-/// A sparse matrix of whole numbers and a vector, and what their product must be.
+/// A sparse matrix of whole numbers, a vector, and their expected product.
 struct Product {
-    /// Where each row starts in the other two, and where the last one ends.
+    /// The index of each row's first value, and the number of values.
     starts: Vec<i32>,
-    /// In which column a value is.
+    /// The column of each value.
     places: Vec<i32>,
     values: Vec<f32>,
     factor: Vec<f32>,
