@@ -7,6 +7,20 @@ use libloading::os::unix::Library;
 
 use super::outcome::{Refused, Stop, Wrong};
 
+/// Calls a function of a library, `status (...)`, and checks its status. Each argument stands beside the type that the
+/// library's header declares for it, so that the call itself is the declaration.
+macro_rules! call {
+    ($api:expr, $name:expr $(, $kind:ty: $value:expr)* $(,)?) => {{
+        let name: &'static str = $name;
+        let function: unsafe extern "C" fn($($kind),*) -> std::ffi::c_int = $api.function(name)?;
+        $api.check(name, function($($value),*))
+    }};
+}
+pub(super) use call;
+
+/// A pointer to an object of a library, or into the memory of a GPU.
+pub(super) type Pointer = *mut c_void;
+
 /// A library, and the meaning of its statuses.
 pub(super) struct Api<'l> {
     pub library: &'l Library,
@@ -54,11 +68,9 @@ impl Api<'_> {
 
     /// Calls a function `status (object*)`.
     pub(super) fn make(&self, create: &'static str, destroy: &'static str) -> Result<Object, Stop> {
-        // SAFETY: all functions that this is asked for are declared as `status (object*)`.
-        let make: unsafe extern "C" fn(*mut *mut c_void) -> c_int = unsafe { self.function(create)? };
         let mut object = std::ptr::null_mut();
-        // SAFETY: writes one pointer.
-        self.check(create, unsafe { make(&raw mut object) })?;
+        // SAFETY: all these functions are declared so. Writes one pointer.
+        unsafe { call!(self, create, *mut Pointer: &raw mut object)? };
         Ok(self.hold(object, destroy))
     }
 

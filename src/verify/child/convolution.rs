@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+use super::call::{Pointer, call};
 use super::cudnn::{Cudnn, Handle};
 use super::driver::{Buffer, Driver};
 use super::numbers::{Random, download, fits, int, upload};
@@ -147,37 +148,6 @@ impl Numbers {
     }
 }
 
-type SetMath = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-type SetConvolution =
-    unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// For tensors, the format comes before the data type; for filters, after it.
-type Set4d = unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// All three directions take two tensors and the computed one.
-type WorkspaceSize = unsafe extern "C" fn(
-    Handle,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    c_int,
-    *mut usize,
-) -> c_int;
-type Compute = unsafe extern "C" fn(
-    Handle,
-    *const f32,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-    usize,
-    *const f32,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
-
 /// Runs a task on the default stream, and compares the result with the CPU's.
 pub(super) fn run(
     cudnn: &Cudnn<'_>,
@@ -197,25 +167,26 @@ pub(super) fn run(
     let weights = api.make("cudnnCreateFilterDescriptor", "cudnnDestroyFilterDescriptor")?;
     let convolution = api.make("cudnnCreateConvolutionDescriptor", "cudnnDestroyConvolutionDescriptor")?;
     let kind = data_type(precision);
-    // SAFETY: these are the types that cuDNN's headers declare for the names, and the descriptors are of their kinds.
+    // SAFETY: the types that cuDNN's headers declare, and the descriptors are of their kinds.
     unsafe {
-        let call = "cudnnSetTensor4dDescriptor";
-        let set_tensor: Set4d = api.function(call)?;
         for (tensor, dims) in [(&input, shape.input()), (&output, shape.output())] {
             let [n, c, h, w] = dims.map(int);
-            api.check(call, set_tensor(tensor.pointer, NCHW, kind, n, c, h, w))?;
+            call!(
+                api, "cudnnSetTensor4dDescriptor", Pointer: tensor.pointer, c_int: NCHW, c_int: kind,
+                c_int: n, c_int: c, c_int: h, c_int: w,
+            )?;
         }
-        let call = "cudnnSetFilter4dDescriptor";
-        let set_filter: Set4d = api.function(call)?;
         let [n, c, h, w] = shape.weights().map(int);
-        api.check(call, set_filter(weights.pointer, kind, NCHW, n, c, h, w))?;
-        let call = "cudnnSetConvolution2dDescriptor";
-        let set: SetConvolution = api.function(call)?;
-        api.check(call, set(convolution.pointer, 1, 1, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT))?;
+        call!(
+            api, "cudnnSetFilter4dDescriptor", Pointer: weights.pointer, c_int: kind, c_int: NCHW,
+            c_int: n, c_int: c, c_int: h, c_int: w,
+        )?;
+        call!(
+            api, "cudnnSetConvolution2dDescriptor", Pointer: convolution.pointer, c_int: 1, c_int: 1,
+            c_int: 1, c_int: 1, c_int: 1, c_int: 1, c_int: CROSS_CORRELATION, c_int: FLOAT,
+        )?;
         if let Some(math) = task.math {
-            let call = "cudnnSetConvolutionMathType";
-            let set: SetMath = api.function(call)?;
-            api.check(call, set(convolution.pointer, math))?;
+            call!(api, "cudnnSetConvolutionMathType", Pointer: convolution.pointer, c_int: math)?;
         }
     }
     let input = (input.pointer, &input_data);
@@ -255,34 +226,27 @@ fn compute(
     [(first, first_data), (second, second_data), (result, result_data)]: [(*mut c_void, &Buffer<'_>); 3],
     algorithm: c_int,
 ) -> Result<(), Stop> {
-    // SAFETY: these are the types that cuDNN's headers declare for the names.
-    let (size, run): (WorkspaceSize, Compute) =
-        unsafe { (cudnn.api.function(size_call)?, cudnn.api.function(call)?) };
     let mut bytes = 0;
-    // SAFETY: all descriptors were set by the caller; writes one size.
-    let status = unsafe { size(handle, first, second, convolution, result, algorithm, &raw mut bytes) };
-    cudnn.api.check(size_call, status)?;
+    // SAFETY: the types that cuDNN's headers declare; the caller has set all descriptors; writes one size.
+    unsafe {
+        call!(
+            cudnn.api, size_call, Handle: handle, Pointer: first, Pointer: second, Pointer: convolution,
+            Pointer: result, c_int: algorithm, *mut usize: &raw mut bytes,
+        )?;
+    }
     let workspace = if bytes == 0 { None } else { Some(driver.allocate(bytes)?) };
+    let space = workspace.as_ref().map_or(ptr::null_mut(), Buffer::pointer);
     let (one, zero) = (1.0_f32, 0.0_f32);
-    // SAFETY: the buffers hold what the descriptors say, are distinct, and live in the current context.
-    let status = unsafe {
-        run(
-            handle,
-            &raw const one,
-            first,
-            first_data.pointer(),
-            second,
-            second_data.pointer(),
-            convolution,
-            algorithm,
-            workspace.as_ref().map_or(ptr::null_mut(), Buffer::pointer),
-            bytes,
-            &raw const zero,
-            result,
-            result_data.pointer(),
-        )
-    };
-    cudnn.api.check(call, status)?;
+    // SAFETY: as above; the buffers hold what the descriptors say, are distinct, and live in the current context.
+    unsafe {
+        call!(
+            cudnn.api, call, Handle: handle, *const f32: &raw const one,
+            Pointer: first, *const c_void: first_data.pointer(),
+            Pointer: second, *const c_void: second_data.pointer(),
+            Pointer: convolution, c_int: algorithm, Pointer: space, usize: bytes,
+            *const f32: &raw const zero, Pointer: result, Pointer: result_data.pointer(),
+        )?;
+    }
     // Before the workspace is freed.
     Ok(driver.synchronize()?)
 }

@@ -6,7 +6,7 @@ use libloading::os::unix::Library;
 
 use crate::catalog::soname_number;
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, text};
+use crate::verify::child::call::{Api, Pointer, call, text};
 use crate::verify::child::driver::{Buffer, Driver};
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
 use crate::verify::child::outcome::{Stop, Wrong, compare};
@@ -25,46 +25,6 @@ pub(super) const COMPUTE_32F: c_int = 68;
 const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
 
-type SetMathMode = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-type Sgemm = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *const f32,
-    *const c_void,
-    c_int,
-    *const c_void,
-    c_int,
-    *const f32,
-    *mut c_void,
-    c_int,
-) -> c_int;
-/// As above, with a type beside each matrix, and in the end how it is to be computed.
-type GemmEx = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *const f32,
-    *const c_void,
-    c_int,
-    c_int,
-    *const c_void,
-    c_int,
-    c_int,
-    *const f32,
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
     let is_old = version_of(&loaded.soname) < 11;
@@ -81,62 +41,33 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
         Precision::Tf32 => TF32_TENSOR_OP_MATH,
         _ => DEFAULT_MATH,
     };
-    // SAFETY: the type that cublas_api.h declares; the handle was made above.
-    unsafe {
-        let set: SetMathMode = api.function("cublasSetMathMode")?;
-        api.check("cublasSetMathMode", set(handle.pointer, math))?;
-    }
+    // SAFETY: the types that cublas_api.h declares; the handle was made above.
+    unsafe { call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)? };
     let product = Product::new(bench.driver, precision, bench.seed_of(Operation::Gemm, precision))?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
     let (a, b, c) = (product.a.pointer(), product.b.pointer(), product.c.pointer());
     let (one, zero) = (1.0_f32, 0.0_f32);
     let kind = data_type(precision);
+    let (no, handle) = (NOT_TRANSPOSED, handle.pointer);
+    let (one, zero) = (&raw const one, &raw const zero);
     // SAFETY: the types that cublas_api.h declares; the buffers hold what the sizes say, and are distinct.
-    let status = unsafe {
+    unsafe {
         if is_half(precision) {
-            let gemm: GemmEx = api.function(call)?;
-            gemm(
-                handle.pointer,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
-                rows,
-                columns,
-                length,
-                &raw const one,
-                a,
-                kind,
-                rows,
-                b,
-                kind,
-                length,
-                &raw const zero,
-                c,
-                kind,
-                rows,
-                COMPUTE_32F,
-                GEMM_DEFAULT,
-            )
+            call!(
+                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
+                *const f32: one, *const c_void: a, c_int: kind, c_int: rows,
+                *const c_void: b, c_int: kind, c_int: length,
+                *const f32: zero, Pointer: c, c_int: kind, c_int: rows,
+                c_int: COMPUTE_32F, c_int: GEMM_DEFAULT,
+            )?;
         } else {
-            let gemm: Sgemm = api.function(call)?;
-            gemm(
-                handle.pointer,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
-                rows,
-                columns,
-                length,
-                &raw const one,
-                a,
-                rows,
-                b,
-                length,
-                &raw const zero,
-                c,
-                rows,
-            )
+            call!(
+                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
+                *const f32: one, *const c_void: a, c_int: rows, *const c_void: b, c_int: length,
+                *const f32: zero, Pointer: c, c_int: rows,
+            )?;
         }
-    };
-    api.check(call, status)?;
+    }
     Ok(product.compare()?)
 }
 

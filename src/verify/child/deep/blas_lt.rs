@@ -8,7 +8,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::blas::{self, COLUMNS, COMPUTE_32F, LENGTH, Product, ROWS};
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, Object, loaders_words, text};
+use crate::verify::child::call::{Api, Object, Pointer, call, loaders_words, text};
 use crate::verify::child::numbers::int;
 use crate::verify::child::outcome::{Refused, Stop};
 use crate::verify::protocol::{Came, Operation, Precision};
@@ -31,40 +31,6 @@ struct Choice {
     waves: f32,
     reserved: [c_int; 4],
 }
-
-type DescribeProduct = unsafe extern "C" fn(*mut *mut c_void, c_int, c_int) -> c_int;
-type DescribeMatrix = unsafe extern "C" fn(*mut *mut c_void, c_int, u64, u64, i64) -> c_int;
-type Prefer = unsafe extern "C" fn(*mut c_void, c_int, *const c_void, usize) -> c_int;
-type Choose = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    c_int,
-    *mut Choice,
-    *mut c_int,
-) -> c_int;
-type Multiply = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    *const f32,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const f32,
-    *const c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *const [u64; 8],
-    *mut c_void,
-    usize,
-    *mut c_void,
-) -> c_int;
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     // Before CUDA 11 it has other arguments.
@@ -91,54 +57,32 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let mut count = 0;
     // SAFETY: the types that cublasLt.h declares; all objects were made above, and there is room for one choice.
     unsafe {
-        let call = "cublasLtMatmulPreferenceSetAttribute";
-        let prefer: Prefer = lt.function(call)?;
-        let bytes = (&raw const WORKSPACE_BYTES).cast();
-        lt.check(call, prefer(preference.pointer, MAX_WORKSPACE_BYTES, bytes, size_of::<u64>()))?;
+        call!(
+            lt, "cublasLtMatmulPreferenceSetAttribute", Pointer: preference.pointer, c_int: MAX_WORKSPACE_BYTES,
+            *const c_void: (&raw const WORKSPACE_BYTES).cast(), usize: size_of::<u64>(),
+        )?;
         let call = "cublasLtMatmulAlgoGetHeuristic";
-        let choose: Choose = lt.function(call)?;
-        let status = choose(
-            handle.pointer,
-            description.pointer,
-            a.pointer,
-            b.pointer,
-            c.pointer,
-            c.pointer,
-            preference.pointer,
-            1,
-            &raw mut choice,
-            &raw mut count,
-        );
-        lt.check(call, status)?;
+        call!(
+            lt, call, Pointer: handle.pointer, Pointer: description.pointer,
+            Pointer: a.pointer, Pointer: b.pointer, Pointer: c.pointer, Pointer: c.pointer,
+            Pointer: preference.pointer, c_int: 1, *mut Choice: &raw mut choice, *mut c_int: &raw mut count,
+        )?;
         lt.check(call, if count == 0 { NOT_SUPPORTED } else { choice.status })?;
     }
     let product = Product::new(bench.driver, precision, bench.seed_of(Operation::GemmLt, precision))?;
     let workspace = bench.driver.allocate(WORKSPACE)?;
     let (one, zero) = (1.0_f32, 0.0_f32);
-    let call = "cublasLtMatmul";
     // SAFETY: as above. The buffers hold what the descriptions say. C and D may be one matrix.
-    let status = unsafe {
-        let multiply: Multiply = lt.function(call)?;
-        multiply(
-            handle.pointer,
-            description.pointer,
-            &raw const one,
-            product.a.pointer(),
-            a.pointer,
-            product.b.pointer(),
-            b.pointer,
-            &raw const zero,
-            product.c.pointer(),
-            c.pointer,
-            product.c.pointer(),
-            c.pointer,
-            &raw const choice.algorithm,
-            workspace.pointer(),
-            WORKSPACE,
-            ptr::null_mut(),
-        )
-    };
-    lt.check(call, status)?;
+    unsafe {
+        call!(
+            lt, "cublasLtMatmul", Pointer: handle.pointer, Pointer: description.pointer, *const f32: &raw const one,
+            *const c_void: product.a.pointer(), Pointer: a.pointer,
+            *const c_void: product.b.pointer(), Pointer: b.pointer, *const f32: &raw const zero,
+            *const c_void: product.c.pointer(), Pointer: c.pointer, Pointer: product.c.pointer(), Pointer: c.pointer,
+            *const [u64; 8]: &raw const choice.algorithm, Pointer: workspace.pointer(), usize: WORKSPACE,
+            Pointer: ptr::null_mut(),
+        )?;
+    }
     Ok(product.compare()?)
 }
 
@@ -153,23 +97,22 @@ fn open(soname: &str) -> Result<Library, Stop> {
 }
 
 fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Object, Stop> {
-    let call = "cublasLtMatmulDescCreate";
-    let mut object = ptr::null_mut();
-    // SAFETY: the type that cublasLt.h declares; writes one pointer.
+    let (mut object, scale) = (ptr::null_mut(), blas::data_type(Precision::Fp32));
+    // SAFETY: the types that cublasLt.h declares; writes one pointer.
     unsafe {
-        let describe: DescribeProduct = lt.function(call)?;
-        lt.check(call, describe(&raw mut object, compute, blas::data_type(Precision::Fp32)))?;
+        call!(lt, "cublasLtMatmulDescCreate", *mut Pointer: &raw mut object, c_int: compute, c_int: scale)?;
     }
     Ok(lt.hold(object, "cublasLtMatmulDescDestroy"))
 }
 
 fn describe_matrix(lt: &Api<'_>, kind: c_int, rows: usize, columns: usize) -> Result<Object, Stop> {
-    let call = "cublasLtMatrixLayoutCreate";
     let mut object = ptr::null_mut();
-    // SAFETY: the type that cublasLt.h declares; writes one pointer.
+    // SAFETY: the types that cublasLt.h declares; writes one pointer.
     unsafe {
-        let describe: DescribeMatrix = lt.function(call)?;
-        lt.check(call, describe(&raw mut object, kind, rows as u64, columns as u64, int(rows).into()))?;
+        call!(
+            lt, "cublasLtMatrixLayoutCreate", *mut Pointer: &raw mut object, c_int: kind,
+            u64: rows as u64, u64: columns as u64, i64: int(rows).into(),
+        )?;
     }
     Ok(lt.hold(object, "cublasLtMatrixLayoutDestroy"))
 }

@@ -1,9 +1,9 @@
 //! Uniform random numbers by cuRAND. Source of the signatures: curand.h of 10.3 and 10.4.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::Api;
+use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::real;
 use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
@@ -11,10 +11,6 @@ use crate::verify::protocol::{Came, Operation, Precision};
 const COUNT: usize = 1 << 14;
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
-
-type Create = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
-type SetSeed = unsafe extern "C" fn(*mut c_void, u64) -> c_int;
-type Generate = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let api = Api::plain(&loaded.library);
@@ -42,13 +38,10 @@ fn generate(bench: &Bench<'_>, api: &Api<'_>, seed: u64) -> Result<Vec<f64>, Sto
     let mut object = std::ptr::null_mut();
     // SAFETY: the types that curand.h declares; the first writes one pointer, the last as many numbers as there is room.
     let generator = unsafe {
-        let create: Create = api.function("curandCreateGenerator")?;
-        let set_seed: SetSeed = api.function("curandSetPseudoRandomGeneratorSeed")?;
-        let generate: Generate = api.function("curandGenerateUniform")?;
-        api.check("curandCreateGenerator", create(&raw mut object, DEFAULT_GENERATOR))?;
+        call!(api, "curandCreateGenerator", *mut Pointer: &raw mut object, c_int: DEFAULT_GENERATOR)?;
         let generator = api.hold(object, "curandDestroyGenerator");
-        api.check("curandSetPseudoRandomGeneratorSeed", set_seed(object, seed))?;
-        api.check("curandGenerateUniform", generate(object, room.pointer(), COUNT))?;
+        call!(api, "curandSetPseudoRandomGeneratorSeed", Pointer: object, u64: seed)?;
+        call!(api, "curandGenerateUniform", Pointer: object, Pointer: room.pointer(), usize: COUNT)?;
         generator
     };
     let numbers: Vec<f32> = room.download(COUNT)?;

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::Api;
+use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
 use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
@@ -14,31 +14,6 @@ const SIZE: usize = 64;
 const RANGE: u16 = 9;
 const NOT_TRANSPOSED: c_int = 0;
 
-/// The functions for `float` and `double` have the same shape of arguments.
-type BufferSize = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void, c_int, *mut c_int) -> c_int;
-type Factor = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
-type Solve = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    *const c_void,
-    c_int,
-    *const c_void,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-) -> c_int;
-
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
         ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
@@ -46,9 +21,6 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
         ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
     };
     let api = Api::plain(&loaded.library);
-    // SAFETY: these are the types that cusolverDn.h declares for the names.
-    let (buffer_size, factor, solve): (BufferSize, Factor, Solve) =
-        unsafe { (api.function(size_call)?, api.function(factor_call)?, api.function(solve_call)?) };
     let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
     let driver = bench.driver;
     let system = System::new(bench.seed_of(Operation::LinearSystem, precision));
@@ -58,41 +30,31 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     let info = driver.upload(&[-1_i32])?;
     let size = int(SIZE);
     let mut room = 0;
-    // SAFETY: the buffer holds what the sizes say; writes one number.
-    let status = unsafe { buffer_size(handle.pointer, size, size, matrix.pointer(), size, &raw mut room) };
-    api.check(size_call, status)?;
+    // SAFETY: the types that cusolverDn.h declares; the buffer holds what the sizes say; writes one number.
+    unsafe {
+        call!(
+            api, size_call, Pointer: handle.pointer, c_int: size, c_int: size,
+            Pointer: matrix.pointer(), c_int: size, *mut c_int: &raw mut room,
+        )?;
+    }
     let room = blank(driver, precision, usize::try_from(room).unwrap_or(0))?;
-    // SAFETY: the buffers hold what the sizes say, are distinct, and live in the current context.
-    let status = unsafe {
-        factor(
-            handle.pointer,
-            size,
-            size,
-            matrix.pointer(),
-            size,
-            room.pointer(),
-            pivots.pointer(),
-            info.pointer(),
-        )
-    };
-    api.check(factor_call, status)?;
+    // SAFETY: as above; the buffers are distinct, and live in the current context.
+    unsafe {
+        call!(
+            api, factor_call, Pointer: handle.pointer, c_int: size, c_int: size,
+            Pointer: matrix.pointer(), c_int: size, Pointer: room.pointer(),
+            Pointer: pivots.pointer(), Pointer: info.pointer(),
+        )?;
+    }
     check_info(info.download(1)?)?;
     // SAFETY: as above.
-    let status = unsafe {
-        solve(
-            handle.pointer,
-            NOT_TRANSPOSED,
-            size,
-            1,
-            matrix.pointer(),
-            size,
-            pivots.pointer(),
-            right.pointer(),
-            size,
-            info.pointer(),
-        )
-    };
-    api.check(solve_call, status)?;
+    unsafe {
+        call!(
+            api, solve_call, Pointer: handle.pointer, c_int: NOT_TRANSPOSED, c_int: size, c_int: 1,
+            *const c_void: matrix.pointer(), c_int: size, *const c_void: pivots.pointer(),
+            Pointer: right.pointer(), c_int: size, Pointer: info.pointer(),
+        )?;
+    }
     check_info(info.download(1)?)?;
     let solution = download(&right, precision, SIZE)?;
     let allowed = error_bound(precision);
