@@ -60,27 +60,6 @@ pub(super) fn listen(
     limit: Duration,
     progress: Progress<'_>,
 ) -> io::Result<Heard> {
-    let heard = listen_to(host, &mut child, limit, progress);
-    // Ends the child's group, and the child itself if it has left its group. No wait before: it would free the number.
-    let _ = killpg(pid_of(&child), Signal::SIGKILL);
-    if !ended(&child) {
-        let _ = child.kill();
-    }
-    let end = end_of(&mut child);
-    let (mut heard, errors, timed_out) = heard?;
-    heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
-    heard.last_words = errors.last_words();
-    Ok(heard)
-}
-
-fn listen_to(
-    host: &Host,
-    child: &mut Child,
-    limit: Duration,
-    progress: Progress<'_>,
-) -> io::Result<(Heard, Overheard, bool)> {
-    let said = lines(child.stdout.take())?;
-    let errors = Overheard::new(child.stderr.take())?;
     let mut heard = Heard {
         steps: Vec::new(),
         current: None,
@@ -89,8 +68,19 @@ fn listen_to(
         last_words: String::new(),
         end: End::Code(None),
     };
-    let timed_out = heard.until_report(host, child, &said, limit, progress);
-    Ok((heard, errors, timed_out))
+    let outputs =
+        lines(child.stdout.take()).and_then(|said| Ok((said, Overheard::new(child.stderr.take())?)));
+    let timed_out =
+        outputs.as_ref().is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
+    // Ends the child's group, and the child itself if it has left its group. No wait before: it would free the number.
+    let _ = killpg(pid_of(&child), Signal::SIGKILL);
+    if !ended(&child) {
+        let _ = child.kill();
+    }
+    let end = end_of(&mut child);
+    heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
+    heard.last_words = outputs?.1.last_words();
+    Ok(heard)
 }
 
 impl Heard {

@@ -373,20 +373,17 @@ fn pass_over(
 
 /// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
 fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
-    let (free, total) = (memory.map(|(free, _)| free), memory.map(|(_, total)| total));
+    let (free, total) = memory.unzip();
     let call = refused.call.to_owned();
     let is_of_driver = is_driver_call(refused.call);
-    match refused.code {
-        OUT_OF_MEMORY if is_of_driver => Some(Busy::OutOfMemory { call, free, total }),
-        UNAVAILABLE if is_of_driver => Some(Busy::Exclusive { call }),
-        code if mode == ComputeMode::ExclusiveProcess && is_of_driver && UNAVAILABLE_ONCE.contains(&code) => {
-            Some(Busy::Exclusive { call })
-        }
-        _ if free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused) => {
-            Some(Busy::OutOfMemory { call, free, total })
-        }
-        _ => None,
+    let is_exclusive = refused.code == UNAVAILABLE
+        || mode == ComputeMode::ExclusiveProcess && UNAVAILABLE_ONCE.contains(&refused.code);
+    if is_of_driver && is_exclusive {
+        return Some(Busy::Exclusive { call });
     }
+    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused);
+    let is_out = is_of_driver && refused.code == OUT_OF_MEMORY || has_little;
+    is_out.then_some(Busy::OutOfMemory { call, free, total })
 }
 
 /// False for codes of cuDNN that name another cause.

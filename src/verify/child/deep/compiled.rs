@@ -7,7 +7,7 @@ use std::ptr;
 use libloading::os::unix::Library;
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, find};
+use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
 use crate::verify::child::outcome::{Refused, Stop, Wrong, compare};
@@ -29,19 +29,6 @@ const INVALID_OPTION: c_int = 5;
 /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`
 const PTX_TOO_NEW: c_int = 222;
 
-type Program = *mut c_void;
-type Create = unsafe extern "C" fn(
-    *mut Program,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const *const c_char,
-    *const *const c_char,
-) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
-type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
-type GetSize = unsafe extern "C" fn(Program, *mut usize) -> c_int;
-type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
 type LoadModule = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
 type GetFunction = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
@@ -109,18 +96,20 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
     };
     let option = CString::new(option).unwrap_or_default();
     let mut program = Compilation { program: ptr::null_mut(), destroy: None };
-    // SAFETY: these are the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
+    // SAFETY: the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
     unsafe {
-        let create: Create = api.function("nvrtcCreateProgram")?;
-        let compile: Compile = api.function("nvrtcCompileProgram")?;
-        let (name, none) = (c"mix.cu".as_ptr(), ptr::null());
-        let status = create(&raw mut program.program, SOURCE.as_ptr(), name, 0, none, none);
-        api.check("nvrtcCreateProgram", status)?;
+        let none = ptr::null();
+        call!(
+            api, "nvrtcCreateProgram", *mut Pointer: &raw mut program.program,
+            *const c_char: SOURCE.as_ptr(), *const c_char: c"mix.cu".as_ptr(),
+            c_int: 0, *const *const c_char: none, *const *const c_char: none,
+        )?;
         program.destroy = find(library, "nvrtcDestroyProgram");
-        let status = compile(program.program, 1, [option.as_ptr()].as_ptr());
-        if let Err(stop) = api.check("nvrtcCompileProgram", status) {
-            return Err(with_log(stop, &api, &program));
-        }
+        let compiled = call!(
+            api, "nvrtcCompileProgram", Pointer: program.program, c_int: 1,
+            *const *const c_char: [option.as_ptr()].as_ptr(),
+        );
+        compiled.map_err(|stop| with_log(stop, &api, &program))?;
     }
     program.get(&api, size_call, call)
 }
@@ -152,19 +141,18 @@ fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
 }
 
 struct Compilation {
-    program: Program,
-    destroy: Option<Destroy>,
+    program: Pointer,
+    destroy: Option<unsafe extern "C" fn(*mut Pointer) -> c_int>,
 }
 
 impl Compilation {
     fn get(&self, api: &Api<'_>, size_call: &'static str, call: &'static str) -> Result<Vec<u8>, Stop> {
         let mut size = 0;
-        // SAFETY: these are the types that nvrtc.h declares; the second writes as many bytes as the first has said.
+        // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
         unsafe {
-            let (get_size, get): (GetSize, Get) = (api.function(size_call)?, api.function(call)?);
-            api.check(size_call, get_size(self.program, &raw mut size))?;
+            call!(api, size_call, Pointer: self.program, *mut usize: &raw mut size)?;
             let mut bytes = vec![0_u8; size];
-            api.check(call, get(self.program, bytes.as_mut_ptr().cast()))?;
+            call!(api, call, Pointer: self.program, *mut c_char: bytes.as_mut_ptr().cast())?;
             Ok(bytes)
         }
     }

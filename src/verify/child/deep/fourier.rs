@@ -1,9 +1,9 @@
 //! A Fourier transform and its inverse by cuFFT. Source of the signatures: cufft.h of 10.9, 11.4 and 12.5.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use crate::verify::child::bench::{Bench, Loaded};
-use crate::verify::child::call::{Api, find};
+use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, int, real, unit_roundoff};
 use crate::verify::child::outcome::{Stop, compare};
@@ -19,10 +19,6 @@ const FORWARD: c_int = -1;
 const INVERSE: c_int = 1;
 
 type Complex = (f64, f64);
-type Plan1d = unsafe extern "C" fn(*mut c_int, c_int, c_int, c_int) -> c_int;
-type Destroy = unsafe extern "C" fn(c_int) -> c_int;
-type Execute = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void, c_int) -> c_int;
-
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let api = Api::plain(&loaded.library);
     let plan = Plan::new(&api)?;
@@ -74,7 +70,7 @@ fn dft(signal: &[f32]) -> Vec<f64> {
 
 struct Plan {
     plan: c_int,
-    destroy: Option<Destroy>,
+    destroy: Option<unsafe extern "C" fn(c_int) -> c_int>,
 }
 
 impl Plan {
@@ -82,8 +78,7 @@ impl Plan {
         let mut plan = 0;
         // SAFETY: the types that cufft.h declares; writes one number.
         unsafe {
-            let make: Plan1d = api.function("cufftPlan1d")?;
-            api.check("cufftPlan1d", make(&raw mut plan, int(POINTS), COMPLEX_TO_COMPLEX, 1))?;
+            call!(api, "cufftPlan1d", *mut c_int: &raw mut plan, c_int: int(POINTS), c_int: COMPLEX_TO_COMPLEX, c_int: 1)?;
             Ok(Plan { plan, destroy: find(api.library, "cufftDestroy") })
         }
     }
@@ -97,8 +92,10 @@ impl Plan {
     ) -> Result<(), Stop> {
         // SAFETY: the type that cufft.h declares; the plan was made for as many points as both buffers hold.
         unsafe {
-            let execute: Execute = api.function("cufftExecC2C")?;
-            api.check("cufftExecC2C", execute(self.plan, from.pointer(), to.pointer(), direction))
+            call!(
+                api, "cufftExecC2C", c_int: self.plan, Pointer: from.pointer(), Pointer: to.pointer(),
+                c_int: direction,
+            )
         }
     }
 }
