@@ -103,8 +103,9 @@ impl Parent {
         self.is_cut_off |= self.output.write_all((format(line) + "\n").as_bytes()).is_err();
     }
 
-    fn enter(&mut self, place: &Place) {
+    fn enter(&mut self, place: Place) -> Place {
         self.say(&Line::Entering(place.clone()));
+        place
     }
 
     fn found(&mut self, found: Observation) {
@@ -129,7 +130,7 @@ fn prove(host: &Host, request: &Request, parent: &mut Parent) -> Result<(), Fail
             load_files(request, &mut loaded, parent)?;
         }
     }
-    parent.enter(&Place::at(Step::Mapped));
+    parent.enter(Place::at(Step::Mapped));
     let (mapped, beside) = mapped(host);
     parent.found(Observation::Mapped(mapped));
     parent.found(Observation::Beside(beside));
@@ -151,13 +152,11 @@ fn load_all(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) ->
 fn load_driver(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<Driver, Failure> {
     let asked = request.of_family("driver").next();
     let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-    let at = Place::at(Step::LoadDriver).with(soname);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::LoadDriver).with(soname));
     let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
     let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
     loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
-    let at = Place::at(Step::CuInit).with(soname);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::CuInit).with(soname));
     driver.init().map_err(|refused| status(&at, refused))?;
     parent.found(Observation::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
     Ok(driver)
@@ -187,8 +186,7 @@ fn load_main(asked: &LibraryRequest, loaded: &mut Vec<Loaded>, parent: &mut Pare
     if is_loaded(&asked.soname, loaded) {
         return Ok(());
     }
-    let at = Place::at(Step::Load).with(&asked.soname);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::Load).with(&asked.soname));
     let library = load(&at, &asked.soname, asked.directory.as_deref())?;
     loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
     Ok(())
@@ -204,8 +202,7 @@ fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) 
     let has_driver = request.of_family("driver").next().is_some();
     for asked in &request.libraries {
         for soname in &asked.files {
-            let at = Place::at(Step::LoadFile).with(soname);
-            parent.enter(&at);
+            let at = parent.enter(Place::at(Step::LoadFile).with(soname));
             match load(&at, soname, asked.directory.as_deref()) {
                 Ok(library) => {
                     loaded.push(Loaded { family: asked.family.clone(), soname: soname.clone(), library });
@@ -223,8 +220,7 @@ fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) 
 }
 
 fn check_versions(library: &Loaded, parent: &mut Parent) -> Result<(), Failure> {
-    let at = Place::at(Step::VersionChecks).with(&library.soname);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::VersionChecks).with(&library.soname));
     let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
     cudnn.check_versions(&library.library).map_err(|refused| status(&at, refused))
 }
@@ -236,8 +232,7 @@ fn use_gpus(
     loaded: &[Loaded],
     parent: &mut Parent,
 ) -> Result<(), Failure> {
-    let at = Place::at(Step::Devices);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::Devices));
     let devices = driver.devices().map_err(|refused| status(&at, refused))?;
     if devices.is_empty() {
         let none = Refused { call: "cuDeviceGetCount", code: NO_DEVICE, name: None, message: None };
@@ -256,8 +251,7 @@ fn use_gpus(
     }
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
-        let at = Place::at(Step::Context).on(gpu);
-        parent.enter(&at);
+        let at = parent.enter(Place::at(Step::Context).on(gpu));
         let context = driver.retain(device).and_then(|context| {
             driver.set_current(context)?;
             Ok(context)
@@ -299,8 +293,7 @@ fn over_gpus(
 ) -> Result<(), Failure> {
     let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
     let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
-    let at = Place::at(Step::Compute).with(&nccl.soname).computing(computation);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::Compute).with(&nccl.soname).computing(computation));
     match settle(Precision::Fp32, deep::all_reduce(driver, &nccl.library, used, request.seed)) {
         Ok(came) => parent.say(&Line::Came(came)),
         Err(Wrong::Refused(refused)) => {
@@ -327,15 +320,14 @@ fn failure(at: Place, wrong: Wrong) -> Failure {
 /// Makes a handle of each cuDNN and a convolution, and at the level `deep` all computations of the table.
 fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), (Place, Wrong)> {
     for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
-        let at = Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu);
-        parent.enter(&at);
+        let at = parent.enter(Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
         let cudnn =
             Cudnn::new(&loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
         let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
         if request.level >= Level::Conv {
             let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
-            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
-            parent.enter(&at);
+            let at = parent
+                .enter(Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation));
             let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
                 .map_err(|stop| (at.clone(), stop.into()))?;
             parent.say(&Line::Came(came));
@@ -347,8 +339,9 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
             let Some(loaded) = bench.of_family(row.family) else { continue };
             for &precision in row.precisions {
                 let computation = Computation { operation: row.operation, precision };
-                let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
-                parent.enter(&at);
+                let at = parent.enter(
+                    Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+                );
                 let came =
                     settle(precision, (row.run)(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
                 parent.say(&Line::Came(came));

@@ -26,7 +26,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     }
     bench.needs((8, 0), "cudnnBackendExecute")?;
     let handle = handle(&cudnn)?;
-    let mut graph = Graph::new(&cudnn.api, handle.pointer)?;
+    let mut graph = Graph::new(&cudnn.api, handle.pointer);
     let [q, k, v, scale, o] = describe(&mut graph, precision)?;
     let attention = Attention::new(bench.seed_of(Operation::Attention, precision));
     let driver = bench.driver;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use super::names::{Attribute, Descriptor, Kind};
-use crate::verify::child::call::{Api, Object};
+use crate::verify::child::call::{Api, Object, Pointer, call};
 use crate::verify::child::convolution::data_type;
 use crate::verify::child::cudnn::Handle;
 use crate::verify::child::driver::{Buffer, Driver};
@@ -65,12 +65,6 @@ enum Value<'v> {
     Descriptors(&'v [*mut c_void]),
 }
 
-type Create = unsafe extern "C" fn(Descriptor, *mut *mut c_void) -> c_int;
-type SetAttribute = unsafe extern "C" fn(*mut c_void, Attribute, Kind, i64, *const c_void) -> c_int;
-type GetAttribute = unsafe extern "C" fn(*mut c_void, Attribute, Kind, i64, *mut i64, *mut c_void) -> c_int;
-type Finalize = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Execute = unsafe extern "C" fn(Handle, *mut c_void, *mut c_void) -> c_int;
-
 /// A graph under construction.
 pub(super) struct Graph<'g> {
     api: &'g Api<'g>,
@@ -78,11 +72,6 @@ pub(super) struct Graph<'g> {
     /// Kept until the graph is gone.
     parts: Vec<Object>,
     operations: Vec<*mut c_void>,
-    create: Create,
-    set: SetAttribute,
-    get: GetAttribute,
-    finalize: Finalize,
-    execute: Execute,
     next_id: i64,
 }
 
@@ -94,22 +83,8 @@ pub(super) struct Tensor {
 }
 
 impl<'g> Graph<'g> {
-    pub(super) fn new(api: &'g Api<'g>, handle: Handle) -> Result<Graph<'g>, Stop> {
-        // SAFETY: these are the types that cuDNN's headers declare for the names.
-        unsafe {
-            Ok(Graph {
-                api,
-                handle,
-                parts: Vec::new(),
-                operations: Vec::new(),
-                create: api.function("cudnnBackendCreateDescriptor")?,
-                set: api.function("cudnnBackendSetAttribute")?,
-                get: api.function("cudnnBackendGetAttribute")?,
-                finalize: api.function("cudnnBackendFinalize")?,
-                execute: api.function("cudnnBackendExecute")?,
-                next_id: 1,
-            })
-        }
+    pub(super) fn new(api: &'g Api<'g>, handle: Handle) -> Graph<'g> {
+        Graph { api, handle, parts: Vec::new(), operations: Vec::new(), next_id: 1 }
     }
 
     pub(super) fn tensor(
@@ -309,9 +284,12 @@ impl<'g> Graph<'g> {
             ),
         ];
         let pack = self.build(Descriptor::VariantPack, &attributes)?;
-        let call = "cudnnBackendExecute";
         // SAFETY: both are finished, and the pointers are of buffers that hold what the tensors say.
-        self.api.check(call, unsafe { (self.execute)(self.handle, plan.pointer, pack.pointer) })?;
+        unsafe {
+            call!(
+                self.api, "cudnnBackendExecute", Handle: self.handle, Pointer: plan.pointer, Pointer: pack.pointer
+            )?;
+        }
         // Before the workspace is freed.
         Ok(driver.synchronize()?)
     }
@@ -322,8 +300,12 @@ impl<'g> Graph<'g> {
         let requested = i64::try_from(elements.len()).unwrap_or(0);
         let into = if elements.is_empty() { ptr::null_mut() } else { elements.as_mut_ptr().cast() };
         // SAFETY: writes one number, and no more elements than that; `T` is of the kind of the attribute.
-        let status = unsafe { (self.get)(of.pointer, name, kind, requested, &raw mut count, into) };
-        self.api.check("cudnnBackendGetAttribute", status)?;
+        unsafe {
+            call!(
+                self.api, "cudnnBackendGetAttribute", Pointer: of.pointer, Attribute: name, Kind: kind,
+                i64: requested, *mut i64: &raw mut count, Pointer: into,
+            )?;
+        }
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -347,19 +329,24 @@ impl<'g> Graph<'g> {
             let (kind, count, elements) = value.parts();
             let count = i64::try_from(count).unwrap_or(0);
             // SAFETY: `elements` are as many of that kind, and are copied.
-            let status = unsafe { (self.set)(descriptor.pointer, *name, kind, count, elements) };
-            self.api.check("cudnnBackendSetAttribute", status)?;
+            unsafe {
+                call!(
+                    self.api, "cudnnBackendSetAttribute", Pointer: descriptor.pointer, Attribute: *name,
+                    Kind: kind, i64: count, *const c_void: elements,
+                )?;
+            }
         }
         // SAFETY: a descriptor that was made above.
-        self.api.check("cudnnBackendFinalize", unsafe { (self.finalize)(descriptor.pointer) })?;
+        unsafe { call!(self.api, "cudnnBackendFinalize", Pointer: descriptor.pointer)? };
         Ok(descriptor)
     }
 
     fn new_descriptor(&self, kind: Descriptor) -> Result<Object, Stop> {
         let mut object = ptr::null_mut();
         // SAFETY: writes one pointer.
-        let status = unsafe { (self.create)(kind, &raw mut object) };
-        self.api.check("cudnnBackendCreateDescriptor", status)?;
+        unsafe {
+            call!(self.api, "cudnnBackendCreateDescriptor", Descriptor: kind, *mut Pointer: &raw mut object)?;
+        }
         Ok(self.api.hold(object, "cudnnBackendDestroyDescriptor"))
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
         bench.needs((8, 0), "cudnnBackendExecute")?;
     }
     let handle = handle(&cudnn)?;
-    let mut graph = Graph::new(&cudnn.api, handle.pointer)?;
+    let mut graph = Graph::new(&cudnn.api, handle.pointer);
     let [x, w, bias, y] = describe(&mut graph, precision)?;
     let data = Data::new(bench.seed_of(Operation::FusedGraph, precision), precision);
     let driver = bench.driver;
