@@ -65,7 +65,11 @@ fn answer(host: &Host) -> i32 {
     // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent { output, is_cut_off: false };
-    let last = match prove(host, &request, &mut parent) {
+    let mut prover = Prover { request: &request, parent: &mut parent, loaded: Vec::new() };
+    let proved = prover.prove(host);
+    // Libraries are never closed, since their destructors may crash.
+    std::mem::forget(prover.loaded);
+    let last = match proved {
         Ok(()) => Line::Passed,
         Err(failure) => Line::Failed(failure),
     };
@@ -113,116 +117,107 @@ impl Parent {
     }
 }
 
-fn prove(host: &Host, request: &Request, parent: &mut Parent) -> Result<(), Failure> {
-    let mut loaded = Vec::new();
-    if request.level == Level::Load {
-        load_all(request, &mut loaded, parent)?;
-    } else {
-        let driver = load_driver(request, &mut loaded, parent)?;
-        for asked in request.of_family("cudnn") {
-            load_cudnn(asked, &mut loaded, parent)?;
-        }
-        if request.level == Level::Deep {
-            load_rest(request, &mut loaded, parent)?;
-        }
-        use_gpus(&driver, request, &loaded, parent)?;
-        if request.level == Level::Deep {
-            load_files(request, &mut loaded, parent)?;
-        }
-    }
-    parent.enter(Place::at(Step::Mapped));
-    let (mapped, beside) = mapped(host);
-    parent.found(Observation::Mapped(mapped));
-    parent.found(Observation::Beside(beside));
-    // Libraries are never closed, since their destructors may crash.
-    std::mem::forget(loaded);
-    Ok(())
+/// The libraries of a proof, as they are loaded.
+struct Prover<'r> {
+    request: &'r Request,
+    parent: &'r mut Parent,
+    loaded: Vec<Loaded>,
 }
 
-/// Loads every file of the plan. cuDNN's checks come before its remaining files are loaded.
-fn load_all(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    load_rest(request, loaded, parent)?;
-    for asked in request.of_family("cudnn") {
-        let Some(library) = loaded.iter().find(|loaded| loaded.soname == asked.soname) else { continue };
-        check_versions(library, parent)?;
-    }
-    load_files(request, loaded, parent)
-}
-
-fn load_driver(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<Driver, Failure> {
-    let asked = request.of_family("driver").next();
-    let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-    let at = parent.enter(Place::at(Step::LoadDriver).with(soname));
-    let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
-    let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
-    loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
-    let at = parent.enter(Place::at(Step::CuInit).with(soname));
-    driver.init().map_err(|refused| status(&at, refused))?;
-    parent.found(Observation::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
-    Ok(driver)
-}
-
-fn load_cudnn(asked: &LibraryRequest, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    load_main(asked, loaded, parent)?;
-    let Some(library) = loaded.last() else { return Ok(()) };
-    let at = Place::at(Step::Load).with(&asked.soname);
-    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
-    parent.found(Observation::Cudnn { soname: asked.soname.clone(), version: cudnn.version() });
-    Ok(())
-}
-
-/// The main libraries that are not loaded yet.
-fn load_rest(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    for asked in &request.libraries {
-        if asked.family == "cudnn" && !is_loaded(&asked.soname, loaded) {
-            load_cudnn(asked, loaded, parent)?;
-        }
-        load_main(asked, loaded, parent)?;
-    }
-    Ok(())
-}
-
-fn load_main(asked: &LibraryRequest, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    if is_loaded(&asked.soname, loaded) {
-        return Ok(());
-    }
-    let at = parent.enter(Place::at(Step::Load).with(&asked.soname));
-    let library = load(&at, &asked.soname, asked.directory.as_deref())?;
-    loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
-    Ok(())
-}
-
-fn is_loaded(soname: &str, loaded: &[Loaded]) -> bool {
-    loaded.iter().any(|loaded| loaded.soname == soname)
-}
-
-/// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not NVIDIA's
-/// (RDMA, MPI), or a driver that is missing here.
-fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    let has_driver = request.of_family("driver").next().is_some();
-    for asked in &request.libraries {
-        for soname in &asked.files {
-            let at = parent.enter(Place::at(Step::LoadFile).with(soname));
-            match load(&at, soname, asked.directory.as_deref()) {
-                Ok(library) => {
-                    loaded.push(Loaded { family: asked.family.clone(), soname: soname.clone(), library });
-                }
-                Err(Failure::Load { message, .. })
-                    if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
-                {
-                    parent.say(&Line::Came(Came::NotLoaded { message }));
-                }
-                Err(failure) => return Err(failure),
+impl<'r> Prover<'r> {
+    fn prove(&mut self, host: &Host) -> Result<(), Failure> {
+        let request = self.request;
+        if request.level == Level::Load {
+            self.load_main_files()?;
+            // cuDNN's checks come before its remaining files are loaded.
+            for asked in request.of_family("cudnn") {
+                self.check_versions(&asked.soname)?;
+            }
+            self.load_other_files()?;
+        } else {
+            let driver = self.load_driver()?;
+            for asked in request.of_family("cudnn") {
+                self.load_main(asked)?;
+            }
+            if request.level == Level::Deep {
+                self.load_main_files()?;
+            }
+            use_gpus(&driver, request, &self.loaded, self.parent)?;
+            if request.level == Level::Deep {
+                self.load_other_files()?;
             }
         }
+        self.parent.enter(Place::at(Step::Mapped));
+        let (mapped, beside) = mapped(host);
+        self.parent.found(Observation::Mapped(mapped));
+        self.parent.found(Observation::Beside(beside));
+        Ok(())
     }
-    Ok(())
-}
 
-fn check_versions(library: &Loaded, parent: &mut Parent) -> Result<(), Failure> {
-    let at = parent.enter(Place::at(Step::VersionChecks).with(&library.soname));
-    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
-    cudnn.check_versions(&library.library).map_err(|refused| status(&at, refused))
+    fn load_driver(&mut self) -> Result<Driver, Failure> {
+        let asked = self.request.of_family("driver").next();
+        let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
+        let at = self.parent.enter(Place::at(Step::LoadDriver).with(soname));
+        let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+        let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
+        self.loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
+        let at = self.parent.enter(Place::at(Step::CuInit).with(soname));
+        driver.init().map_err(|refused| status(&at, refused))?;
+        let cuda = driver.cuda().map_err(|refused| status(&at, refused))?;
+        self.parent.found(Observation::DriverCuda(cuda));
+        Ok(driver)
+    }
+
+    /// Loads the main files that are not loaded yet.
+    fn load_main_files(&mut self) -> Result<(), Failure> {
+        self.request.libraries.iter().try_for_each(|asked| self.load_main(asked))
+    }
+
+    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Failure> {
+        if self.loaded.iter().any(|loaded| loaded.soname == asked.soname) {
+            return Ok(());
+        }
+        let at = self.parent.enter(Place::at(Step::Load).with(&asked.soname));
+        let library = load(&at, &asked.soname, asked.directory.as_deref())?;
+        if asked.family == "cudnn" {
+            let cudnn = Cudnn::new(&library).map_err(|function| no_function(&at, function))?;
+            let (soname, version) = (asked.soname.clone(), cudnn.version());
+            self.parent.found(Observation::Cudnn { soname, version });
+        }
+        self.loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
+        Ok(())
+    }
+
+    /// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not
+    /// NVIDIA's (RDMA, MPI), or a driver that is missing here.
+    fn load_other_files(&mut self) -> Result<(), Failure> {
+        let has_driver = self.request.of_family("driver").next().is_some();
+        for asked in &self.request.libraries {
+            for soname in &asked.files {
+                let at = self.parent.enter(Place::at(Step::LoadFile).with(soname));
+                match load(&at, soname, asked.directory.as_deref()) {
+                    Ok(library) => {
+                        let (family, soname) = (asked.family.clone(), soname.clone());
+                        self.loaded.push(Loaded { family, soname, library });
+                    }
+                    Err(Failure::Load { message, .. })
+                        if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
+                    {
+                        self.parent.say(&Line::Came(Came::NotLoaded { message }));
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
+        let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else { return Ok(()) };
+        let at = self.parent.enter(Place::at(Step::VersionChecks).with(soname));
+        let cudnn = Cudnn::new(&loaded.library).map_err(|function| no_function(&at, function))?;
+        cudnn.check_versions(&loaded.library).map_err(|refused| status(&at, refused))
+    }
 }
 
 /// Uses each GPU in turn. A busy GPU is no failure.
