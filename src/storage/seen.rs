@@ -65,7 +65,7 @@ pub(super) fn see<'p>(
     for path in watched {
         let now = look(host, path);
         if now == Seen::Missing {
-            // The highest missing directory stands for all that was looked for below it.
+            // One missing directory covers all missing paths below it.
             let is_missing = |above: &&Path| *above != Path::new("") && look(host, above) == Seen::Missing;
             absent.insert(path.ancestors().take_while(is_missing).last().unwrap_or(path));
             continue;

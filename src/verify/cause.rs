@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::subject::Library;
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -205,15 +204,5 @@ impl Cause {
     pub(super) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Cause {
         self.evidence.extend(evidence);
         self
-    }
-}
-
-impl Culprit {
-    pub(super) fn of(library: &Library) -> Culprit {
-        Culprit {
-            family: library.family.clone(),
-            soname: library.soname.clone(),
-            directory: library.directory.clone(),
-        }
     }
 }

@@ -293,7 +293,12 @@ impl Scene<'_> {
 impl Cause {
     /// Adds the library at fault.
     fn blaming(self, library: Option<&Library>) -> Cause {
-        Cause { culprit: library.map(Culprit::of), ..self }.with(named(library))
+        let culprit = library.map(|library| Culprit {
+            family: library.family.clone(),
+            soname: library.soname.clone(),
+            directory: library.directory.clone(),
+        });
+        Cause { culprit, ..self }.with(named(library))
     }
 }
 

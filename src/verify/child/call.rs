@@ -7,8 +7,8 @@ use libloading::os::unix::Library;
 
 use super::outcome::{Refused, Stop, Wrong};
 
-/// Calls a function of a library, `status (...)`, and checks its status. Each argument stands beside the type that the
-/// library's header declares for it, so that the call itself is the declaration.
+/// Calls a function of a library, `status (...)`, and checks its status. Each argument follows the type that the library's
+/// header declares for it, so that the call itself is the declaration.
 macro_rules! call {
     ($api:expr, $name:expr $(, $kind:ty: $value:expr)* $(,)?) => {{
         let name: &'static str = $name;
