@@ -71,7 +71,7 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
 }
 
 /// Keeps a lasting verdict in the first directory that takes it. Without room for the proof, an empty file says that it
-/// passed. Where nothing is kept, another empty file tells the waiting processes.
+/// passed. If nothing can be kept, another empty file tells the waiting processes.
 pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict) {
     let is_kept = match verdict {
         Verdict::Passed { .. } => true,
