@@ -1,8 +1,8 @@
-//! The machine: the only door to its files, environment and clock. Paths in and out are the guest's:
-//! under `--root DIR` every component of every symbolic link is resolved inside DIR. Must not know what it reads.
+//! The machine: the only door to its files, environment and clock. Paths in and out are the guest's: under `--root DIR`
+//! every component of every symbolic link is resolved inside DIR. This file does not interpret what it reads.
 #![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read};
@@ -40,13 +40,14 @@ const WALK_DEPTH: usize = 24;
 
 pub struct Host {
     root: Option<PathBuf>,
-    /// What goes when nobody looks any more: the files of a machine that was only described.
+    /// The files of a described machine, removed with its last `Host`.
     kept: Option<Arc<tempfile::TempDir>>,
+    /// Only together with `root`: a start on this machine pays nothing for it.
     record: Option<Record>,
     pub env: Environment,
     /// The guest's current directory; empty when it is gone.
     pub cwd: PathBuf,
-    /// When this run began: a file changed later has changed while we looked.
+    /// The begin of this run. A file with a later time has changed during the run.
     pub started: SystemTime,
     pub uid: u32,
     pub gid: u32,
@@ -71,17 +72,16 @@ impl Deref for Mapped {
 }
 
 impl Mapped {
-    /// Gives back the memory of what was read so far; what is read again is fetched again.
+    /// Gives the memory of all pages back. A later access reads the page again.
     pub fn release(&self) {
         let Some(map) = &self.0 else { return };
-        // SAFETY: the mapping is read only and shared with its file, so that a page that is given back comes
-        // again with the same bytes.
+        // SAFETY: the mapping is read only and shared with its file, so a released page returns with the same bytes.
         #[allow(unsafe_code)]
         let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
     }
 }
 
-/// What this process was started with.
+/// The arguments of this process, the program's name first.
 pub fn arguments() -> Vec<OsString> {
     std::env::args_os().collect()
 }
@@ -92,7 +92,7 @@ impl Host {
         Host { started: SystemTime::now(), ..Host::for_a_glance() }
     }
 
-    /// The same, where nothing will be kept: it has begun at no time, so that all has changed since.
+    /// This machine for a run that keeps nothing: its start is 1970, so every file counts as changed since.
     pub fn for_a_glance() -> Host {
         Host {
             root: None,
@@ -116,22 +116,42 @@ impl Host {
         Ok(Host { root: Some(root), env, cwd, ..Host::here() })
     }
 
-    /// The same, whose files are those of this directory.
+    /// Hands over the directory that holds this machine's files. It is removed with the last `Host`.
     pub fn keeping(self, directory: tempfile::TempDir) -> Host {
         Host { kept: Some(Arc::new(directory)), ..self }
     }
 
-    /// The same machine, in another environment and directory.
+    /// This machine with another environment and current directory.
     pub fn inside(&self, env: Environment, cwd: PathBuf) -> Host {
         let (root, kept, record) = (self.root.clone(), self.kept.clone(), self.record.clone());
         Host { root, kept, record, env, cwd, started: self.started, ..Host::here() }
+    }
+
+    /// This machine with a record of every question. All paths are resolved by us, as under `--root`.
+    pub fn recording(&self) -> io::Result<Host> {
+        let root = self.root.as_deref().unwrap_or(Path::new("/"));
+        let host = Host::at(root, self.env.clone(), self.cwd.clone())?;
+        Ok(Host { kept: self.kept.clone(), record: Some(Record::default()), ..host })
+    }
+
+    /// The paths that were asked for so far, missing ones too.
+    pub fn asked(&self) -> BTreeMap<PathBuf, Asked> {
+        self.record.as_ref().map(Record::asked).unwrap_or_default()
+    }
+
+    fn note_asked(&self, path: &Path, asked: Asked) {
+        if let (Some(record), Some(root)) = (&self.record, &self.root)
+            && let Ok(resolved) = self.resolve(root, path, true)
+        {
+            record.note(&resolved, asked);
+        }
     }
 
     pub fn is_rerooted(&self) -> bool {
         self.root.is_some()
     }
 
-    /// How many times the file system was asked; tests hold the warm path to a budget.
+    /// The number of questions to the file system. Tests hold the warm path to a budget.
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }
@@ -156,12 +176,12 @@ impl Host {
         io::stderr().is_terminal()
     }
 
-    /// The binary that is running, to start it again as the verifying child.
+    /// The binary of this process, which is also the verifying child.
     pub fn own_executable(&self) -> io::Result<PathBuf> {
         std::env::current_exe()
     }
 
-    /// The path against the current directory; nothing is resolved.
+    /// The path joined to the current directory, with its links unresolved.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         self.cwd.join(path)
     }
@@ -169,25 +189,27 @@ impl Host {
     /// Follows links.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        // Most of what a warm start does is this: without a copy of the path, and without asking for a file's birth.
+        // A warm start mostly does this. It copies no path and asks for no time of creation.
         match &self.root {
             None => Ok(Stat::from(stat(path)?)),
             Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
         }
     }
 
-    /// The same for several names of one directory, which is looked up once.
+    /// Asks for several names of one directory, which the kernel looks up once. Follows links.
     pub fn stat_in(&self, directory: &Path, names: &[&str]) -> Vec<io::Result<Stat>> {
-        let each = || names.iter().map(|name| self.stat(&directory.join(name))).collect();
+        let one_by_one = || names.iter().map(|name| self.stat(&directory.join(name))).collect();
+        if self.root.is_some() {
+            return one_by_one();
+        }
         let flags = OFlag::O_DIRECTORY | OFlag::O_PATH;
-        let open = || OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory);
-        // Under another root, links are followed by us.
-        let Some(opened) = self.root.is_none().then(open).and_then(Result::ok) else { return each() };
+        let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory);
+        let Ok(opened) = opened else { return one_by_one() };
         self.operations.fetch_add(names.len() as u64, Ordering::Relaxed);
         names.iter().map(|name| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?))).collect()
     }
 
-    /// Does not follow a link that stands last.
+    /// Does not follow a link in the last component.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
         match &self.root {
@@ -212,20 +234,21 @@ impl Host {
         self.is_file(path) && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
     }
 
-    /// Whether a program gets capabilities from its file.
+    /// True if a program gets capabilities from its file.
     pub fn has_capabilities(&self, path: &Path) -> bool {
-        self.count();
-        let value: &mut [u8] = &mut [0; 64];
-        self.real(path, true)
-            .is_ok_and(|real| rustix::fs::getxattr(real, "security.capability", value).is_ok())
+        self.has_attribute(path, "security.capability")
     }
 
-    /// True if an access list says more of a file than its mode does.
+    /// True if a file has an access control list besides its mode.
     pub fn has_acl(&self, path: &Path) -> bool {
+        self.has_attribute(path, "system.posix_acl_access")
+    }
+
+    fn has_attribute(&self, path: &Path, name: &str) -> bool {
         self.count();
+        // Without room for the value, the kernel answers with its size.
         let value: &mut [u8] = &mut [];
-        self.real(path, true)
-            .is_ok_and(|real| rustix::fs::getxattr(real, "system.posix_acl_access", value).is_ok())
+        self.real(path, true).is_ok_and(|real| rustix::fs::getxattr(real, name, value).is_ok())
     }
 
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -246,7 +269,7 @@ impl Host {
         }
     }
 
-    /// A small file, whole. Never blocks: what is not a regular file is refused.
+    /// A whole file of at most 64 MiB. Refuses anything but a regular file, so it never blocks.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let (file, size) = self.open(path)?;
         if size > READ_LIMIT {
@@ -257,7 +280,8 @@ impl Host {
         Ok(bytes)
     }
 
-    /// A small file and how it looks, where nobody else can have put anything: it is opened without a look before.
+    /// A small file and its metadata, from a directory that only this user writes to. It is opened without a `stat`
+    /// before, which a warm start saves.
     pub fn read_own(&self, path: &Path) -> io::Result<(Vec<u8>, Stat)> {
         self.count();
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
@@ -272,7 +296,7 @@ impl Host {
         Ok((bytes, seen))
     }
 
-    /// A small text file; what is not UTF-8 in it is replaced.
+    /// A small text file, with invalid UTF-8 replaced.
     pub fn read_text(&self, path: &Path) -> io::Result<String> {
         self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -314,8 +338,8 @@ impl Host {
         Ok(entries)
     }
 
-    /// Every file and link below a directory, sorted; links are not followed, what cannot be read is
-    /// passed over, and directories that `prune` names are not entered.
+    /// Every file and link below a directory, sorted. Does not follow links, skips unreadable directories and those that
+    /// `prune` selects by name.
     pub fn walk(&self, directory: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
         self.count();
         let Ok(real) = self.real(directory, true) else { return Vec::new() };
@@ -333,12 +357,12 @@ impl Host {
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
         self.note_asked(path, Asked::Read);
         let refused = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
-        // Even to open a fifo or a device does something to it.
+        // To open a fifo or a device has effects.
         if !self.stat(path)?.is_file() {
             return Err(refused());
         }
         let real = self.real(path, true)?;
-        // Should it become a fifo just now, we do not wait until somebody writes to it.
+        // O_NONBLOCK: the file may have become a fifo in the meantime.
         let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -355,8 +379,7 @@ impl Host {
         }
     }
 
-    /// As the kernel would resolve the path after `chroot`: absolute links start at the root again, and
-    /// `..` above it stays there.
+    /// Resolves a path as the kernel does after `chroot`: absolute links start at the root again, and `..` stays there.
     fn resolve(&self, root: &Path, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
         let mut pending: VecDeque<OsString> = components(&self.cwd.join(path));
         let mut resolved = PathBuf::from("/");
@@ -367,18 +390,17 @@ impl Host {
                 continue;
             }
             let candidate = resolved.join(&name);
-            if self.record.is_some()
-                && (pending.is_empty()
-                    || fs::symlink_metadata(join_root(root, &candidate)).is_ok_and(|it| it.is_symlink()))
+            let real = join_root(root, &candidate);
+            if let Some(record) = &self.record
+                && (pending.is_empty() || real.is_symlink())
             {
-                self.note(&candidate, Asked::Looked);
+                record.note(&candidate, Asked::Looked);
             }
             if pending.is_empty() && !follow_last {
                 return Ok(candidate);
             }
-            let real = join_root(root, &candidate);
             match fs::symlink_metadata(&real) {
-                Ok(metadata) if metadata.file_type().is_symlink() => {
+                Ok(metadata) if metadata.is_symlink() => {
                     links += 1;
                     if links > LINK_LIMIT {
                         return Err(io::Error::from(Errno::ELOOP));

@@ -20,19 +20,19 @@ use crate::error::Error;
 use crate::program::Command;
 use crate::signals;
 
-/// What this process was started with. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and
-/// opens `/dev/null` in the place of each standard stream that is closed. SIGXFSZ we ignore ourselves, and SIGCHLD we do
-/// not: where it is ignored, nobody can wait for a child.
+/// The state that this process inherited. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and opens
+/// `/dev/null` in the place of each closed standard stream. cudarun itself ignores SIGXFSZ, and resets SIGCHLD, since a
+/// process that ignores SIGCHLD cannot wait for a child.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
 static IGNORES_CHILD: AtomicBool = AtomicBool::new(false);
 static IGNORES_FILE_SIZE: AtomicBool = AtomicBool::new(false);
 static IS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// The program that is waited for.
+/// The process number of the watched program.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// What came before there was a program.
+/// The last signal that came before there was a program.
 static EARLY: AtomicI32 = AtomicI32::new(0);
-/// What would end us and leave the program behind; signals of real time besides.
+/// Signals that would end us and leave the program behind. Real-time signals are handed on as well.
 const HANDED_ON: [libc::c_int; 14] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -69,14 +69,14 @@ pub fn unchanged(program: &Path, command: &Command) -> Exec {
     }
 }
 
-/// Starts the program in this process's place.
+/// Replaces this process by the program.
 pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
     let error = command(exec).exec();
     Err(Error::Exec { path: exec.program.clone(), error })
 }
 
-/// The same before Rust's runtime has started, when nothing has been changed that the program is to inherit; returns
-/// where the kernel does not take it as it is.
+/// Replaces this process by the program before Rust's runtime starts and changes inherited state. Returns if the kernel
+/// refuses.
 pub fn exec_early(exec: &Exec, env: &Environment) {
     let text = |bytes: OsString| CString::new(bytes.into_vec()).ok();
     let words = iter::once(&exec.argv0).chain(&exec.arguments).map(|word| text(word.clone()));
@@ -98,7 +98,8 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
     }
 }
 
-/// Runs the program to its end. What a terminal sends to all is for the program; what is sent to us is handed on.
+/// Runs the program to its end, and hands on the signals that are sent to this process. The program gets those of the
+/// terminal by itself.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
     let mut command = command(exec);
     let handed_on = HANDED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
@@ -115,13 +116,12 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
         PROGRAM.store(0, Ordering::Relaxed);
         status
     });
-    // From here on they end us again.
     signals::release(&handled);
     ended.map_err(|error| Error::Exec { path: exec.program.clone(), error })
 }
 
-/// Ends as the program has ended, by the same signal if it was one. A core that is written then is the program's: ours
-/// would take its place.
+/// Ends this process by the program's signal, or returns the program's exit code. The program's core file stays: this
+/// process writes none in its place.
 pub fn end_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
         // SAFETY: says that no core of ours is wanted; sets a disposition, and no handler; sends a signal to ourselves.
@@ -135,7 +135,7 @@ pub fn end_as(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// The program, with all that it is to be given back. Handlers of ours do not outlive exec.
+/// The program with its inherited state restored. The kernel resets our handlers at exec.
 fn command(exec: &Exec) -> std::process::Command {
     #[allow(clippy::disallowed_methods, reason = "this is where the program is started")]
     let mut command = std::process::Command::new(&exec.program);
@@ -156,14 +156,14 @@ fn command(exec: &Exec) -> std::process::Command {
     command
 }
 
-/// What a terminal's keys send, the program has got as well.
+/// Hands a signal on, unless it came from the terminal's keys: the program got those as well.
 extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *const libc::c_void) {
     let program = PROGRAM.load(Ordering::Relaxed);
     if program == 0 {
         EARLY.store(signal, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the kernel's structure. What processes send has no number above zero.
+    // SAFETY: the kernel's structure. Signals from processes have a code of at most 0.
     let is_of_process = unsafe { (*about).si_code } <= 0;
     if is_of_process || !matches!(signal, libc::SIGINT | libc::SIGQUIT) {
         // SAFETY: sends a signal to a child that was not waited for yet.
@@ -171,8 +171,8 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     }
 }
 
-/// Remembers what the program is to be given back. Called before Rust's runtime starts, when nothing of the
-/// standard library can be relied on.
+/// Records the inherited state that the program must get back. It runs before Rust's runtime, so it uses nothing that
+/// the runtime sets up.
 pub fn record_inherited() {
     // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets others, with no
     // handler.
@@ -180,7 +180,7 @@ pub fn record_inherited() {
         let mut action: libc::sigaction = std::mem::zeroed();
         let is_known = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0;
         IGNORES_PIPE.store(is_known && action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
-        // A file that may not grow is an error like any other: we only keep what can be worked out again.
+        // A write beyond the limit of file sizes is then an error like any other.
         let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         IGNORES_FILE_SIZE.store(before == libc::SIG_IGN, Ordering::Relaxed);
         let before = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
@@ -195,7 +195,7 @@ pub fn record_inherited() {
     }
 }
 
-/// The last thing before exec. `Command` has set SIGPIPE to its default by then, and nothing else.
+/// Runs last before exec, when `Command` has reset SIGPIPE to its default.
 fn restore_inherited() {
     for (signal, is_ignored) in [(libc::SIGPIPE, &IGNORES_PIPE), (libc::SIGCHLD, &IGNORES_CHILD)] {
         if is_ignored.load(Ordering::Relaxed) {
@@ -215,7 +215,8 @@ fn restore_inherited() {
     }
 }
 
-/// Whether there is a standard output at all: what is opened in its place would take anything.
+/// False if this process was started with its standard output closed. The runtime opens `/dev/null` in its place, where
+/// writes succeed.
 pub fn has_output() -> bool {
     !IS_CLOSED[1].load(Ordering::Relaxed)
 }

@@ -1,14 +1,14 @@
-//! The same for each of many things, on as many processors as there are. Imports nothing of the crate.
+//! Maps many items on all processors. Imports nothing of the crate.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// So few are done before a thread has begun.
+/// So few items are done before a thread has begun.
 const FEW: usize = 16;
 /// More threads than this only wait for the same disk.
 const THREADS: usize = 8;
 
-/// What `work` makes of each item, in the order of the items.
+/// Returns the results of `work` in the order of the items.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     if items.len() <= FEW || threads == 1 {
@@ -26,7 +26,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         done
     };
     let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        // Where no more threads can be had, those that there are do all of it.
+        // If the system refuses more threads, the others do all the work.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, take_turns).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let own = take_turns();

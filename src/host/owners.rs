@@ -20,8 +20,8 @@ pub fn maps_everybody(host: &Host) -> bool {
     map.lines().filter_map(length).sum::<u64>() >= u64::from(u32::MAX)
 }
 
-/// Tells whether a group is the user's own: it has the user's name and no other member. A group that is not listed counts by
-/// the user's number, since directory services and containers list nothing here.
+/// True if a group is the user's own: it has the user's name and no other member. An unlisted group must have the user's
+/// number, since directory services and containers list nothing here.
 pub fn is_own_group(host: &Host, gid: u32) -> bool {
     let [groups, users] = LISTS.map(|list| host.read_text(Path::new(list)).unwrap_or_default());
     let groups: Vec<Vec<&str>> = groups.lines().map(fields).collect();
@@ -37,7 +37,7 @@ pub fn is_own_group(host: &Host, gid: u32) -> bool {
     }
     let Some(name) = users.iter().find(is_user).map(|user| user[0]) else { return false };
     let members = |group: &Vec<&str>| {
-        group.get(3).is_none_or(|list| list.split(',').all(|it| it.is_empty() || it == name))
+        group.get(3).is_none_or(|list| list.split(',').all(|member| member.is_empty() || member == name))
     };
     same.all(|group| group[0] == name && members(group))
 }

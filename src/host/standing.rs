@@ -1,12 +1,15 @@
-//! What a user may do here without trying it: with devices, and with what a file system has left.
+//! Permissions of the user, and the free space of file systems.
 
 use std::path::Path;
 
+use nix::unistd::{AccessFlags, access};
+
 use super::Host;
 
-/// What a file system has left, in bytes and in files.
+/// The free space of a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
+    /// Bytes.
     pub free: u64,
     pub free_files: u64,
     /// Nothing on it can be mapped as code.
@@ -14,39 +17,40 @@ pub struct Room {
 }
 
 impl Host {
-    /// Whether this user may read a device and write to it. Of another machine, what everybody may do counts: who will
-    /// be asking there is not known. Devices are not opened, which does something to them.
+    /// True if this user may read and write a device. On another machine the user is unknown, so the mode for others
+    /// counts. The device is not opened, since that may wake it up.
     pub fn may_use(&self, path: &Path) -> bool {
         self.count();
         if self.root.is_some() {
             return self.stat(path).is_ok_and(|stat| stat.mode & 0o004 != 0);
         }
-        let both = nix::unistd::AccessFlags::R_OK | nix::unistd::AccessFlags::W_OK;
-        nix::unistd::access(path, both).is_ok()
+        access(path, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
     }
 
-    /// The same for whoever is looking, under whatever root.
+    /// True if the user of this process may read and write a device, below `--root` too.
     pub fn may_use_here(&self, path: &Path) -> bool {
-        let both = nix::unistd::AccessFlags::R_OK | nix::unistd::AccessFlags::W_OK;
-        let is_described = self.kept.is_some();
-        let may = |real| nix::unistd::access(&real, both).is_ok();
-        if is_described { self.may_use(path) } else { self.real(path, true).is_ok_and(may) }
+        if self.kept.is_some() {
+            return self.may_use(path);
+        }
+        self.real(path, true).is_ok_and(|real| access(&real, AccessFlags::R_OK | AccessFlags::W_OK).is_ok())
     }
 
-    /// Tells whether this user may write to a file or a directory. On another machine, the user may write nothing.
+    /// True if this user may write to a file or a directory. On another machine, the user may write nothing.
     pub fn may_write(&self, path: &Path) -> bool {
         self.count();
-        self.root.is_none() && nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
+        self.root.is_none() && access(path, AccessFlags::W_OK).is_ok()
     }
 
-    /// What the file system of a path, or of the nearest one above that is there, has left; unknown of another machine.
+    /// The free space of the file system that holds a path, or its nearest existing ancestor. `None` on another machine.
     pub fn room(&self, path: &Path) -> Option<Room> {
         self.count();
-        let here = path.ancestors().filter(|_| self.root.is_none());
-        let system = here.into_iter().find_map(|above| rustix::fs::statvfs(above).ok())?;
+        if self.root.is_some() {
+            return None;
+        }
+        let system = path.ancestors().find_map(|above| rustix::fs::statvfs(above).ok())?;
         Some(Room {
             free: system.f_bavail.saturating_mul(system.f_frsize),
-            // Where files are not counted, there is always one more.
+            // Some file systems do not count files.
             free_files: if system.f_files == 0 { u64::MAX } else { system.f_favail },
             is_noexec: system.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC),
         })

@@ -1,4 +1,4 @@
-//! How a file looks.
+//! Metadata of a file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::stat::{FileStat, SFlag};
 use serde::{Deserialize, Serialize};
 
-/// What identifies a file, whatever its name: two names with one identity are one file to the loader.
+/// Identifies a file. Two names with one identity are one file to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,

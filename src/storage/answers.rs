@@ -1,4 +1,4 @@
-//! What was found out about projects, for the hook: good until something that it was read from has changed.
+//! Answers about projects for the shell hook, each kept until one of its sources changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,10 @@ use crate::host::Host;
 
 /// Changes when the meaning of an answer changes.
 const FORMAT: u32 = 1;
-/// Where they stand.
-const PLACE: &str = "answers";
+const DIRECTORY: &str = "answers";
 
 #[derive(Serialize, Deserialize)]
-struct Entry<'b> {
+struct KeptAnswer<'b> {
     format: u32,
     key: &'b [u8],
     text: &'b str,
@@ -24,17 +23,17 @@ struct Entry<'b> {
     watched: Vec<(&'b [u8], Seen<'b>)>,
 }
 
-/// The answer that was kept for this key, if it still holds.
+/// Returns the kept answer for this key, if it still holds.
 pub fn find(host: &Host, directories: &[PathBuf], key: &Key) -> Option<String> {
     let name = key.file_name();
-    let bytes = directories.iter().find_map(|it| files::read(host, &it.join(PLACE), &name))?;
-    let entry: Entry<'_> = postcard::from_bytes(&bytes).ok()?;
-    let is_it = entry.format == FORMAT && entry.key == key.0.as_slice();
-    (is_it && holds(host, &entry.watched)).then(|| entry.text.to_owned())
+    let bytes = directories.iter().find_map(|above| files::read(host, &above.join(DIRECTORY), &name))?;
+    let answer: KeptAnswer<'_> = postcard::from_bytes(&bytes).ok()?;
+    let is_found = answer.format == FORMAT && answer.key == key.0 && holds(host, &answer.watched);
+    is_found.then(|| answer.text.to_owned())
 }
 
-/// Keeps an answer that was read from what is `watched`, and for which it matters which files are `located`. What changed
-/// meanwhile is not kept.
+/// Keeps an answer that was read from the `watched` paths, and for which the identity of the `located` files matters.
+/// Keeps nothing if one of them changed in the meantime.
 pub fn keep(
     host: &Host,
     directory: &Path,
@@ -44,8 +43,8 @@ pub fn keep(
     located: &BTreeSet<PathBuf>,
 ) {
     let Some(watched) = see(host, watched, located, &[]) else { return };
-    let entry = Entry { format: FORMAT, key: &key.0, text, watched };
-    if let Ok(bytes) = postcard::to_stdvec(&entry) {
-        files::write(host, &directory.join(PLACE), &key.file_name(), &bytes);
+    let answer = KeptAnswer { format: FORMAT, key: &key.0, text, watched };
+    if let Ok(bytes) = postcard::to_stdvec(&answer) {
+        files::write(host, &directory.join(DIRECTORY), &key.file_name(), &bytes);
     }
 }

@@ -1,23 +1,21 @@
-//! What is ours alone on disk: directories that nobody else can write to, names for what is not finished yet,
-//! names by content. Must not know what is kept there.
+//! Directories and files that only this user can write to, temporary names, and names by content.
 #![allow(clippy::disallowed_methods, reason = "makes directories of our own, and nothing else")]
 
-use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
 use crate::host::{Host, Stat};
 
-/// Thirty days, in seconds: what is kept can be worked out again, which costs a moment.
+/// Thirty days in seconds. All kept files can be worked out again.
 const KEPT_FOR: i64 = 30 * 24 * 3600;
 
-/// Whether it belongs to us and nobody else can write to it.
+/// True for a file of this user to which no other user can write.
 pub fn is_ours(host: &Host, stat: &Stat) -> bool {
     stat.uid == host.uid && stat.mode & 0o022 == 0
 }
@@ -26,10 +24,10 @@ fn own_directory(host: &Host, directory: &Path) -> io::Result<()> {
     if is_ours(host, &host.lstat(directory)?) {
         return Ok(());
     }
-    Err(io::Error::other("somebody else can write to it"))
+    Err(io::Error::other("another user can write to it"))
 }
 
-/// Makes a directory, and those above it that are missing, for us alone, whatever the umask says.
+/// Makes a directory and its missing parents, with mode 0700 whatever the umask is.
 pub fn create_directory(directory: &Path) -> io::Result<()> {
     let create = || fs::DirBuilder::new().mode(0o700).create(directory);
     let created = match (create(), directory.parent()) {
@@ -41,66 +39,61 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     };
     match created {
         Ok(()) => fs::set_permissions(directory, fs::Permissions::from_mode(0o700)),
-        // Somebody was faster, or it is no directory: the next step will tell.
+        // Another process was faster, or it is not a directory, which the next step reports.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// A name that nobody else has, for what is renamed once it is whole: `.PID-TIME`.
+/// A name that no other process uses, `.PID-TIME`, for a file that gets its final name once it is whole.
 pub fn temporary_path(host: &Host, directory: &Path) -> PathBuf {
     let since = host.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     directory.join(format!(".{}-{since}", std::process::id()))
 }
 
-/// A name for all of these together: the same content has the same name, and another content another.
+/// Names a sequence of parts by its content, in 24 hexadecimal digits.
 pub fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut digest = full_digest(parts);
     digest.truncate(24);
     digest
 }
 
-/// The same at full length, for content that somebody may have made to have the name of another.
+/// Names a sequence of parts in 64 digits, for content that another user may have made to collide with a shorter name.
 pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file that only we can have written, in a directory that only we can write to. The directories above are for the
-/// caller to judge. Another user who controls one of them cannot make a file of ours, but can lead us to one by a link or
-/// a second name: root owns what it has cloned or unpacked, and others wrote it.
+/// Reads a file that only we can write, in a directory that only we can write to. The caller judges the directories above:
+/// a user who controls one of them cannot make a file of ours, but can lead us to one by a link. Root, for example, owns
+/// the repositories that it has cloned, with content by others.
 pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
     own_directory(host, directory).ok()?;
     let (bytes, stat) = host.read_own(&directory.join(name)).ok()?;
     is_ours(host, &stat).then_some(bytes)
 }
 
-/// Writes a file for us alone, whole or not at all, and takes away what is old. What cannot be written is not: the
-/// answer is whether it was.
+/// Writes a file for us alone, whole or not at all, and removes old files. Returns true if it was written.
 pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
     let _ = create_directory(directory);
     if own_directory(host, directory).is_err() {
         return false;
     }
     prune(host, directory);
-    write_atomically(&temporary_path(host, directory), &directory.join(name), 0o600, bytes).is_ok()
+    write_atomically(host, &directory.join(name), 0o600, bytes).is_ok()
 }
 
-/// Held by one process at a time: the kernel takes it back when that process ends, however it does, or becomes another
-/// program.
+/// A lock that one process holds at a time. The kernel releases it when that process ends or becomes another program.
 #[derive(Debug)]
 pub struct Lock {
     _file: fs::File,
 }
 
-/// The turn of this name in a directory that is ours alone; none while another process has it.
+/// Takes the lock of this name in a directory that is ours alone. Returns `None` while another process holds it.
 pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock>> {
     create_directory(directory)?;
     own_directory(host, directory)?;
@@ -113,44 +106,42 @@ pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock
     }
 }
 
-/// Writes what must not be lost: a file for us alone, in a directory of which nobody else can change anything.
+/// Writes a file for us alone, in a directory that only we can write to. Fails where it cannot be written.
 pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     create_directory(directory)?;
     own_directory(host, directory)?;
-    write_atomically(&temporary_path(host, directory), &directory.join(name), 0o600, bytes)
+    write_atomically(host, &directory.join(name), 0o600, bytes)
 }
 
-/// Writes a file that is everybody's to read, whole or not at all.
+/// Writes a file with the mode that the umask leaves, whole or not at all.
 pub fn publish(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    write_atomically(&temporary_path(host, directory), file, 0o666, bytes)
+    write_atomically(host, file, 0o666, bytes)
 }
 
-/// Whether that is possible, before there is something to write.
+/// Fails where [`publish`] would fail, and writes nothing.
 pub fn can_publish(host: &Host, file: &Path) -> io::Result<()> {
     if host.lstat(file).is_ok_and(|stat| stat.is_directory()) {
         return Err(io::Error::from(ErrorKind::IsADirectory));
     }
-    let temporary = temporary_path(host, file.parent().unwrap_or(Path::new("/")));
-    new_file(&temporary)?;
+    let temporary = temporary_beside(host, file);
+    new_file(&temporary, 0o600)?;
     fs::remove_file(temporary)
 }
 
-/// Writes a file where there is nothing yet.
+/// Writes a file. Fails if it exists.
 pub fn publish_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(file)?.write_all(bytes)
 }
 
-/// The same, whole or not at all.
+/// Writes a file for us alone, whole or not at all. Fails if it exists.
 pub fn publish_new_whole(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    let temporary = temporary_path(host, directory);
-    let written = new_file(&temporary).and_then(|mut made| made.write_all(bytes));
-    // A second name is made only where there is none of that name.
+    let temporary = temporary_beside(host, file);
+    let written = new_file(&temporary, 0o600).and_then(|mut made| made.write_all(bytes));
+    // A link replaces no file, as a rename would.
     let published = written.and_then(|()| fs::hard_link(&temporary, file));
     let _ = fs::remove_file(&temporary);
     match published {
-        // Some file systems have no second names.
+        // Some file systems have no hard links.
         Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             publish_new(file, bytes)
         }
@@ -162,39 +153,38 @@ pub fn remove(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }
 
-fn write_atomically(temporary: &Path, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let written = options
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(temporary, file));
-    if written.is_err() {
-        let _ = fs::remove_file(temporary);
+fn temporary_beside(host: &Host, file: &Path) -> PathBuf {
+    temporary_path(host, file.parent().unwrap_or(Path::new("/")))
+}
+
+fn write_atomically(host: &Host, file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(host, file);
+    let written = new_file(&temporary, mode).and_then(|mut new| new.write_all(bytes));
+    let published = written.and_then(|()| fs::rename(&temporary, file));
+    if published.is_err() {
+        let _ = fs::remove_file(&temporary);
     }
-    written
+    published
 }
 
-/// Makes an empty file for us alone, whatever the umask says: for others to add to whom we tell of it.
+/// Makes an empty file with mode 0600 whatever the umask is. Other processes of this user will append to it.
 pub fn create(file: &Path) -> io::Result<()> {
-    new_file(file)?.set_permissions(fs::Permissions::from_mode(0o600))
+    new_file(file, 0o600)?.set_permissions(fs::Permissions::from_mode(0o600))
 }
 
-/// What was written to a file of our own by others whom we have told of it; it is gone afterwards.
+/// Returns the content of a file and removes it.
 pub fn read_and_remove(host: &Host, file: &Path) -> Vec<u8> {
     let bytes = host.read(file).unwrap_or_default();
     let _ = fs::remove_file(file);
     bytes
 }
 
-/// Where a person wants something to be written, in the course of time.
+/// The output file that a person named. It is opened before its content is known.
 #[derive(Debug)]
 pub struct Delivery(fs::File);
 
 impl Delivery {
-    /// What is there stays until it is written over; where it is a pipe, this waits for a reader.
+    /// Keeps the present content until `write`. For a pipe, waits for a reader.
     pub fn open(file: &Path) -> io::Result<Delivery> {
         fs::OpenOptions::new().write(true).create(true).truncate(false).open(file).map(Delivery)
     }
@@ -207,29 +197,33 @@ impl Delivery {
     }
 }
 
-fn new_file(file: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
+fn new_file(file: &Path, mode: u32) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file)
 }
 
-/// Takes away what was written long ago, by what was killed perhaps: it can all be worked out again. Only
-/// files of our own, by their names, in a directory of our own.
+/// Removes old files of our own from a directory of our own, unfinished ones of killed processes too. Only files with
+/// names that cudarun gives.
 fn prune(host: &Host, directory: &Path) {
-    let ours = |stat: &Stat| is_ours(host, stat);
-    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && ours(&stat)) {
+    if !host.lstat(directory).is_ok_and(|stat| stat.is_directory() && is_ours(host, &stat)) {
         return;
     }
-    let now = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let is_old = |stat: &Stat| i64::try_from(now).unwrap_or(0) - stat.modified.0 > KEPT_FOR;
+    let now = stamp(host.started).0;
+    let is_old = |stat: Stat| stat.is_file() && is_ours(host, &stat) && now - stat.modified.0 > KEPT_FOR;
     for entry in host.list(directory).unwrap_or_default() {
         let path = directory.join(&entry.name);
-        let goes = |stat: &Stat| stat.is_file() && ours(stat) && is_old(stat);
-        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).as_ref().is_ok_and(goes) {
+        if is_own_name(entry.name.as_bytes()) && host.lstat(&path).is_ok_and(is_old) {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The digest of a start or a proof, of whose turn it is to make one, or `.PID-TIME` of what was never finished.
+/// A time as file systems store it: seconds and nanoseconds.
+pub fn stamp(at: SystemTime) -> (i64, i64) {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
+}
+
+/// True for the digest of a start or a proof, the lock of a proof, and `.PID-TIME` of an unfinished file.
 fn is_own_name(name: &[u8]) -> bool {
     let is_hexadecimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     match name.strip_prefix(b".") {

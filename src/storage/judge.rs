@@ -1,5 +1,5 @@
-//! Judges who can replace a directory: its owner, its group, and those who can rename a directory above it or a link on
-//! the way. Only root and this user may.
+//! Judges if users other than root and this user can replace a directory: as its owner, in its group, or by renaming a
+//! directory above it or a link on the way.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
 
-/// Linux follows as many links in one path.
+/// The number of links that Linux follows in one path.
 const LINK_LIMIT: u32 = 40;
 
 /// A file on the way to a directory by which another user could replace all that is below it.
@@ -41,9 +41,9 @@ pub enum Fault {
     },
 }
 
-/// Judges a directory and every directory and link on the way to it, as the kernel resolves the path. Says how the
-/// directory looks; none where it is missing: then the directory in which it would be made is safe. It costs one
-/// question for each component.
+/// Judges a directory and every directory and link on the way to it, as the kernel resolves the path. Returns the
+/// directory's metadata, or `None` if it is missing and its nearest existing ancestor is safe. It costs one `lstat` for
+/// each component.
 pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
     let directory = host.absolute(directory);
     let unreadable = |path: &Path, kind| Unsafe { path: path.to_owned(), fault: Fault::Unreadable { kind } };
@@ -81,7 +81,7 @@ pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
     Ok(seen)
 }
 
-/// Judges a directory that must be this user's alone, once it is there.
+/// Judges a directory in which only this user may write. A missing one is safe if it can be made safely.
 pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
     let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else { return Ok(()) };
     let fault = if uid != host.uid && !host.is_rerooted() {
@@ -123,8 +123,8 @@ fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
     if !is_link && !stat.is_directory() {
         return Some(Fault::NotDirectory);
     }
-    // In a container without root, the files of the real root have no owner that it knows.
-    // The namespace may map that number as well: then it is the host's where its own root cannot write.
+    // In a container without root, files of the real root show an unmapped owner. If the namespace maps that number too,
+    // a file that the container's root cannot write to belongs to the real root.
     let is_foreign = || mode & 0o1000 != 0 || !host.may_write(path);
     let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host) && is_foreign();
     if !is_trusted(host, uid) && !is_of_root() {
@@ -140,7 +140,7 @@ fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
     (!is_harmless).then_some(Fault::Group { uid, gid, mode })
 }
 
-/// On another machine, the user who will ask is not known.
+/// True for root and this user. On another machine the user is unknown, and every owner is trusted.
 fn is_trusted(host: &Host, uid: u32) -> bool {
     uid == 0 || uid == host.uid || host.is_rerooted()
 }

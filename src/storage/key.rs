@@ -21,7 +21,7 @@ impl Key {
     pub(super) fn file_name(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.0.hash(&mut hasher);
-        // To format it would take as long as to make it.
+        // A formatter would take as long as the hash.
         let digit = |shift: u32| char::from(b"0123456789abcdef"[(hasher.finish() >> shift & 15) as usize]);
         (0..16).rev().map(|place| digit(place * 4)).collect()
     }

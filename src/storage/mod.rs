@@ -12,7 +12,7 @@ pub mod starts;
 
 pub use files::{
     Delivery, Lock, can_publish, create, create_directory, deliver, digest, full_digest, is_ours, lock,
-    publish, publish_new, publish_new_whole, read, read_and_remove, remove, temporary_path, write,
+    publish, publish_new, publish_new_whole, read, read_and_remove, remove, stamp, temporary_path, write,
 };
 pub use judge::{Fault, Unsafe, judge, judge_own};
 pub use key::Key;
@@ -20,4 +20,3 @@ pub use places::{
     NoPlace, Refusal, Unfit, cache_directory, candidates, examined_candidates, first_possible, first_usable,
     planned_cache_directory, safe_directories,
 };
-pub use seen::stamp;

@@ -14,7 +14,7 @@ use super::judge::{Unsafe, judge_own};
 use crate::environment::fits_library_path;
 use crate::host::Host;
 
-/// Why a candidate is not used.
+/// The reason why a candidate is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// `LD_LIBRARY_PATH` cannot hold its name.
@@ -31,11 +31,11 @@ pub struct NoPlace {
     pub tried: Vec<(PathBuf, Unfit)>,
 }
 
-/// Why nothing is written in a candidate.
+/// The reason why nothing was written in a candidate.
 pub enum Refusal<E> {
-    /// The next candidate may do.
+    /// The next candidate is tried.
     Here(Unfit),
-    /// No other candidate would do either.
+    /// No candidate can help.
     Everywhere(E),
 }
 
@@ -56,7 +56,7 @@ pub fn cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
     first_usable(host, |directory| Ok(directory.to_owned()))
 }
 
-/// Returns what `cache_directory` would return, and creates nothing.
+/// Returns the result of `cache_directory`, and creates nothing.
 pub fn planned_cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
     first_possible(host, |directory| Ok(directory.to_owned()))
 }
@@ -90,11 +90,8 @@ pub fn first_possible<T, E: From<NoPlace>>(
 
 /// Every candidate in order of preference, and why it cannot be used; creates nothing.
 pub fn examined_candidates(host: &Host) -> Vec<(PathBuf, Result<(), Unfit>)> {
-    let examined = |directory: PathBuf| {
-        let fitness = could_be_used(host, &directory);
-        (directory, fitness)
-    };
-    candidates(host).into_iter().map(examined).collect()
+    let fitness = |directory: &PathBuf| could_be_used(host, directory);
+    candidates(host).into_iter().map(|directory| (directory.clone(), fitness(&directory))).collect()
 }
 
 /// The candidates in order of preference, unexamined.

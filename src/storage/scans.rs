@@ -7,15 +7,15 @@ use super::files;
 use crate::host::Host;
 use crate::inventory::ScanCache;
 
-/// The file of what is known about others.
+/// The file that holds the facts.
 const FACTS: &str = "facts";
-/// More would take longer to read than it saves.
+/// More bytes would take longer to read than they save.
 const FACTS_LIMIT: usize = 32 << 20;
 
-/// Device, inode and time of a binary.
+/// Device, inode and time of modification of a binary.
 type Identity = (u64, u64, (i64, i64));
 
-/// What was learnt of the files on this machine, by this very binary.
+/// Returns the facts about files of this machine that this binary has kept.
 pub fn load(host: &Host, directories: &[PathBuf]) -> ScanCache {
     let read = |directory: &PathBuf| files::read(host, directory, FACTS);
     let known = directories.iter().find_map(read).and_then(|bytes| {
@@ -29,7 +29,7 @@ pub fn load(host: &Host, directories: &[PathBuf]) -> ScanCache {
     known.unwrap_or_default()
 }
 
-/// Tells a damaged file from a whole one. Who could forge it could write to the directory, which is ours alone.
+/// Detects a damaged file. It guards against no attacker: only this user can write to the directory.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -44,7 +44,7 @@ pub fn save(host: &Host, directory: &Path, known: &mut ScanCache) {
     }
 }
 
-/// Which binary this is: another one may mean something else by the same bytes.
+/// Identifies this binary, since another one may store the facts in another format.
 fn own_identity(host: &Host) -> Option<Identity> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
     Some((own.id.device, own.id.inode, own.modified))

@@ -1,28 +1,29 @@
-//! How watched paths looked when something was kept, and whether they still look so.
+//! The state of watched paths when something was kept, and its comparison with their state now.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::files::stamp;
 use crate::host::{Host, Kind, Stat};
 
-/// Files of the kernel have no times of their own; what they say is compared.
+/// Files of the kernel have no useful times, so their content is compared.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
-/// A GPU that sleeps does not say of itself all that it says awake; what it is called is always the same.
+/// A sleeping GPU leaves some lines empty. These lines are always the same.
 const GPUS: &str = "/proc/driver/nvidia/gpus";
 const GPU_LINES: [&[u8]; 2] = [b"Model:", b"Bus Location:"];
-/// Device nodes are touched by being used; that they are there is compared. Other files here are files.
+/// Use changes the times of device nodes, so only their presence is compared.
 const DEVICES: &str = "/dev";
 const CONTENT_LIMIT: u64 = 4096;
 /// A file changed within this time of the start may change again without its time showing it.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// How something that a plan was read from looked.
+/// The state of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Seen<'b> {
     Missing,
@@ -35,29 +36,23 @@ pub(super) enum Seen<'b> {
         changed: (i64, i64),
     },
     Content(#[serde(borrow)] Cow<'b, [u8]>),
-    /// Which file it is, whatever is in it.
+    /// A `located` file, whose content does not matter.
     Identity {
         device: u64,
         inode: u64,
     },
 }
 
-/// What is to be compared of a path.
-#[derive(Clone, Copy)]
-enum Way {
-    Whole,
-    Identity,
-}
-
-/// Whether all of it looks as it did.
+/// True if all paths look as they did.
 pub(super) fn holds(host: &Host, watched: &[(&[u8], Seen<'_>)]) -> bool {
-    let is_same = |(path, seen): &(&[u8], Seen<'_>)| {
-        look(host, Path::new(OsStr::from_bytes(path)), seen.way()) == *seen
-    };
-    watched.iter().all(is_same)
+    watched.iter().all(|(path, seen)| {
+        let path = Path::new(OsStr::from_bytes(path));
+        let now = if matches!(seen, Seen::Identity { .. }) { identity(host, path) } else { look(host, path) };
+        now == *seen
+    })
 }
 
-/// How all of it looks; nothing where some of it has changed since we began to look, other than what is our own.
+/// Returns the state of all these paths, or `None` if a path other than our `own` has changed since this run began.
 pub(super) fn see<'p>(
     host: &Host,
     watched: &'p BTreeSet<PathBuf>,
@@ -68,11 +63,11 @@ pub(super) fn see<'p>(
     let mut see = |path: &'p Path, now: Seen<'static>| seen.push((path.as_os_str().as_bytes(), now));
     let mut absent: BTreeSet<&Path> = BTreeSet::new();
     for path in watched {
-        let now = look(host, path, Way::Whole);
+        let now = look(host, path);
         if now == Seen::Missing {
-            // Below a directory that is missing there is nothing, however much was looked for.
-            let above = path.ancestors().take_while(|it| *it != Path::new("") && is_missing(host, it));
-            absent.insert(above.last().unwrap_or(path));
+            // One missing directory covers all missing paths below it.
+            let is_missing = |above: &&Path| *above != Path::new("") && look(host, above) == Seen::Missing;
+            absent.insert(path.ancestors().take_while(is_missing).last().unwrap_or(path));
             continue;
         }
         if !own.contains(&path.as_path()) && changed_since(host, &now) {
@@ -81,47 +76,43 @@ pub(super) fn see<'p>(
         see(path, now);
     }
     for path in located {
-        see(path, look(host, path, Way::Identity));
+        see(path, identity(host, path));
     }
     for path in absent {
         see(path, Seen::Missing);
     }
-    // It may have been published a moment ago: that was us.
+    // This run may have published them a moment ago.
     for path in own {
-        see(path, look(host, path, Way::Whole));
+        see(path, look(host, path));
     }
     Some(seen)
 }
 
-impl Seen<'_> {
-    /// In which way it was looked at. What was missing is there now if anything is, in any way.
-    fn way(&self) -> Way {
-        if matches!(self, Seen::Identity { .. }) { Way::Identity } else { Way::Whole }
-    }
+fn identity(host: &Host, path: &Path) -> Seen<'static> {
+    let identity = |stat: Stat| Seen::Identity { device: stat.id.device, inode: stat.id.inode };
+    host.stat(path).map_or(Seen::Missing, identity)
 }
 
-fn look(host: &Host, path: &Path, way: Way) -> Seen<'static> {
-    let by_kernel = || KERNEL.iter().any(|kernel| is_below(path, kernel));
-    if matches!(way, Way::Whole) && by_kernel() {
+fn look(host: &Host, path: &Path) -> Seen<'static> {
+    if KERNEL.iter().any(|kernel| is_below(path, kernel)) {
         return content(host, path).map_or(Seen::Missing, |content| Seen::Content(content.into()));
     }
-    match (host.stat(path), way) {
-        (Err(_), _) => Seen::Missing,
-        (Ok(Stat { id, .. }), Way::Identity) => Seen::Identity { device: id.device, inode: id.inode },
-        (Ok(Stat { kind: Kind::Other, .. }), _) if is_below(path, DEVICES) => Seen::Present,
-        (Ok(Stat { id, size, modified, changed, .. }), _) => {
+    match host.stat(path) {
+        Err(_) => Seen::Missing,
+        Ok(Stat { kind: Kind::Other, .. }) if is_below(path, DEVICES) => Seen::Present,
+        Ok(Stat { id, size, modified, changed, .. }) => {
             Seen::Stamp { device: id.device, inode: id.inode, size, modified, changed }
         }
     }
 }
 
-/// As `starts_with`, but without a look at each component: every watched path is asked this.
+/// `Path::starts_with` for each watched path of a warm start, without the cost of splitting it into components.
 fn is_below(path: &Path, directory: &str) -> bool {
     let below = path.as_os_str().as_bytes().strip_prefix(directory.as_bytes());
     below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
 }
 
-/// What a file of the kernel says, or which entries a directory of it has.
+/// The content of a kernel's file, or the names of a kernel's directory.
 fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
     match host.read_start(path, CONTENT_LIMIT) {
         Ok(bytes) if path.starts_with(GPUS) => {
@@ -131,26 +122,16 @@ fn content(host: &Host, path: &Path) -> Option<Vec<u8>> {
         }
         Ok(bytes) => return Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        // A directory, or what says nothing to us.
+        // A directory, or an unreadable file.
         Err(_) => {}
     }
     let entries = host.list(path).unwrap_or_default();
     Some(entries.iter().flat_map(|entry| entry.name.as_bytes().iter().copied().chain([0])).collect())
 }
 
-fn is_missing(host: &Host, path: &Path) -> bool {
-    look(host, path, Way::Whole) == Seen::Missing
-}
-
 fn changed_since(host: &Host, seen: &Seen<'_>) -> bool {
     let Seen::Stamp { modified, changed, .. } = seen else { return false };
     *modified.max(changed) >= host.started.checked_sub(GRACE).map_or((0, 0), stamp)
-}
-
-/// A moment as a file system has it: seconds and nanoseconds.
-pub fn stamp(at: SystemTime) -> (i64, i64) {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
 }
 
 #[cfg(test)]
@@ -171,7 +152,7 @@ mod tests {
         let says = |model: &str, id: &str| {
             let text = format!("Model: \t {model}\nGPU UUID: \t {id}\nBus Location: \t 0000:01:00.0\n");
             fs::File::create(&real).unwrap().write_all(text.as_bytes()).unwrap();
-            look(&host, file, Way::Whole)
+            look(&host, file)
         };
         let awake = says("NVIDIA A100", "GPU-6d1c");
         assert!(matches!(awake, Seen::Content(_)));

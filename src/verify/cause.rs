@@ -1,30 +1,28 @@
-//! Why a proof failed: a cause with a name, what it rests on, and the library that is to blame, if one is. Words and
-//! remedies are made in `report/`.
+//! The cause of a failed proof: its kind, its evidence, and the library at fault. Words and remedies are made in
+//! `report/`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::subject::Library;
 use crate::version::Version;
 
-/// Why a proof failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "cause")]
     pub kind: Kind,
     pub evidence: Vec<Evidence>,
-    /// The library that is at fault: another set without it may do.
+    /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
 }
 
-/// The causes. The name of each is the same everywhere.
+/// The kinds of causes, with their names in JSON and in documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// There is no libcuda.
     NoDriver,
-    /// The libcuda that is found is one to link against.
+    /// The libcuda is a stub to link against.
     StubDriver,
     /// `CUDA_VISIBLE_DEVICES` leaves no GPU.
     GpusHidden,
@@ -45,23 +43,23 @@ pub enum Kind {
     SublibraryMissing,
     /// A part of a library is of another version than the rest.
     SublibraryForeign,
-    /// A library, or something that it is linked against, does not load.
+    /// A library or one of its dependencies does not load.
     LibraryDoesNotLoad,
-    /// A file is shorter than it says.
+    /// A file is shorter than its headers say.
     LibraryDamaged,
     /// Every way to compute a convolution is refused.
     NoEngine,
-    /// There is no code for this GPU.
+    /// The library has no code for this GPU.
     NoKernelImage,
     /// A kernel could not be compiled at run time.
     CompilationFailed,
-    /// Neither too little memory nor anything else that is known.
+    /// A call failed for an unknown reason.
     Refused,
     OutOfMemory,
     GpuBusy,
-    /// This process may not have more of the machine's own memory.
+    /// The machine or a limit leaves this process no more memory.
     HostMemory,
-    /// The child was killed by somebody else, or by the kernel.
+    /// Another process or the kernel killed the child.
     Killed,
     /// The GPU reports a fault of its own.
     GpuFault,
@@ -69,17 +67,16 @@ pub enum Kind {
     /// Files were mapped that are not of the set.
     ForeignFiles,
     TimedOut,
-    /// The child was killed by a signal.
+    /// The child ended by a signal of its own code.
     Crashed,
     /// The child ended without a report.
     NoReport,
 }
 
-/// What a cause rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "evidence", rename_all = "kebab-case")]
 pub enum Evidence {
-    /// What a library printed.
+    /// A line that a library printed.
     VersionEvidence {
         line: String,
     },
@@ -87,11 +84,10 @@ pub enum Evidence {
         name: String,
         value: String,
     },
-    /// The version of the kernel's driver.
+    /// The version of the kernel driver.
     KernelDriver {
         version: String,
     },
-    /// A library, and where it stands.
     Library {
         family: String,
         soname: String,
@@ -99,7 +95,7 @@ pub enum Evidence {
         origin: String,
         directory: String,
     },
-    /// The newest CUDA that the driver knows, as `cuDriverGetVersion` has it.
+    /// The newest CUDA that the driver supports, as `cuDriverGetVersion` returns it.
     DriverCuda {
         number: i32,
     },
@@ -121,13 +117,13 @@ pub enum Evidence {
         free: u64,
         total: u64,
     },
-    /// There is no device node to reach a GPU by.
+    /// The machine has no device nodes of GPUs.
     NoDeviceNodes,
     /// A library has closed descriptors that are not its own.
     CutOff,
 }
 
-/// The library that is at fault.
+/// The library at fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
     pub family: String,
@@ -136,7 +132,7 @@ pub struct Culprit {
     pub directory: PathBuf,
 }
 
-/// A path as text, and as its bytes where it is none: what is kept must be found again.
+/// Serializes a path as text, or as bytes if it is not UTF-8, so that it can be read back exactly.
 mod exactly {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -167,7 +163,7 @@ mod exactly {
 }
 
 impl Kind {
-    /// Whether another set of libraries may do better.
+    /// True if another set of libraries may pass.
     pub fn is_of_library(self) -> bool {
         matches!(
             self,
@@ -185,7 +181,7 @@ impl Kind {
         )
     }
 
-    /// Whether it may be otherwise in a moment, with nothing changed.
+    /// True if a proof may pass a moment later, with nothing changed.
     pub fn is_passing(self) -> bool {
         matches!(
             self,
@@ -208,15 +204,5 @@ impl Cause {
     pub(super) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Cause {
         self.evidence.extend(evidence);
         self
-    }
-}
-
-impl Culprit {
-    pub(super) fn of(library: &Library) -> Culprit {
-        Culprit {
-            family: library.family.clone(),
-            soname: library.soname.clone(),
-            directory: library.directory.clone(),
-        }
     }
 }

@@ -1,17 +1,27 @@
-//! From what happened to what it means: the cause of a failure, from the evidence and not from a status alone. Pure.
+//! Finds the cause of a failure, from all evidence and not from a status alone.
 
 use super::cause::{Cause, Culprit, Evidence, Kind};
-use super::protocol::{CUT_OFF, Place, Step};
+use super::protocol::{CUT_OFF, Failure, Place, Step};
 use super::subject::{Library, Subject};
-use super::{Failure, Finding, Machine};
+use super::verdict::Finding;
 use crate::catalog::{Means, is_driver_call, statuses};
 use crate::environment::Environment;
 use crate::formats::names;
 use crate::host::Host;
 use crate::inventory::Origin;
 use crate::text::show;
+use crate::version::DriverVersion;
 
-/// All that a cause is told from.
+/// Facts about the machine that a cause may rest on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine {
+    /// The version of the kernel driver.
+    pub driver: Option<DriverVersion>,
+    /// The number of GPUs' device nodes.
+    pub devices: usize,
+}
+
+/// The evidence besides the failure itself.
 pub(super) struct Scene<'a> {
     pub host: &'a Host,
     pub subject: &'a Subject,
@@ -21,8 +31,7 @@ pub(super) struct Scene<'a> {
     pub last_words: &'a str,
 }
 
-/// Says why a proof failed.
-pub(super) fn of(failure: &Failure, scene: &Scene<'_>) -> Cause {
+pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
     match failure {
         Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
         Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
@@ -37,7 +46,7 @@ pub(super) fn of(failure: &Failure, scene: &Scene<'_>) -> Cause {
             scene.blame(Kind::NoReport, at.as_ref()).with([Evidence::CutOff])
         }
         Failure::Exited { at, .. } => scene.silent(Kind::NoReport, at.as_ref()),
-        // It may be the library's fault, the GPU's or the file server's: nobody knows.
+        // The fault may be the library's, the GPU's or the file server's.
         Failure::TimedOut { .. } => Cause::new(Kind::TimedOut).with(scene.last_line()),
     }
 }
@@ -45,7 +54,7 @@ pub(super) fn of(failure: &Failure, scene: &Scene<'_>) -> Cause {
 impl Scene<'_> {
     fn not_loaded(&self, at: &Place, name: &str, message: &str) -> Cause {
         let is_missing = message.contains("cannot open shared object file");
-        // The loader ends with the system's words for it.
+        // The loader's message ends with the system's error text.
         let has_no_room = ["failed to map segment", "Cannot allocate memory"];
         if has_no_room.iter().any(|words| message.contains(words)) {
             return Cause::new(Kind::HostMemory);
@@ -59,14 +68,14 @@ impl Scene<'_> {
         if is_nowhere && message.starts_with("libcuda.so.1:") {
             return Cause::new(Kind::NoDriver);
         }
-        // `undefined symbol: …, version libnvJitLink.so.12` speaks of who should have it.
+        // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
         let asked = message.rsplit_once(", version ").map(|(_, owner)| owner.trim());
         let owner = asked.and_then(|owner| self.subject.of_soname(owner));
         let is_damaged = ["file too short", "invalid ELF header", "ELF load command"]
             .iter()
             .any(|words| message.contains(words));
         let library = self.subject.of_soname(name);
-        // One part of a library asks another part for what that one lacks.
+        // One part of a library needs a symbol that another part lacks.
         let is_mixed = asked != Some(name)
             && library.zip(owner).is_some_and(|(library, owner)| std::ptr::eq(library, owner));
         let kind = match () {
@@ -86,7 +95,7 @@ impl Scene<'_> {
             () if is_driver_call(call) => statuses().of_cuda(code),
             () => Means::Other,
         };
-        // What was printed says more than a code that means anything.
+        // A known message tells more than a code with many meanings.
         let said = self.telling_line();
         let means = match (means, &said) {
             (
@@ -107,7 +116,6 @@ impl Scene<'_> {
             Means::NotReady | Means::Mps => Cause::new(Kind::NotReady),
             Means::Busy => Cause::new(Kind::GpuBusy).with(self.memory(at)),
             Means::Hardware => Cause::new(Kind::GpuFault),
-            // Of a GPU the child has found out whether it is short of memory.
             Means::Memory if is_driver_call(call) && at.gpu.is_some() => {
                 Cause::new(Kind::OutOfMemory).with(self.memory(at))
             }
@@ -128,8 +136,8 @@ impl Scene<'_> {
         cause.with(said).blaming(culprit)
     }
 
-    /// A part of a library is missing, of another version, or does not load: what its files say decides, then whether
-    /// the one that is named is there, then whether it is versions that do not fit. cuDNN 9 says the same of all three.
+    /// Tells apart a part that is missing, of another version, or does not load, which cuDNN 9 reports alike. The files
+    /// decide first, then the presence of the part in the message, then a mismatch of versions.
     fn sublibrary(&self, library: Option<&Library>, refused: Option<(&str, i64)>) -> Cause {
         /// `CUDNN_STATUS_VERSION_MISMATCH` of 8, `CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH` of 9.
         const MISMATCH: [i64; 2] = [14, 1002];
@@ -156,8 +164,8 @@ impl Scene<'_> {
         }
     }
 
-    /// What is wrong with the files of a library, at a closer look: the engines of cuDNN 9 say their version nowhere but in
-    /// an assertion, for which half a gigabyte must be read. It is worth it only now.
+    /// Finds a fault in the files of a library by reading all of them, up to half a gigabyte: the engines of cuDNN 9 state
+    /// their version only in the text of an assertion.
     fn closer(&self, library: Option<&Library>) -> Option<Cause> {
         if let Some(cause) = integrity(library) {
             return Some(cause);
@@ -178,20 +186,20 @@ impl Scene<'_> {
 
     fn killed(&self, at: Option<&Place>, signal: i32) -> Cause {
         const SIGBUS: i32 = 7;
-        /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: no fault of the code that runs raises one of these.
+        /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: a fault in the running code raises none of these.
         const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
         if FROM_OUTSIDE.contains(&signal) {
             return Cause::new(Kind::Killed);
         }
         let cause = self.silent(Kind::Crashed, at);
-        // What lies beyond the end of a file that was mapped cannot be read.
+        // SIGBUS reports a read beyond the end of a mapped file.
         if signal == SIGBUS && cause.kind == Kind::Crashed {
             return Cause { kind: Kind::LibraryDamaged, ..cause };
         }
         cause
     }
 
-    /// The child ended without a report: the last step that it entered, and what was said, are all there is.
+    /// The child ended without a report. The evidence is its last step and its standard error.
     fn silent(&self, kind: Kind, at: Option<&Place>) -> Cause {
         let library = self.used_at(at);
         let told = self.telling_line();
@@ -211,7 +219,7 @@ impl Scene<'_> {
     fn no_device(&self) -> Cause {
         let name = "CUDA_VISIBLE_DEVICES";
         let value = self.env.get(name).map(|value| value.to_string_lossy().into_owned());
-        // Of a number it can be told whether there is such a GPU; a batch system sets the variable always.
+        // A number below the count of GPUs hides nothing. Batch systems always set the variable.
         let first = value.as_ref().and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
         let is_there = first.is_some_and(|first| first < self.machine.devices);
         let kind = if value.is_some() && !is_there { Kind::GpusHidden } else { Kind::NoDevice };
@@ -231,7 +239,7 @@ impl Scene<'_> {
         Cause::new(kind).with(self.library("driver")).with(self.kernel())
     }
 
-    /// 999 is said where the kernel's half does not answer, for whatever reason.
+    /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
     fn unreachable(&self) -> Cause {
         let kind = if self.halves_differ() { Kind::DriverMismatch } else { Kind::DriverUnreachable };
         Cause::new(kind).with(self.library("driver")).with(self.kernel())
@@ -252,7 +260,7 @@ impl Scene<'_> {
         Cause::new(kind).blaming(self.used_at(at))
     }
 
-    /// The library that a step was taken with.
+    /// The library that a step used.
     fn used_at(&self, at: Option<&Place>) -> Option<&Library> {
         at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname))
     }
@@ -270,7 +278,7 @@ impl Scene<'_> {
         Some(Evidence::Memory { gpu: gpu.gpu, free: gpu.free?, total: gpu.memory? })
     }
 
-    /// The first line that says something known: what follows it are its consequences.
+    /// The first line with a known message. Later lines report consequences.
     fn telling_line(&self) -> Option<(String, Means)> {
         let mut lines = self.last_words.lines().map(str::trim);
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
@@ -283,13 +291,18 @@ impl Scene<'_> {
 }
 
 impl Cause {
-    /// Names the library that is at fault, if one is.
+    /// Adds the library at fault.
     fn blaming(self, library: Option<&Library>) -> Cause {
-        Cause { culprit: library.map(Culprit::of), ..self }.with(named(library))
+        let culprit = library.map(|library| Culprit {
+            family: library.family.clone(),
+            soname: library.soname.clone(),
+            directory: library.directory.clone(),
+        });
+        Cause { culprit, ..self }.with(named(library))
     }
 }
 
-/// What is known to be wrong with the files of a library.
+/// The fault that the inventory found in the files of a library.
 fn integrity(library: Option<&Library>) -> Option<Cause> {
     let library = library?;
     let directory = show(&library.directory);
@@ -321,7 +334,8 @@ fn is_driver(library: &Library) -> bool {
     library.family == "driver"
 }
 
-/// The stem of the cuDNN library that a text names, itself or by its check: `libcudnn_ops`, or `cudnnOpsVersionCheck`.
+/// The stem of the cuDNN library that a text names by its file (`libcudnn_ops.so.9`) or by its check
+/// (`cudnnOpsVersionCheck`).
 fn stem_in(text: &str) -> Option<String> {
     if let Some(at) = text.find("libcudnn_") {
         let stem = text[at..].split(|byte: char| !byte.is_ascii_alphanumeric() && byte != '_').next()?;

@@ -1,5 +1,4 @@
-//! Signals that end cudarun while a proof is under way: what the proof has started goes first, then cudarun as the signal
-//! would have it.
+//! Holds signals that would end cudarun during a proof, until the processes of the proof have ended.
 
 use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -9,10 +8,10 @@ use nix::sys::signal::{Signal, raise};
 
 use crate::signals;
 
-/// The last one that came while they were held.
+/// The last signal that came while they were held.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
-/// Says that a proof is to be thrown away, whatever was heard of it.
+/// True if a signal came, so the proof must be dropped.
 pub(super) fn came() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
@@ -24,13 +23,13 @@ extern "C" fn remember(signal: c_int, _: *const siginfo_t, _: *const c_void) {
 pub(super) struct Interrupts(Vec<c_int>);
 
 impl Interrupts {
-    /// From now on they wait to be asked for. A child has them as the caller gave them to us.
+    /// Holds the signals. A child inherits the caller's dispositions.
     pub(super) fn hold() -> Interrupts {
         Interrupts(signals::handle([SIGHUP, SIGINT, SIGQUIT, SIGTERM], remember))
     }
 
-    /// Holds them no longer, and gives the one that came its effect. True if one came and this process still lives: the
-    /// kernel ends the first process of a container by no signal that it leaves at its default.
+    /// Releases the signals, and raises the one that came. Returns true if one came and this process survived it, as the
+    /// first process of a container does.
     pub(super) fn let_go(&mut self) -> bool {
         signals::release(&mem::take(&mut self.0));
         let came = CAME.swap(0, Ordering::SeqCst);

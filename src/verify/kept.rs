@@ -1,44 +1,50 @@
-//! Proofs that were made, and whose turn it is to make one: of many processes that start at once one proves, and the
-//! others wait for it. A proof is kept under a name for all that could falsify it.
+//! Kept proofs. A proof's name is a digest of all that could falsify it. If many processes start at once, one makes the
+//! proof and the others wait for it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Beside, Proof, Verdict};
+use super::verdict::{Beside, Verdict};
 use crate::host::Host;
 use crate::storage;
 
-/// How long until it is asked again whether another process has proved it.
-const GLANCE: Duration = Duration::from_millis(10);
-/// How long a failure is believed: what is mended is to work at once, and 64 processes need not find out one by one.
-const FAILURE_HOLDS: Duration = Duration::from_mins(1);
-/// How long a process may have waited for another one's proof.
-const LONGEST_PROOF: Duration = Duration::from_mins(10);
+/// The interval between looks for another process's proof.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// A failure holds for so many seconds: 64 processes that start at once share it, and a repair is seen soon.
+const FAILURE_HOLDS: i64 = 60;
+/// A process may have waited so many seconds for another one's proof.
+const LONGEST_PROOF: i64 = 600;
 
-/// What a process that wants to prove a set is to do.
+/// The result of [`await_turn`].
 #[derive(Debug)]
 pub enum Turn {
-    /// Another has found out meanwhile, or long ago.
+    /// Another process has made the proof.
     Known(KeptVerdict),
-    /// It is this one's; others wait for as long as it is held. Without one nobody waits: there is no place for it, or the
-    /// one before came to nothing that could be kept, and every process is to say why by itself.
+    /// This process makes the proof, and others wait while it holds the lock. Without a lock no process waits: no place
+    /// for the lock exists, or the proof before could not be kept.
     Ours(Option<storage::Lock>),
 }
 
-/// A verdict that was kept.
 #[derive(Debug, PartialEq)]
 pub enum KeptVerdict {
     Verdict(Box<Verdict>),
-    /// It passed, and there was no room to keep what was found.
+    /// It passed, and the disk had no room for the proof itself.
     Passed,
 }
 
-/// The verdict that was kept under one of these names, if it still holds. The first is the one that it is about; of those
-/// that show more, a failure may be of what is not asked for.
+/// Returns the verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
+/// others are of deeper proofs, whose failures may concern only their additional steps.
 pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<KeptVerdict> {
     let under = |name: &String| directories.iter().find_map(|directory| read(host, directory, name));
     let (own, others) = names.split_first()?;
-    under(own).or_else(|| others.iter().filter_map(under).find(KeptVerdict::is_pass))
+    under(own).or_else(|| others.iter().filter_map(under).find(is_pass))
+}
+
+fn is_pass(kept: &KeptVerdict) -> bool {
+    match kept {
+        KeptVerdict::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
+        KeptVerdict::Passed => true,
+    }
 }
 
 fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
@@ -48,64 +54,47 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<KeptVerdict> {
         return Some(KeptVerdict::Passed);
     }
     let verdict: Verdict = serde_json::from_slice(&bytes).ok()?;
-    match &verdict {
-        Verdict::Passed { proof } if !rests_on_the_same(host, proof) => return None,
-        Verdict::Passed { .. } => {}
+    let holds = match &verdict {
+        // The files that are not NVIDIA's are not part of the proof's name.
+        Verdict::Passed { proof } => {
+            let is_same = |file: &Beside| Beside::look(host, &file.path()).as_ref() == Some(file);
+            proof.finding.beside.iter().all(is_same)
+        }
         Verdict::Failed { .. } => {
-            let since = host.lstat(&directory.join(name)).ok()?.modified;
-            // What was found out since this process started is newer than that. What is much newer is of a clock that
-            // went wrong.
-            let age = storage::stamp(host.started).0 - since.0;
-            let holds = |limit: Duration| i64::try_from(limit.as_secs()).unwrap_or(0);
-            if age > holds(FAILURE_HOLDS) || age < -holds(LONGEST_PROOF) {
-                return None;
-            }
+            let written = host.lstat(&directory.join(name)).ok()?.modified.0;
+            // Another process may have written it since this one started. A much later time is a wrong clock's.
+            (-LONGEST_PROOF..=FAILURE_HOLDS).contains(&(storage::stamp(host.started).0 - written))
         }
-        Verdict::Skipped { .. } | Verdict::Busy { .. } => return None,
-    }
-    Some(KeptVerdict::Verdict(Box::new(verdict)))
+        Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
+    };
+    holds.then(|| KeptVerdict::Verdict(Box::new(verdict)))
 }
 
-/// Whether the files that were mapped besides look as they did: what libraries are linked against is not theirs.
-fn rests_on_the_same(host: &Host, proof: &Proof) -> bool {
-    let is_same = |file: &Beside| Beside::look(host, &file.path()).is_some_and(|now| now == *file);
-    proof.finding.beside.iter().all(is_same)
-}
-
-impl KeptVerdict {
-    fn is_pass(&self) -> bool {
-        match self {
-            KeptVerdict::Verdict(verdict) => matches!(**verdict, Verdict::Passed { .. }),
-            KeptVerdict::Passed => true,
-        }
-    }
-}
-
-/// Keeps a verdict in the first place that takes it, if it is one that will hold. That something passed can be kept even
-/// where there is no room. Those who wait are told where nothing is kept.
+/// Keeps a lasting verdict in the first directory that takes it. Without room for the proof, an empty file says that it
+/// passed. If nothing can be kept, another empty file tells the waiting processes.
 pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict) {
     let is_kept = match verdict {
         Verdict::Passed { .. } => true,
         Verdict::Failed { cause, .. } => !cause.kind.is_passing(),
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
-    let places = || directories.iter().map(|directory| proofs(directory));
+    let write = |name: &str, bytes: &[u8]| {
+        directories.iter().any(|directory| storage::write(host, &proofs(directory), name, bytes))
+    };
     let bytes = serde_json::to_vec(verdict).unwrap_or_default();
-    if is_kept && !bytes.is_empty() && places().any(|place| storage::write(host, &place, name, &bytes)) {
+    if is_kept && !bytes.is_empty() && write(name, &bytes) {
         return;
     }
-    if matches!(verdict, Verdict::Passed { .. })
-        && places().any(|place| storage::write(host, &place, name, b""))
-    {
+    if matches!(verdict, Verdict::Passed { .. }) && write(name, b"") {
         return;
     }
     if !matches!(verdict, Verdict::Skipped { .. }) {
-        places().any(|place| storage::write(host, &place, &failed(name), b""));
+        write(&failed(name), b"");
     }
 }
 
-/// Waits until it is this process's turn, another has found out, or the time is up. The verdict may be kept under any of
-/// these names; the first is the one that it is about.
+/// Waits until this process holds the lock, another process has kept a verdict under one of these names, or the time is
+/// up. The first name is the proof's own.
 pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit: Duration) -> Turn {
     let began = Instant::now();
     let Some(name) = names.first() else { return Turn::Ours(None) };
@@ -113,41 +102,25 @@ pub fn await_turn(host: &Host, directories: &[PathBuf], names: &[String], limit:
         if let Some(known) = find(host, directories, names) {
             return Turn::Known(known);
         }
-        match turn(host, directories, name) {
-            Got::It(turn) => {
-                // Between the look and the turn another may have come to its end.
+        // All processes ask in this order, so they ask for the same lock.
+        let turn = format!("{name}.turn");
+        let lock = directories.iter().find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
+        match lock {
+            Some(Some(lock)) => {
+                // Another process may have kept its verdict before it released the lock.
                 return match find(host, directories, names) {
                     Some(known) => Turn::Known(known),
                     None if has_failed(host, directories, name) => Turn::Ours(None),
-                    None => Turn::Ours(Some(turn)),
+                    None => Turn::Ours(Some(lock)),
                 };
             }
-            Got::Busy if began.elapsed() < limit => std::thread::sleep(GLANCE),
-            Got::Busy | Got::NoPlace => return Turn::Ours(None),
+            Some(None) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
+            Some(None) | None => return Turn::Ours(None),
         }
     }
 }
 
-/// What came of asking for a turn.
-enum Got {
-    It(storage::Lock),
-    /// Another process has it.
-    Busy,
-    NoPlace,
-}
-
-/// In the first place where there can be one; all who wait look at the same places.
-fn turn(host: &Host, directories: &[PathBuf], name: &str) -> Got {
-    let name = format!("{name}.turn");
-    let asked = directories.iter().find_map(|directory| storage::lock(host, &proofs(directory), &name).ok());
-    match asked {
-        Some(Some(turn)) => Got::It(turn),
-        Some(None) => Got::Busy,
-        None => Got::NoPlace,
-    }
-}
-
-/// Whether one came to nothing since this process started.
+/// True if another process made a proof since this one started, and could not keep it.
 fn has_failed(host: &Host, directories: &[PathBuf], name: &str) -> bool {
     let started = storage::stamp(host.started);
     directories.iter().any(|directory| {

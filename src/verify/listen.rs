@@ -1,5 +1,5 @@
-//! What is heard of the child, and how it ended: within the time limit, whatever the child does with its
-//! outputs, its process group or its own children. Nothing here waits for what the child decides.
+//! Reads the child's messages until it ends, within the time limit, even if the child misuses its outputs, its process
+//! group or its own children.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -14,72 +14,52 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::interrupt;
-use super::protocol::{self, Line, Place, Step};
-use super::{Failure, Finding, Progress, Taken};
+use super::protocol::{self, Failure, Line, Place, Step};
+use super::verdict::{Finding, Taken};
 use crate::host::Host;
 
-/// How long nothing is heard before it is asked whether the child still lives.
-const GLANCE: Duration = Duration::from_millis(1);
-/// How long what was said on standard error before the end may take to arrive.
+/// The interval between checks that the child still lives.
+const INTERVAL: Duration = Duration::from_millis(1);
+/// The time that the last output on standard error gets to arrive.
 const LINGER: Duration = Duration::from_millis(50);
-/// How long the report may. The end of the output is heard at once, so this is waited for only where something that the child
-/// has started holds the output open, or where this machine is too busy to run the thread that reads.
+/// The time that a report gets to arrive after the child's end. It passes only if a process that the child has started
+/// holds the output open, or if this machine is too busy to run the reading thread.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// How long a child that was killed may take to go: one that the kernel holds does not go at all.
+/// The time that a killed child gets to end. The kernel may hold it for ever.
 const DEPARTURE: Duration = Duration::from_secs(2);
-/// What the child may say on standard error before it is no longer kept.
+/// So many bytes of standard error are kept, and so many of standard output are read.
 const ERROR_LIMIT: usize = 16 << 10;
-/// And on standard output.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
-/// What was heard of the child, and how it ended.
+/// Called often with the current step and the time since the start of the proof.
+pub type Progress<'p> = &'p mut dyn FnMut(&Place, Duration);
+
+/// The messages of a child, and the way in which it ended.
 pub(super) struct Heard {
     pub steps: Vec<Taken>,
     pub current: Option<Place>,
     pub finding: Finding,
-    /// How the child says that it came to its end.
+    /// The child's own verdict.
     pub report: Option<Result<(), Failure>>,
-    /// The end of what was said on standard error.
+    /// The end of its standard error.
     pub last_words: String,
     pub end: End,
 }
 
 pub(super) enum End {
-    /// None where nobody can know: whoever started us ignores SIGCHLD, and the kernel keeps no status.
+    /// `None` if SIGCHLD is ignored, since the kernel then keeps no status.
     Code(Option<i32>),
     Signal(i32),
     TimedOut(u64),
 }
 
-/// An error is one of this process: it has no room for a thread.
+/// Fails only if this process cannot start a thread.
 pub(super) fn listen(
     host: &Host,
     mut child: Child,
     limit: Duration,
     progress: Progress<'_>,
 ) -> io::Result<Heard> {
-    let heard = listen_to(host, &mut child, limit, progress);
-    // Whatever it started goes with it, and it goes itself, even if it has left its group. It is not waited
-    // for before: its number stays its own.
-    let _ = killpg(pid_of(&child), Signal::SIGKILL);
-    if !ended(&child) {
-        let _ = child.kill();
-    }
-    let end = end_of(&mut child);
-    let (mut heard, errors, timed_out) = heard?;
-    heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
-    heard.last_words = errors.last_words();
-    Ok(heard)
-}
-
-fn listen_to(
-    host: &Host,
-    child: &mut Child,
-    limit: Duration,
-    progress: Progress<'_>,
-) -> io::Result<(Heard, Overheard, bool)> {
-    let said = lines(child.stdout.take())?;
-    let errors = Overheard::new(child.stderr.take())?;
     let mut heard = Heard {
         steps: Vec::new(),
         current: None,
@@ -88,16 +68,27 @@ fn listen_to(
         last_words: String::new(),
         end: End::Code(None),
     };
-    let timed_out = heard.until_report(host, child, &said, limit, progress);
-    Ok((heard, errors, timed_out))
+    let outputs =
+        lines(child.stdout.take()).and_then(|said| Ok((said, Overheard::new(child.stderr.take())?)));
+    let timed_out =
+        outputs.as_ref().is_ok_and(|(said, _)| heard.until_report(host, &child, said, limit, progress));
+    // Ends the child's group, and the child itself if it has left its group. No wait before: it would free the number.
+    let _ = killpg(pid_of(&child), Signal::SIGKILL);
+    if !ended(&child) {
+        let _ = child.kill();
+    }
+    let end = end_of(&mut child);
+    heard.end = if timed_out { End::TimedOut(limit.as_secs()) } else { end };
+    heard.last_words = outputs?.1.last_words();
+    Ok(heard)
 }
 
 impl Heard {
-    /// What two children have found, as if it were one. Of two failures the first counts.
+    /// Joins the messages of two children. The first failure counts.
     pub(super) fn and(self, other: Heard) -> Heard {
         let is_well = matches!(self.report, Some(Ok(())));
         let (mut told, more) = if is_well { (other, self) } else { (self, other) };
-        // In the order in which they would have been taken.
+        // In the order in which one child would take the steps.
         let (first, then) = if is_well { (more.steps, told.steps) } else { (told.steps, more.steps) };
         let is_last = |taken: &Taken| taken.place.step == Step::Mapped;
         let (last, mut steps): (Vec<Taken>, Vec<Taken>) = first.into_iter().partition(is_last);
@@ -108,8 +99,7 @@ impl Heard {
         told
     }
 
-    /// Listens until there is a report, or the child has ended without one; true when it is too late for
-    /// either. After a report there is nothing to hear.
+    /// Listens until the child reports or has ended. Returns true if the time limit passed before.
     fn until_report(
         &mut self,
         host: &Host,
@@ -120,10 +110,10 @@ impl Heard {
     ) -> bool {
         let started = Instant::now();
         let mut entered = started;
-        // What the child has started may hold its output open after it has ended: both are watched.
+        // A process that the child has started may hold the output open after the child's end, so both are watched.
         let mut end: Option<Instant> = None;
         while self.report.is_none() {
-            match (said.recv_timeout(GLANCE), end) {
+            match (said.recv_timeout(INTERVAL), end) {
                 (Ok(line), _) => self.hear(host, &line, &mut entered),
                 (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
                 (Err(RecvTimeoutError::Timeout), Some(end)) if end.elapsed() >= ARRIVAL => return false,
@@ -131,7 +121,7 @@ impl Heard {
                 (Err(pause), None) => {
                     end = ended(child).then(Instant::now);
                     if pause == RecvTimeoutError::Disconnected && end.is_none() {
-                        std::thread::sleep(GLANCE);
+                        std::thread::sleep(INTERVAL);
                     }
                 }
             }
@@ -149,39 +139,32 @@ impl Heard {
     }
 
     fn hear(&mut self, host: &Host, line: &str, entered: &mut Instant) {
-        match protocol::parse(line) {
-            Some(Line::Entering(place)) => {
-                self.finish_step(entered);
-                self.current = Some(place);
-            }
-            Some(Line::Came(came)) => {
-                self.finish_step(entered);
-                self.steps.last_mut().into_iter().for_each(|taken| taken.came = Some(came.clone()));
-            }
-            Some(Line::Found(found)) => self.finding.take(host, found),
-            Some(Line::Passed) => {
-                self.finish_step(entered);
-                self.report = Some(Ok(()));
-            }
-            Some(Line::Failed(failure)) => {
-                self.finish_step(entered);
-                self.report = Some(Err(failure));
-            }
-            None => {}
-        }
-    }
-
-    fn finish_step(&mut self, entered: &mut Instant) {
+        let line = match protocol::parse(line) {
+            Some(Line::Found(observation)) => return self.finding.add(host, observation),
+            Some(line) => line,
+            None => return,
+        };
+        // Every other message ends the current step.
         if let Some(place) = self.current.take() {
             let milliseconds = entered.elapsed().as_secs_f64() * 1e3;
             self.steps.push(Taken { place, milliseconds, came: None });
         }
         *entered = Instant::now();
+        match line {
+            Line::Entering(place) => self.current = Some(place),
+            Line::Came(came) => {
+                if let Some(taken) = self.steps.last_mut() {
+                    taken.came = Some(came);
+                }
+            }
+            Line::Passed => self.report = Some(Ok(())),
+            Line::Failed(failure) => self.report = Some(Err(failure)),
+            Line::Found(_) => {}
+        }
     }
 }
 
-/// The lines of the child's standard output, as they come. What is more than a report can be is heard and forgotten, so
-/// that nobody is kept waiting.
+/// The lines of the child's standard output. Output beyond the limit is read and dropped, so that the child never waits.
 fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<String>> {
     let (lines, received) = mpsc::channel();
     if let Some(output) = output {
@@ -201,8 +184,8 @@ fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Stri
     Ok(received)
 }
 
-/// The end of what is said on standard error. The thread that listens is never waited for: what the child
-/// has started may hold the pipe for ever.
+/// The end of the child's standard error. The reading thread is never joined, since another process may hold the pipe
+/// open for ever.
 struct Overheard {
     kept: Arc<Mutex<Vec<u8>>>,
     is_over: Receiver<()>,
@@ -215,7 +198,7 @@ impl Overheard {
         if let Some(mut errors) = errors {
             let kept = Arc::clone(&kept);
             std::thread::Builder::new().spawn(move || {
-                // Dropped when this thread ends, which is what the other side hears.
+                // Dropped when this thread ends, which wakes the other side.
                 let _over: mpsc::Sender<()> = over;
                 let mut buffer = [0; 4096];
                 while let Ok(count @ 1..) = errors.read(&mut buffer) {
@@ -231,7 +214,6 @@ impl Overheard {
         Ok(Overheard { kept, is_over })
     }
 
-    /// As much as is kept of it.
     fn last_words(&self) -> String {
         let _ = self.is_over.recv_timeout(LINGER);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,18 +221,18 @@ impl Overheard {
     }
 }
 
-/// Whether the child has ended; it is left to be waited for.
+/// True if the child has ended. It stays a zombie.
 fn ended(child: &Child) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     !matches!(waitid(Id::Pid(pid_of(child)), flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
 }
 
-/// How a child that was killed, or had ended before, did end.
+/// Waits for a child that was killed or had ended before.
 fn end_of(child: &mut Child) -> End {
     let killed = Instant::now();
     while killed.elapsed() < DEPARTURE {
         match child.try_wait() {
-            Ok(None) => std::thread::sleep(GLANCE),
+            Ok(None) => std::thread::sleep(INTERVAL),
             Ok(Some(status)) => return status.signal().map_or(End::Code(status.code()), End::Signal),
             Err(_) => break,
         }

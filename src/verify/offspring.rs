@@ -1,5 +1,6 @@
-//! What a proof has left running: libraries may start processes that leave the child's group and outlive it. They carry
-//! the proof's mark in their environment, and come to us when their parent ends. Must touch no other process.
+//! Ends the processes that a proof has left running. Libraries may start processes that leave the child's group and
+//! outlive it. They carry the proof's mark in their environment, and this process becomes their parent when their own
+//! parent ends. This file touches no other process.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -13,24 +14,24 @@ use nix::unistd::Pid;
 use super::protocol::MARK;
 use crate::host::Host;
 
-/// How long what was killed may take to go.
+/// The time that killed processes get to end.
 const DEPARTURE: Duration = Duration::from_secs(1);
-const GLANCE: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 pub(super) struct Offspring<'h> {
     host: &'h Host,
     mark: String,
-    /// The children of this process before, which are its starter's: a shell may have become us.
+    /// The earlier children of this process. A shell that became cudarun by exec may have started some.
     before: Vec<i32>,
-    /// Whether what our children leave has come to us before.
+    /// True if this process was a child subreaper before.
     was_reaper: bool,
 }
 
-/// How many proofs are under way in this process: what their children leave comes to all of it.
+/// The number of proofs under way in this process. All share one list of children.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
 impl<'h> Offspring<'h> {
-    /// From now on, what a child leaves behind comes to this process.
+    /// Makes this process the parent of processes that its children leave behind.
     pub(super) fn expect(host: &'h Host) -> Offspring<'h> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let since = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -47,7 +48,7 @@ impl<'h> Offspring<'h> {
         &self.mark
     }
 
-    /// Ends all of it. The child itself has ended.
+    /// Ends all marked processes. The child itself must have ended.
     pub(super) fn end(self) {
         let began = Instant::now();
         let mut ours: Vec<i32> = Vec::new();
@@ -56,18 +57,18 @@ impl<'h> Offspring<'h> {
             let found: Vec<i32> = new.filter(|pid| ours.contains(pid) || self.is_marked(*pid)).collect();
             for pid in &found {
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
-                // It must not be left to the program that this process becomes.
+                // The program that this process becomes must not inherit it as a zombie.
                 let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
             }
-            // What one of them has started comes to us when it is gone.
+            // This process becomes the parent of their children once they have ended.
             if found.is_empty() {
                 break;
             }
             ours.extend(found);
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(INTERVAL);
         }
         if UNDER_WAY.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // What the starter's own children have left has come to us as well, and may have ended.
+            // Children of the earlier children may have become ours, and may have ended.
             for pid in children(self.host).into_iter().filter(|pid| !self.before.contains(pid)) {
                 let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
             }
@@ -86,10 +87,11 @@ impl<'h> Offspring<'h> {
 /// The children of every thread of this process, as the kernel lists them.
 fn children(host: &Host) -> Vec<i32> {
     let tasks = host.list(Path::new("/proc/self/task")).unwrap_or_default();
-    let of_task = |task: &crate::host::Entry| {
-        let file = Path::new("/proc/self/task").join(&task.name).join("children");
+    let mut children = Vec::new();
+    for task in tasks {
+        let file = Path::new("/proc/self/task").join(task.name).join("children");
         let text = host.read_text(&file).unwrap_or_default();
-        text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
-    };
-    tasks.iter().flat_map(of_task).collect()
+        children.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    children
 }

@@ -1,9 +1,8 @@
-//! What the two ends of a proof say to each other, used by both: a request on the child's standard input, a line for
-//! each step as it is entered and for each thing that is found, one line at the end.
+//! The messages between cudarun and the child of a proof: a request on the child's standard input, then lines on its
+//! standard output, for each step as it is entered and for each observation, and one at the end.
 
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
 use crate::cli::Level;
 use crate::host::FileId;
 use crate::variables;
@@ -12,32 +11,31 @@ use crate::variables;
 pub const VERSION: u32 = 2;
 /// The argument that makes this binary the child.
 pub const CHILD: &str = "--verify-child";
-/// The variable by which what the child has left running is known as its own. Its value is different in each proof.
+/// A variable that marks the child and the processes that it leaves running. Each proof has its own value.
 pub const MARK: &str = variables::PROOF;
-/// The child's exit status where a library has closed the way to the parent.
+/// The child's exit status if a library has closed the pipe to the parent.
 pub const CUT_OFF: i32 = 113;
 
-/// What the child is to try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     pub version: u32,
     pub level: Level,
-    /// What the random numbers are made from.
+    /// The seed of the random numbers.
     pub seed: u32,
-    /// The number of the process that asks.
+    /// The process number of the parent.
     pub parent: u32,
-    /// In the order in which they are loaded.
-    pub libraries: Vec<Asked>,
+    /// In the order of loading.
+    pub libraries: Vec<LibraryRequest>,
 }
 
-/// A library to be loaded, and the other files that come with it: by SONAME, so that the loader's own search decides,
-/// as it will for the program; or by path, where only the program's own search would find them.
+/// A library to load, and the SONAMEs of its other files. Without a directory, they are loaded by SONAME, so that the
+/// loader searches for them as it does for the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct LibraryRequest {
     pub family: String,
     pub soname: String,
     pub files: Vec<String>,
-    /// Where it and its files stand, if they are to be loaded by path.
+    /// Set if only the program's own search finds the library.
     #[serde(default)]
     pub directory: Option<String>,
 }
@@ -48,7 +46,7 @@ pub struct Asked {
 pub enum Step {
     LoadDriver,
     CuInit,
-    /// What GPUs there are.
+    /// Lists the GPUs.
     Devices,
     /// The primary context of a GPU.
     Context,
@@ -56,29 +54,28 @@ pub enum Step {
     Load,
     /// A file that comes with such a library.
     LoadFile,
-    /// What cuDNN's libraries say of each other: no GPU is needed for that.
+    /// cuDNN's own checks of the versions of its libraries. They need no GPU.
     VersionChecks,
     CudnnCreate,
     Compute,
-    /// Which files are mapped in the end.
+    /// Lists the mapped files.
     Mapped,
 }
 
-/// A step, what it is taken with, and where.
+/// A step, with the library and the GPU that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub step: Step,
-    /// The SONAME of the library that it is taken with.
+    /// The SONAME of the library.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of: Option<String>,
-    /// As CUDA counts them in the program.
+    /// The number that CUDA gives the GPU in the program.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gpu: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computation: Option<Computation>,
 }
 
-/// What a GPU is made to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Computation {
     pub operation: Operation,
@@ -96,16 +93,16 @@ pub enum Operation {
     Attention,
     /// A product of matrices by cuBLAS.
     Gemm,
-    /// The same by cuBLASLt.
+    /// A product of matrices by cuBLASLt.
     GemmLt,
-    /// There and back again.
+    /// A transform and its inverse.
     FourierTransform,
     RandomNumbers,
     LinearSystem,
     SparseProduct,
-    /// A kernel is compiled, and launched.
+    /// A kernel that NVRTC compiles, launched.
     CompiledKernel,
-    /// Over all GPUs.
+    /// A sum over all GPUs by NCCL.
     AllReduce,
 }
 
@@ -117,48 +114,49 @@ pub enum Precision {
     Fp16,
     Bf16,
     Fp64,
-    /// Where it says nothing.
+    /// The operation has no precision.
     None,
 }
 
-/// What came of a step.
+/// The result of a step that did not fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Came {
     /// The numbers are right.
     Right(Measure),
-    /// It cannot be had with this GPU or this release, and nothing is wrong with that.
+    /// This GPU or this release cannot do it, which is no fault.
     NotSupported { call: String, code: i64, name: Option<String> },
-    /// A file that comes along does not load, which hinders nobody who does not ask for it.
+    /// An optional file did not load.
     NotLoaded { message: String },
 }
 
-/// How far numbers were from what they must be.
+/// The distance of computed numbers from the right ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
     pub largest_error: f64,
-    /// What rounding explains: 0 where every sum can be represented.
+    /// The error that rounding explains, 0 if every sum can be represented.
     pub allowed: f64,
-    /// How many products were added up for one number.
+    /// The number of products in each sum.
     pub length: u32,
 }
 
-/// What the child says.
+/// A message of the child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
     Entering(Place),
-    /// Of the step that was entered last.
+    /// The result of the step that was entered last.
     Came(Came),
-    Found(Found),
-    /// It came to its end, and nothing failed.
+    Found(Observation),
+    /// The last message of a proof without a failure.
     Passed,
     Failed(Failure),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
+/// A fact that the child observed.
+pub enum Observation {
     /// `cuDriverGetVersion`: 13000 is CUDA 13.0.
     DriverCuda(i32),
     Gpu(GpuFound),
@@ -181,24 +179,24 @@ pub enum Found {
     Beside(Vec<Vec<u8>>),
 }
 
-/// A GPU as the program will be given it.
+/// A GPU as the program sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuFound {
-    /// As CUDA counts them in the program.
+    /// The number that CUDA gives it in the program.
     pub gpu: u32,
     pub name: Option<String>,
     pub capability: Option<String>,
     /// Bus, device and function.
     pub bus: Option<String>,
     pub compute_mode: ComputeMode,
-    /// Bytes; `free` is known once a context was made.
+    /// Bytes. `free` is known only with a context.
     pub memory: Option<u64>,
     pub free: Option<u64>,
-    /// Why nothing could be tried on it.
+    /// Set if the GPU could not be tried.
     pub busy: Option<Busy>,
 }
 
-/// Who may use a GPU, as `nvidia-smi -c` sets it.
+/// The compute mode, as `nvidia-smi -c` sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComputeMode {
@@ -208,7 +206,7 @@ pub enum ComputeMode {
     ExclusiveProcess,
 }
 
-/// Why a GPU cannot be used now, through no fault of a library.
+/// The reason why a GPU cannot be used now, which is no fault of a library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "busy", rename_all = "kebab-case")]
 pub enum Busy {
@@ -217,25 +215,70 @@ pub enum Busy {
         free: Option<u64>,
         total: Option<u64>,
     },
-    /// Another process has it for itself.
+    /// Another process uses it exclusively.
     Exclusive {
         call: String,
     },
-    /// Nobody may use it.
+    /// Its compute mode is `Prohibited`.
     Prohibited,
 }
 
 /// A file of NVIDIA's families that is mapped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MappedFile {
-    /// As a person may read it.
+    /// With invalid UTF-8 replaced.
     pub path: String,
-    /// None of a file that is gone.
+    /// `None` for a missing file.
     pub id: Option<FileId>,
 }
 
+/// The failure as it was observed. Its meaning is the [`Cause`](super::Cause).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "failure", rename_all = "kebab-case")]
+pub enum Failure {
+    /// A library did not load.
+    Load {
+        at: Place,
+        name: String,
+        message: String,
+    },
+    /// A call returned an error code.
+    Status {
+        at: Place,
+        call: String,
+        code: i64,
+        name: Option<String>,
+        message: Option<String>,
+    },
+    /// A computed number is wrong by more than rounding explains. Without `largest_error`, it is not finite.
+    WrongNumbers {
+        at: Place,
+        largest_error: Option<f64>,
+        element: usize,
+        allowed: f64,
+    },
+    /// Files were mapped that are not in the plan.
+    Foreign {
+        files: Vec<String>,
+    },
+    /// The child was killed by a signal.
+    Signal {
+        at: Option<Place>,
+        signal: i32,
+    },
+    /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
+    Exited {
+        at: Option<Place>,
+        code: Option<i32>,
+    },
+    TimedOut {
+        at: Option<Place>,
+        seconds: u64,
+    },
+}
+
 impl Request {
-    pub fn of_family<'r>(&'r self, family: &str) -> impl Iterator<Item = &'r Asked> {
+    pub fn of_family<'r>(&'r self, family: &str) -> impl Iterator<Item = &'r LibraryRequest> {
         self.libraries.iter().filter(move |asked| asked.family == family)
     }
 }
@@ -261,7 +304,22 @@ impl Place {
     }
 }
 
-/// A line of the child's. Whatever else it prints is not meant for us.
+impl Failure {
+    /// The step, if it is known.
+    pub fn at(&self) -> Option<&Place> {
+        match self {
+            Failure::Load { at, .. } | Failure::Status { at, .. } | Failure::WrongNumbers { at, .. } => {
+                Some(at)
+            }
+            Failure::Signal { at, .. } | Failure::Exited { at, .. } | Failure::TimedOut { at, .. } => {
+                at.as_ref()
+            }
+            Failure::Foreign { .. } => None,
+        }
+    }
+}
+
+/// Parses a line of the child. Returns `None` for other output, which libraries print.
 pub fn parse(line: &str) -> Option<Line> {
     #[derive(Deserialize)]
     struct Envelope {
@@ -272,7 +330,7 @@ pub fn parse(line: &str) -> Option<Line> {
     (envelope.cudarun == VERSION).then_some(envelope.line)
 }
 
-/// A line for the parent.
+/// Formats a line for the parent.
 pub fn format(line: &Line) -> String {
     serde_json::json!({ "cudarun": VERSION, "line": line }).to_string()
 }
@@ -295,8 +353,12 @@ mod tests {
             Line::Entering(Place::at(Step::CuInit)),
             Line::Entering(place),
             Line::Came(Came::Right(Measure { largest_error: 0.0, allowed: 1e-6, length: 27 })),
-            Line::Found(Found::Gpu(GpuFound { gpu: 1, busy: Some(Busy::Prohibited), ..GpuFound::default() })),
-            Line::Found(Found::Mapped(vec![MappedFile { path: "/a/libcudnn.so.9".into(), id: None }])),
+            Line::Found(Observation::Gpu(GpuFound {
+                gpu: 1,
+                busy: Some(Busy::Prohibited),
+                ..GpuFound::default()
+            })),
+            Line::Found(Observation::Mapped(vec![MappedFile { path: "/a/libcudnn.so.9".into(), id: None }])),
             Line::Passed,
             Line::Failed(failure),
         ] {

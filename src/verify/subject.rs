@@ -1,4 +1,4 @@
-//! What is to be proved: libraries by the names that the program asks for, and what is known of their files.
+//! The subject of a proof: libraries by the names that the program asks for, and facts about their files.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,27 @@ use crate::version::Version;
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     pub libraries: Vec<Library>,
-    /// Whether these files and no others are to be mapped; in an environment as it is, nobody has promised that.
+    /// True if only these files may be mapped. An unchanged environment promises nothing.
     pub is_planned: bool,
 }
 
-/// A family as it stands in one place.
+/// One family in one directory.
 #[derive(Clone, Debug)]
 pub struct Library {
     pub family: String,
-    /// Of the file that programs ask for first.
+    /// The SONAME of the file that programs ask for first.
     pub soname: String,
     pub version: Option<Version>,
     pub origin: Origin,
     pub directory: PathBuf,
-    /// Where the program finds it by a search of its own.
+    /// The directory in which the program's own search finds it.
     pub found_in: Option<PathBuf>,
     pub files: Vec<LibraryFile>,
-    /// Stems of files that must come with it and do not.
+    /// Stems of missing files.
     pub missing: Vec<String>,
     /// Files of another version than the rest.
     pub foreign: Vec<(String, Version)>,
-    /// Files that are shorter than they say.
+    /// Files that are shorter than their headers say.
     pub truncated: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Subject {
         Subject { libraries, is_planned: true }
     }
 
-    /// The library that a SONAME is of, or would be, were it there.
+    /// The library to which a SONAME belongs, missing files included.
     pub fn of_soname(&self, soname: &str) -> Option<&Library> {
         let mut libraries = self.libraries.iter();
         let has = |library: &&Library| {
@@ -76,17 +76,17 @@ impl Subject {
 }
 
 impl Library {
-    /// None of an installation without the file that programs ask for.
+    /// `None` if the installation lacks the file that programs ask for.
     pub fn of(installation: &Installation) -> Option<Library> {
         let main =
             catalog().family(&installation.family).and_then(|family| installation.member(&family.main))?;
         let bare = Library::without_files(&installation.family, &main.soname, installation.directory.clone());
         let mut library = Library { version: installation.version, origin: installation.origin, ..bare };
-        for member in &installation.files {
-            let file =
-                LibraryFile { soname: member.soname.clone(), path: member.path.clone(), id: member.id };
-            library.files.push(file);
-        }
+        library.files.extend(installation.files.iter().map(|member| LibraryFile {
+            soname: member.soname.clone(),
+            path: member.path.clone(),
+            id: member.id,
+        }));
         for problem in &installation.problems {
             match problem {
                 Problem::Missing { stems } => library.missing.extend(stems.iter().cloned()),
@@ -100,7 +100,7 @@ impl Library {
         Some(library)
     }
 
-    /// One of which there is no file that the loader takes: what it says instead is the proof.
+    /// A library without a file that the loader accepts. The proof shows the loader's error.
     pub fn without_files(family: &str, soname: &str, directory: PathBuf) -> Library {
         Library {
             family: family.to_owned(),
@@ -116,8 +116,7 @@ impl Library {
         }
     }
 
-    /// This library, with what stands in its place and is cut so short that nobody can read whose part it is: it is not
-    /// missing, but damaged.
+    /// Lists files as damaged instead of missing that are cut so short that the inventory could not read their SONAME.
     #[must_use]
     pub fn with_damaged(mut self, warnings: &[Warning]) -> Library {
         let own = soname_number(&self.soname);

@@ -1,26 +1,26 @@
-//! A convolution and its two gradients by cuDNN, and what the CPU makes of the same numbers.
+//! A convolution and its two gradients by cuDNN, and on the CPU.
 #![allow(unsafe_code, reason = "calls into a C library; each call is checked against NVIDIA's headers")]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::bench::compare;
-use super::call::Stop;
+use super::call::{Pointer, call};
 use super::cudnn::{Cudnn, Handle};
 use super::driver::{Buffer, Driver};
 use super::numbers::{Random, download, fits, int, upload};
+use super::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Came, Precision};
 
-/// What is asked of cuDNN. Padding, stride and dilation are 1, and filters are not flipped.
+/// A task for cuDNN. Padding, stride and dilation are 1, and filters are not flipped.
 pub(super) struct Task {
     pub shape: Shape,
     pub direction: Direction,
     pub precision: Precision,
-    /// None leaves it as cuDNN has it.
+    /// `None` keeps cuDNN's default.
     pub math: Option<c_int>,
-    /// The first one that is to be had is taken.
+    /// The first supported one is used.
     pub algorithms: &'static [c_int],
-    /// How large numbers may be: in the input or the gradient of the output, and in what it is multiplied with.
+    /// The largest numbers: in the input or the gradient of the output, and in the other factor.
     pub ranges: (u16, u16),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub kernel: usize,
 }
 
-/// Which of the three tensors is to be computed from the other two.
+/// Selects the tensor that is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
     Forward,
@@ -44,14 +44,13 @@ pub(super) enum Direction {
     BackwardFilter,
 }
 
-/// Of the level `conv`.
+/// The task of the level `conv`.
 pub(super) const SMALL: Task = Task {
     shape: Shape { images: 1, channels: 3, height: 8, width: 8, filters: 4, kernel: 3 },
     direction: Direction::Forward,
     precision: Precision::Fp32,
     math: None,
-    // IMPLICIT_GEMM needs no workspace, and less is loaded for it: 24 ms on an H200 where the one with precomputed
-    // indices takes 60.
+    // IMPLICIT_GEMM needs no workspace and loads less: 24 ms on an H200, against 60 with precomputed indices.
     algorithms: &[0],
     ranges: (4, 3),
 };
@@ -75,7 +74,7 @@ impl Shape {
         [self.images, self.filters, self.height, self.width]
     }
 
-    /// How many products are added up for one number of what is computed.
+    /// The number of products in each sum.
     pub(super) fn length(&self, direction: Direction) -> usize {
         match direction {
             Direction::Forward => self.channels * self.kernel * self.kernel,
@@ -84,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// Calls with the places in input, weights and output of each product that a convolution adds up.
+    /// Calls with the indices in input, weights and output of each product of a convolution.
     fn each_product(&self, mut call: impl FnMut(usize, usize, usize)) {
         let inside = |at: usize, k: usize, size: usize| (at + k).checked_sub(1).filter(|at| *at < size);
         let [channels, height, width, kernel] = [self.channels, self.height, self.width, self.kernel];
@@ -105,12 +104,12 @@ impl Shape {
     }
 }
 
-/// Input, weights and output. The one that is to be computed holds no numbers.
+/// Input, weights and output. The computed one holds NaN.
 pub(super) struct Numbers {
     pub input: Vec<f32>,
     pub weights: Vec<f32>,
     pub output: Vec<f32>,
-    /// In double precision, where these sums are exact.
+    /// In double precision, in which these sums are exact.
     pub expected: Vec<f64>,
 }
 
@@ -149,38 +148,7 @@ impl Numbers {
     }
 }
 
-type SetMath = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-type SetConvolution =
-    unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// Of a tensor the format comes first, of filters the data type.
-type Set4d = unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// The three directions have the same shape of arguments: two tensors, and the one that is computed.
-type WorkspaceSize = unsafe extern "C" fn(
-    Handle,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    c_int,
-    *mut usize,
-) -> c_int;
-type Compute = unsafe extern "C" fn(
-    Handle,
-    *const f32,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-    usize,
-    *const f32,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
-
-/// On the default stream, and compared with the CPU's.
+/// Runs a task on the default stream, and compares the result with the CPU's.
 pub(super) fn run(
     cudnn: &Cudnn<'_>,
     handle: Handle,
@@ -199,30 +167,31 @@ pub(super) fn run(
     let weights = api.make("cudnnCreateFilterDescriptor", "cudnnDestroyFilterDescriptor")?;
     let convolution = api.make("cudnnCreateConvolutionDescriptor", "cudnnDestroyConvolutionDescriptor")?;
     let kind = data_type(precision);
-    // SAFETY: these are the types that cuDNN's headers declare for the names, and the descriptors are of their kinds.
+    // SAFETY: the types that cuDNN's headers declare, and the descriptors are of their kinds.
     unsafe {
-        let call = "cudnnSetTensor4dDescriptor";
-        let set_tensor: Set4d = api.function(call)?;
         for (tensor, dims) in [(&input, shape.input()), (&output, shape.output())] {
             let [n, c, h, w] = dims.map(int);
-            api.check(call, set_tensor(tensor.object, NCHW, kind, n, c, h, w))?;
+            call!(
+                api, "cudnnSetTensor4dDescriptor", Pointer: tensor.pointer, c_int: NCHW, c_int: kind,
+                c_int: n, c_int: c, c_int: h, c_int: w,
+            )?;
         }
-        let call = "cudnnSetFilter4dDescriptor";
-        let set_filter: Set4d = api.function(call)?;
         let [n, c, h, w] = shape.weights().map(int);
-        api.check(call, set_filter(weights.object, kind, NCHW, n, c, h, w))?;
-        let call = "cudnnSetConvolution2dDescriptor";
-        let set: SetConvolution = api.function(call)?;
-        api.check(call, set(convolution.object, 1, 1, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT))?;
+        call!(
+            api, "cudnnSetFilter4dDescriptor", Pointer: weights.pointer, c_int: kind, c_int: NCHW,
+            c_int: n, c_int: c, c_int: h, c_int: w,
+        )?;
+        call!(
+            api, "cudnnSetConvolution2dDescriptor", Pointer: convolution.pointer, c_int: 1, c_int: 1,
+            c_int: 1, c_int: 1, c_int: 1, c_int: 1, c_int: CROSS_CORRELATION, c_int: FLOAT,
+        )?;
         if let Some(math) = task.math {
-            let call = "cudnnSetConvolutionMathType";
-            let set: SetMath = api.function(call)?;
-            api.check(call, set(convolution.object, math))?;
+            call!(api, "cudnnSetConvolutionMathType", Pointer: convolution.pointer, c_int: math)?;
         }
     }
-    let input = (input.object, &input_data);
-    let weights = (weights.object, &weight_data);
-    let output = (output.object, &output_data);
+    let input = (input.pointer, &input_data);
+    let weights = (weights.pointer, &weight_data);
+    let output = (output.pointer, &output_data);
     let (names, tensors) = match direction {
         Direction::Forward => {
             (("cudnnGetConvolutionForwardWorkspaceSize", "cudnnConvolutionForward"), [input, weights, output])
@@ -238,15 +207,14 @@ pub(super) fn run(
     };
     let mut tried = Ok(());
     for algorithm in task.algorithms {
-        tried = compute(cudnn, handle, driver, convolution.object, names, tensors, *algorithm);
+        tried = compute(cudnn, handle, driver, convolution.pointer, names, tensors, *algorithm);
         if !matches!(tried, Err(Stop::NotSupported(_))) {
             break;
         }
     }
     tried?;
     let results = download(tensors[2].1, precision, numbers.expected.len())?;
-    let pairs = results.into_iter().zip(numbers.expected);
-    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), shape.length(direction))?)
+    Ok(compare_exact(results, numbers.expected, shape.length(direction))?)
 }
 
 fn compute(
@@ -258,35 +226,28 @@ fn compute(
     [(first, first_data), (second, second_data), (result, result_data)]: [(*mut c_void, &Buffer<'_>); 3],
     algorithm: c_int,
 ) -> Result<(), Stop> {
-    // SAFETY: these are the types that cuDNN's headers declare for the names.
-    let (size, run): (WorkspaceSize, Compute) =
-        unsafe { (cudnn.api.function(size_call)?, cudnn.api.function(call)?) };
     let mut bytes = 0;
-    // SAFETY: all descriptors were set by the caller; writes one size.
-    let status = unsafe { size(handle, first, second, convolution, result, algorithm, &raw mut bytes) };
-    cudnn.api.check(size_call, status)?;
+    // SAFETY: the types that cuDNN's headers declare; the caller has set all descriptors; writes one size.
+    unsafe {
+        call!(
+            cudnn.api, size_call, Handle: handle, Pointer: first, Pointer: second, Pointer: convolution,
+            Pointer: result, c_int: algorithm, *mut usize: &raw mut bytes,
+        )?;
+    }
     let workspace = if bytes == 0 { None } else { Some(driver.allocate(bytes)?) };
+    let space = workspace.as_ref().map_or(ptr::null_mut(), Buffer::pointer);
     let (one, zero) = (1.0_f32, 0.0_f32);
-    // SAFETY: the buffers hold what the descriptors say, are distinct, and live in the current context.
-    let status = unsafe {
-        run(
-            handle,
-            &raw const one,
-            first,
-            first_data.pointer(),
-            second,
-            second_data.pointer(),
-            convolution,
-            algorithm,
-            workspace.as_ref().map_or(ptr::null_mut(), Buffer::pointer),
-            bytes,
-            &raw const zero,
-            result,
-            result_data.pointer(),
-        )
-    };
-    cudnn.api.check(call, status)?;
-    // Before the workspace is given back.
+    // SAFETY: as above; the buffers hold what the descriptors say, are distinct, and live in the current context.
+    unsafe {
+        call!(
+            cudnn.api, call, Handle: handle, *const f32: &raw const one,
+            Pointer: first, *const c_void: first_data.pointer(),
+            Pointer: second, *const c_void: second_data.pointer(),
+            Pointer: convolution, c_int: algorithm, Pointer: space, usize: bytes,
+            *const f32: &raw const zero, Pointer: result, Pointer: result_data.pointer(),
+        )?;
+    }
+    // Before the workspace is freed.
     Ok(driver.synchronize()?)
 }
 
@@ -321,7 +282,7 @@ mod tests {
         assert!(output[20..40].iter().all(|value| *value == 0.0), "the second filter");
     }
 
-    /// Each gradient is the adjoint of the convolution: the products with what the others are multiplied with agree.
+    /// Each gradient is the adjoint of the convolution.
     #[test]
     fn gradients_are_adjoint() {
         let product = |a: &[f32], b: &[f64]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum::<f64>();

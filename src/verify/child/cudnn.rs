@@ -1,4 +1,4 @@
-//! cuDNN 7, 8 and 9: their signatures are the same in all three.
+//! cuDNN 7, 8 and 9, with the signatures that all three share.
 #![allow(unsafe_code, reason = "calls into a C library; each call is checked against NVIDIA's headers")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -6,13 +6,12 @@ use std::ptr;
 
 use libloading::os::unix::Library;
 
-use super::bench::{Bench, Refused, Tried};
 use super::call::{Api, find};
-use super::convolution::{self, SMALL};
+use super::outcome::Refused;
 
 pub(super) type Handle = *mut c_void;
 
-/// In the order in which sublibraries rest on each other: of 8, then of 9.
+/// The checks of 8, then of 9, each in the order in which the sublibraries depend on each other.
 const VERSION_CHECKS: &[&str] = &[
     "cudnnOpsInferVersionCheck",
     "cudnnOpsTrainVersionCheck",
@@ -37,7 +36,7 @@ pub(super) struct Cudnn<'l> {
 }
 
 impl Cudnn<'_> {
-    /// Looks up what every use needs. `Err` names the function that is missing.
+    /// `Err` names a missing function.
     pub(super) fn new(library: &Library) -> Result<Cudnn<'_>, &'static str> {
         let api = Api { library, naming: "cudnnGetErrorString", message, is_unsupported, has_all: true };
         // SAFETY: these are the types that cuDNN's headers declare for the names.
@@ -69,7 +68,7 @@ impl Cudnn<'_> {
         self.api.status("cudnnDestroy", unsafe { (self.destroy)(handle) })
     }
 
-    /// What the sublibraries say of each other's versions. cuDNN 7 has none.
+    /// Runs the sublibraries' checks of each other's versions. cuDNN 7 has no sublibraries.
     pub(super) fn check_versions(&self, library: &Library) -> Result<(), Refused> {
         for call in VERSION_CHECKS {
             // SAFETY: declared as `cudnnStatus_t (void)` in the headers of 8 and 9, absent in those that lack it.
@@ -79,14 +78,9 @@ impl Cudnn<'_> {
         }
         Ok(())
     }
-
-    /// A small forward convolution, for which little is loaded.
-    pub(super) fn convolve(&self, handle: Handle, bench: &Bench<'_>) -> Tried {
-        Ok(convolution::run(self, handle, bench.driver, &SMALL, bench.seed)?)
-    }
 }
 
-/// Since 9.0 it says more than the name of a status.
+/// Since 9.0 a library has more than the name of a status.
 fn message(library: &Library, _: c_int) -> Option<String> {
     // SAFETY: declared as `void (char*, size_t)`; writes at most that many bytes, NUL included.
     let buffer = unsafe {
@@ -99,8 +93,8 @@ fn message(library: &Library, _: c_int) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Of 8: not supported, not on this architecture. Of 9: all of its kind but a driver, a runtime or a library that do not
-/// go with it or are missing.
+/// In 8: not supported, architecture mismatch. In 9: the `NOT_SUPPORTED` codes, without those that report a missing or
+/// incompatible driver, runtime or library.
 fn is_unsupported(status: c_int) -> bool {
     matches!(status, 6 | 9 | 3000..=3004 | 3007 | 3010..=3014)
 }

@@ -1,5 +1,5 @@
-//! The driver API, through one table of C functions with plain integers for statuses: a driver may answer with a code
-//! that no header here knows. Must not decide what a status means.
+//! The driver API, as a table of C functions. Statuses are plain integers, since a driver may return a code that no known
+//! header declares. This file does not interpret them.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -8,18 +8,17 @@ use std::ptr;
 use cudarc::driver::sys::{CUcomputemode_enum as Mode, CUdevice_attribute_enum as Attribute};
 use libloading::os::unix::Library;
 
-use super::Refused;
+use super::outcome::Refused;
 use crate::verify::protocol::{ComputeMode, GpuFound};
 
 type Status = c_int;
-/// The number of a device, as the driver counts them.
+/// The driver's number of a device.
 type Device = c_int;
 pub(super) type Context = *mut c_void;
 /// An address in the memory of a GPU.
 pub(super) type Address = u64;
 
-/// The functions that are used. Source of the signatures: cuda.h of 11.8, 12.8 and 13.0. What carries a suffix has had
-/// another ABI before CUDA 4.
+/// Source of the signatures: cuda.h of 11.8, 12.8 and 13.0. Functions with a suffix had another ABI before CUDA 4.
 pub(super) struct Driver {
     init: unsafe extern "C" fn(c_uint) -> Status,
     get_version: unsafe extern "C" fn(*mut c_int) -> Status,
@@ -41,7 +40,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Looks the functions up. `Err` names the one that is missing.
+    /// `Err` names a missing function.
     pub(super) fn new(library: &Library) -> Result<Driver, &'static str> {
         macro_rules! symbol {
             ($name:literal) => {
@@ -76,7 +75,7 @@ impl Driver {
         })
     }
 
-    /// Before anything else: its code tells apart what `cudnnCreate` does not.
+    /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.
     pub(super) fn init(&self) -> Result<(), Refused> {
         // SAFETY: the flags must be 0.
         self.check("cuInit", unsafe { (self.init)(0) })
@@ -103,7 +102,7 @@ impl Driver {
         (0..count).map(get).collect()
     }
 
-    /// What can be known of a device before it is used. What it does not say is left out.
+    /// Describes a device without using it. Unknown facts are left out.
     pub(super) fn describe(&self, ordinal: u32, device: Device) -> GpuFound {
         let text = |read: &dyn Fn(*mut c_char, c_int) -> Status| {
             let mut buffer = [0_u8; 256];
@@ -158,7 +157,7 @@ impl Driver {
         (status == 0).then_some(value)
     }
 
-    /// The primary context of a device, which is never released while this process lives.
+    /// The primary context of a device. This process never releases it.
     pub(super) fn retain(&self, device: Device) -> Result<Context, Refused> {
         let mut context = ptr::null_mut();
         // SAFETY: writes one pointer; `device` is one that the driver gave.
@@ -184,7 +183,7 @@ impl Driver {
         (status == 0).then_some((free as u64, total as u64))
     }
 
-    /// Memory for at least so many bytes, given back when it is dropped.
+    /// Allocates at least so many bytes, which are freed on drop.
     pub(super) fn allocate(&self, bytes: usize) -> Result<Buffer<'_>, Refused> {
         let mut address = 0;
         // SAFETY: writes one address. CUDA refuses to allocate nothing.
@@ -220,7 +219,7 @@ impl Driver {
     }
 }
 
-/// What may be copied to a GPU byte by byte, and back: any bytes are one.
+/// Types that are copied to a GPU and back as bytes. Any bytes are a valid value.
 pub(super) trait Plain: Copy + Default {}
 impl Plain for f32 {}
 impl Plain for f64 {}
@@ -239,12 +238,11 @@ pub(super) struct Buffer<'d> {
 }
 
 impl Buffer<'_> {
-    /// As the C functions of libraries want it.
     pub(super) fn pointer(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    /// Waits for the GPU, and copies what is there.
+    /// Waits for the GPU, and copies the first `count` elements.
     pub(super) fn download<T: Plain>(&self, count: usize) -> Result<Vec<T>, Refused> {
         let mut data = vec![T::default(); count];
         let bytes = size_of_val(data.as_slice()).min(self.bytes);

@@ -1,5 +1,5 @@
-//! The child of a proof. It loads code that may abort, hang or lie: nothing else happens in this process, and every step
-//! is announced before it is taken.
+//! The child of a proof. It loads code that may abort, hang or lie. This process does nothing else, and announces every
+//! step before it takes it.
 #![allow(unsafe_code, reason = "loads libraries and calls into them; each block says what makes it sound")]
 
 use std::ffi::OsStr;
@@ -12,10 +12,9 @@ use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::Failure;
 use super::protocol::{
-    Asked, Busy, CUT_OFF, Came, Computation, ComputeMode, Found, Line, MappedFile, Operation, Place,
-    Precision, Request, Step, VERSION, format,
+    Busy, CUT_OFF, Came, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
+    Operation, Place, Precision, Request, Step, VERSION, format,
 };
 use crate::catalog::{Means, catalog, is_driver_call, statuses};
 use crate::cli::Level;
@@ -28,43 +27,49 @@ mod cudnn;
 mod deep;
 mod driver;
 mod numbers;
+mod outcome;
 
-use bench::{Bench, Loaded, Refused, Wrong};
+use bench::{Bench, Loaded};
+use convolution::SMALL;
 use cudnn::Cudnn;
 use driver::{Context, Driver};
+use outcome::{Refused, Wrong, settle};
 
-/// With less than this, what a library answers is likely to be about memory, whatever it says.
+/// With fewer free bytes, a library's error is probably about memory, whatever its code.
 const LITTLE_MEMORY: u64 = 1 << 30;
 /// `CUDA_ERROR_OUT_OF_MEMORY`
 const OUT_OF_MEMORY: i64 = 2;
 /// `CUDA_ERROR_NO_DEVICE`
 const NO_DEVICE: i64 = 100;
-/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which is also said of a GPU that another process has for itself.
+/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, also for a GPU that another process uses exclusively.
 const UNAVAILABLE: i64 = 46;
-/// What drivers have said of that before: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
+/// The codes of older drivers for that: `CUDA_ERROR_INVALID_DEVICE`, `CUDA_ERROR_UNKNOWN`.
 const UNAVAILABLE_ONCE: [i64; 2] = [101, 999];
 
-/// Reads a request from standard input, tries it, and reports; the exit code is 0 when a report was made.
-/// Ends the process on the spot: what libraries do as a process ends, threads of theirs that still run and
-/// destructors, must not make a crash of a proof that has been reported.
+/// Reads a request from standard input, makes the proof, and reports. The exit code is 0 if a report was made. Ends the
+/// process at once, since destructors and threads of libraries may crash at a normal exit, after the report.
 pub fn main(host: &Host) -> ! {
     let code = answer(host);
-    // SAFETY: ends this process and touches nothing in it; there is nothing of ours left to be flushed.
+    // SAFETY: ends this process and touches nothing in it. All output is flushed.
     unsafe { nix::libc::_exit(code) }
 }
 
 fn answer(host: &Host) -> i32 {
-    // Should cudarun be killed, the child must not outlive it.
+    // The child must not outlive cudarun.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     let (Some(request), Ok(output)) = (read_request(), take_output()) else { return 1 };
-    // It may have been killed before that.
+    // The parent may have ended before the line above.
     if u32::try_from(nix::unistd::getppid().as_raw()).ok() != Some(request.parent) {
         return 1;
     }
-    // It is never closed: a library may have closed it already, and something else may have its number.
+    // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent { output, is_cut_off: false };
-    let last = match prove(host, &request, &mut parent) {
+    let mut prover = Prover { request: &request, parent: &mut parent, loaded: Vec::new() };
+    let proved = prover.prove(host);
+    // Libraries are never closed, since their destructors may crash.
+    std::mem::forget(prover.loaded);
+    let last = match proved {
         Ok(()) => Line::Passed,
         Err(failure) => Line::Failed(failure),
     };
@@ -78,7 +83,7 @@ fn read_request() -> Option<Request> {
     serde_json::from_str(&text).ok().filter(|request: &Request| request.version == VERSION)
 }
 
-/// The line to the parent; what libraries print on standard output goes to standard error instead.
+/// Returns the pipe to the parent. Standard output then leads to standard error, since libraries print on it.
 fn take_output() -> nix::Result<OwnedFd> {
     // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
     let output = unsafe {
@@ -93,7 +98,7 @@ fn take_output() -> nix::Result<OwnedFd> {
 
 struct Parent {
     output: ManuallyDrop<File>,
-    /// A library has closed the way to it. A parent that is gone needs no news either.
+    /// A library has closed the pipe.
     is_cut_off: bool,
 }
 
@@ -102,141 +107,127 @@ impl Parent {
         self.is_cut_off |= self.output.write_all((format(line) + "\n").as_bytes()).is_err();
     }
 
-    fn enter(&mut self, place: &Place) {
+    fn enter(&mut self, place: Place) -> Place {
         self.say(&Line::Entering(place.clone()));
+        place
     }
 
-    fn found(&mut self, found: Found) {
+    fn found(&mut self, found: Observation) {
         self.say(&Line::Found(found));
     }
 }
 
-fn prove(host: &Host, request: &Request, parent: &mut Parent) -> Result<(), Failure> {
-    let mut loaded = Vec::new();
-    if request.level == Level::Load {
-        load_all(request, &mut loaded, parent)?;
-    } else {
-        let driver = load_driver(request, &mut loaded, parent)?;
-        for asked in request.of_family("cudnn") {
-            load_cudnn(asked, &mut loaded, parent)?;
-        }
-        if request.level == Level::Deep {
-            load_rest(request, &mut loaded, parent)?;
-        }
-        use_gpus(&driver, request, &loaded, parent)?;
-        if request.level == Level::Deep {
-            load_files(request, &mut loaded, parent)?;
-        }
-    }
-    parent.enter(&Place::at(Step::Mapped));
-    let (mapped, beside) = mapped(host);
-    parent.found(Found::Mapped(mapped));
-    parent.found(Found::Beside(beside));
-    // Libraries are not closed: their destructors are nobody's proof.
-    std::mem::forget(loaded);
-    Ok(())
+/// The libraries of a proof, as they are loaded.
+struct Prover<'r> {
+    request: &'r Request,
+    parent: &'r mut Parent,
+    loaded: Vec<Loaded>,
 }
 
-/// Every file of the plan; what cuDNN's say of each other, before the last of them is loaded by force.
-fn load_all(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    load_rest(request, loaded, parent)?;
-    for asked in request.of_family("cudnn") {
-        let Some(library) = loaded.iter().find(|loaded| loaded.soname == asked.soname) else { continue };
-        check_versions(library, parent)?;
-    }
-    load_files(request, loaded, parent)
-}
-
-fn load_driver(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<Driver, Failure> {
-    let asked = request.of_family("driver").next();
-    let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-    let at = Place::at(Step::LoadDriver).with(soname);
-    parent.enter(&at);
-    let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
-    let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
-    loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
-    let at = Place::at(Step::CuInit).with(soname);
-    parent.enter(&at);
-    driver.init().map_err(|refused| status(&at, refused))?;
-    parent.found(Found::DriverCuda(driver.cuda().map_err(|refused| status(&at, refused))?));
-    Ok(driver)
-}
-
-fn load_cudnn(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    load_main(asked, loaded, parent)?;
-    let Some(library) = loaded.last() else { return Ok(()) };
-    let at = Place::at(Step::Load).with(&asked.soname);
-    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
-    parent.found(Found::Cudnn { soname: asked.soname.clone(), version: cudnn.version() });
-    Ok(())
-}
-
-/// The main libraries that are not loaded yet.
-fn load_rest(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    for asked in &request.libraries {
-        if asked.family == "cudnn" && !is_loaded(&asked.soname, loaded) {
-            load_cudnn(asked, loaded, parent)?;
-        }
-        load_main(asked, loaded, parent)?;
-    }
-    Ok(())
-}
-
-fn load_main(asked: &Asked, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    if is_loaded(&asked.soname, loaded) {
-        return Ok(());
-    }
-    let at = Place::at(Step::Load).with(&asked.soname);
-    parent.enter(&at);
-    let library = load(&at, &asked.soname, asked.directory.as_deref())?;
-    loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
-    Ok(())
-}
-
-fn is_loaded(soname: &str, loaded: &[Loaded]) -> bool {
-    loaded.iter().any(|loaded| loaded.soname == soname)
-}
-
-/// What comes with the main libraries. cuDNN opens all of its own; of the others' some need what is not NVIDIA's
-/// (RDMA, MPI), or a driver where there is none.
-fn load_files(request: &Request, loaded: &mut Vec<Loaded>, parent: &mut Parent) -> Result<(), Failure> {
-    let has_driver = request.of_family("driver").next().is_some();
-    for asked in &request.libraries {
-        for soname in &asked.files {
-            let at = Place::at(Step::LoadFile).with(soname);
-            parent.enter(&at);
-            match load(&at, soname, asked.directory.as_deref()) {
-                Ok(library) => {
-                    loaded.push(Loaded { family: asked.family.clone(), soname: soname.clone(), library });
-                }
-                Err(Failure::Load { message, .. })
-                    if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
-                {
-                    parent.say(&Line::Came(Came::NotLoaded { message }));
-                }
-                Err(failure) => return Err(failure),
+impl<'r> Prover<'r> {
+    fn prove(&mut self, host: &Host) -> Result<(), Failure> {
+        let request = self.request;
+        if request.level == Level::Load {
+            self.load_main_files()?;
+            // cuDNN's checks come before its remaining files are loaded.
+            for asked in request.of_family("cudnn") {
+                self.check_versions(&asked.soname)?;
+            }
+            self.load_other_files()?;
+        } else {
+            let driver = self.load_driver()?;
+            for asked in request.of_family("cudnn") {
+                self.load_main(asked)?;
+            }
+            if request.level == Level::Deep {
+                self.load_main_files()?;
+            }
+            use_gpus(&driver, request, &self.loaded, self.parent)?;
+            if request.level == Level::Deep {
+                self.load_other_files()?;
             }
         }
+        self.parent.enter(Place::at(Step::Mapped));
+        let (mapped, beside) = mapped(host);
+        self.parent.found(Observation::Mapped(mapped));
+        self.parent.found(Observation::Beside(beside));
+        Ok(())
     }
-    Ok(())
+
+    fn load_driver(&mut self) -> Result<Driver, Failure> {
+        let asked = self.request.of_family("driver").next();
+        let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
+        let at = self.parent.enter(Place::at(Step::LoadDriver).with(soname));
+        let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+        let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
+        self.loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
+        let at = self.parent.enter(Place::at(Step::CuInit).with(soname));
+        driver.init().map_err(|refused| status(&at, refused))?;
+        let cuda = driver.cuda().map_err(|refused| status(&at, refused))?;
+        self.parent.found(Observation::DriverCuda(cuda));
+        Ok(driver)
+    }
+
+    /// Loads the main files that are not loaded yet.
+    fn load_main_files(&mut self) -> Result<(), Failure> {
+        self.request.libraries.iter().try_for_each(|asked| self.load_main(asked))
+    }
+
+    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), Failure> {
+        if self.loaded.iter().any(|loaded| loaded.soname == asked.soname) {
+            return Ok(());
+        }
+        let at = self.parent.enter(Place::at(Step::Load).with(&asked.soname));
+        let library = load(&at, &asked.soname, asked.directory.as_deref())?;
+        if asked.family == "cudnn" {
+            let cudnn = Cudnn::new(&library).map_err(|function| no_function(&at, function))?;
+            let (soname, version) = (asked.soname.clone(), cudnn.version());
+            self.parent.found(Observation::Cudnn { soname, version });
+        }
+        self.loaded.push(Loaded { family: asked.family.clone(), soname: asked.soname.clone(), library });
+        Ok(())
+    }
+
+    /// Loads the other files. cuDNN needs all of its own. Files of other families may need libraries that are not
+    /// NVIDIA's (RDMA, MPI), or a driver that is missing here.
+    fn load_other_files(&mut self) -> Result<(), Failure> {
+        let has_driver = self.request.of_family("driver").next().is_some();
+        for asked in &self.request.libraries {
+            for soname in &asked.files {
+                let at = self.parent.enter(Place::at(Step::LoadFile).with(soname));
+                match load(&at, soname, asked.directory.as_deref()) {
+                    Ok(library) => {
+                        let (family, soname) = (asked.family.clone(), soname.clone());
+                        self.loaded.push(Loaded { family, soname, library });
+                    }
+                    Err(Failure::Load { message, .. })
+                        if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
+                    {
+                        self.parent.say(&Line::Came(Came::NotLoaded { message }));
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
+        let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else { return Ok(()) };
+        let at = self.parent.enter(Place::at(Step::VersionChecks).with(soname));
+        let cudnn = Cudnn::new(&loaded.library).map_err(|function| no_function(&at, function))?;
+        cudnn.check_versions(&loaded.library).map_err(|refused| status(&at, refused))
+    }
 }
 
-fn check_versions(library: &Loaded, parent: &mut Parent) -> Result<(), Failure> {
-    let at = Place::at(Step::VersionChecks).with(&library.soname);
-    parent.enter(&at);
-    let cudnn = Cudnn::new(&library.library).map_err(|function| no_function(&at, function))?;
-    cudnn.check_versions(&library.library).map_err(|refused| status(&at, refused))
-}
-
-/// Each GPU in turn. One that is busy is no library's fault, and the others are tried all the same.
+/// Uses each GPU in turn. A busy GPU is no failure.
 fn use_gpus(
     driver: &Driver,
     request: &Request,
     loaded: &[Loaded],
     parent: &mut Parent,
 ) -> Result<(), Failure> {
-    let at = Place::at(Step::Devices);
-    parent.enter(&at);
+    let at = parent.enter(Place::at(Step::Devices));
     let devices = driver.devices().map_err(|refused| status(&at, refused))?;
     if devices.is_empty() {
         let none = Refused { call: "cuDeviceGetCount", code: NO_DEVICE, name: None, message: None };
@@ -246,17 +237,16 @@ fn use_gpus(
     for (gpu, device) in (0..).zip(devices) {
         let found = driver.describe(gpu, device);
         let mode = found.compute_mode;
-        parent.found(Found::Gpu(found));
+        parent.found(Observation::Gpu(found));
         if mode == ComputeMode::Prohibited {
-            parent.found(Found::Busy { gpu, why: Busy::Prohibited });
+            parent.found(Observation::Busy { gpu, why: Busy::Prohibited });
         } else {
             free.push((gpu, device, mode));
         }
     }
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
-        let at = Place::at(Step::Context).on(gpu);
-        parent.enter(&at);
+        let at = parent.enter(Place::at(Step::Context).on(gpu));
         let context = driver.retain(device).and_then(|context| {
             driver.set_current(context)?;
             Ok(context)
@@ -264,13 +254,13 @@ fn use_gpus(
         let context = match context {
             Ok(context) => context,
             Err(refused) => {
-                // No context, no way to ask for the memory of this GPU.
+                // The GPU's memory is unknown without a context.
                 pass_over(gpu, busy(None, &refused, mode), &at, refused, parent)?;
                 continue;
             }
         };
         if let Some((free, total)) = driver.memory() {
-            parent.found(Found::Memory { gpu, free, total });
+            parent.found(Observation::Memory { gpu, free, total });
         }
         let capability = driver.capability(device).unwrap_or_default();
         let bench = Bench { driver, libraries: loaded, gpu, capability, seed: request.seed };
@@ -288,7 +278,7 @@ fn use_gpus(
     Ok(())
 }
 
-/// What takes all GPUs at once.
+/// Computes on all GPUs together.
 fn over_gpus(
     driver: &Driver,
     request: &Request,
@@ -298,12 +288,11 @@ fn over_gpus(
 ) -> Result<(), Failure> {
     let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
     let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
-    let at = Place::at(Step::Compute).with(&nccl.soname).computing(computation);
-    parent.enter(&at);
-    match deep::all_reduce(driver, nccl, used, request.seed) {
+    let at = parent.enter(Place::at(Step::Compute).with(&nccl.soname).computing(computation));
+    match settle(Precision::Fp32, deep::all_reduce(driver, &nccl.library, used, request.seed)) {
         Ok(came) => parent.say(&Line::Came(came)),
         Err(Wrong::Refused(refused)) => {
-            // The GPU whose context is current has had its turn last.
+            // The last context is still current.
             let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
             let why = busy(driver.memory(), &refused, ComputeMode::Default);
             pass_over(gpu, why, &at, refused, parent)?;
@@ -323,19 +312,19 @@ fn failure(at: Place, wrong: Wrong) -> Failure {
     }
 }
 
-/// A handle of each cuDNN and a convolution; at the level `deep` all that the libraries of the plan can do.
+/// Makes a handle of each cuDNN and a convolution, and at the level `deep` all computations of the table.
 fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), (Place, Wrong)> {
     for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
-        let at = Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu);
-        parent.enter(&at);
+        let at = parent.enter(Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
         let cudnn =
             Cudnn::new(&loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
         let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
         if request.level >= Level::Conv {
             let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
-            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation);
-            parent.enter(&at);
-            let came = cudnn.convolve(handle, bench).map_err(|wrong| (at.clone(), wrong))?;
+            let at = parent
+                .enter(Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation));
+            let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
+                .map_err(|stop| (at.clone(), stop.into()))?;
             parent.say(&Line::Came(came));
         }
         cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
@@ -343,10 +332,15 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     if request.level >= Level::Deep {
         for row in deep::TABLE {
             let Some(loaded) = bench.of_family(row.family) else { continue };
-            let at = Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(row.computation());
-            parent.enter(&at);
-            let came = (row.run)(bench, loaded, row.precision).map_err(|wrong| (at, wrong))?;
-            parent.say(&Line::Came(came));
+            for &precision in row.precisions {
+                let computation = Computation { operation: row.operation, precision };
+                let at = parent.enter(
+                    Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+                );
+                let came =
+                    settle(precision, (row.run)(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
+                parent.say(&Line::Came(came));
+            }
         }
     }
     Ok(())
@@ -361,39 +355,37 @@ fn pass_over(
     parent: &mut Parent,
 ) -> Result<(), Failure> {
     let why = why.ok_or_else(|| status(at, refused))?;
-    parent.found(Found::Busy { gpu, why });
+    parent.found(Observation::Busy { gpu, why });
     Ok(())
 }
 
-/// Whether a refusal says that the GPU is busy, and nothing of a library.
+/// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
 fn busy(memory: Option<(u64, u64)>, refused: &Refused, mode: ComputeMode) -> Option<Busy> {
-    let (free, total) = (memory.map(|(free, _)| free), memory.map(|(_, total)| total));
+    let (free, total) = memory.unzip();
     let call = refused.call.to_owned();
     let is_of_driver = is_driver_call(refused.call);
-    match refused.code {
-        OUT_OF_MEMORY if is_of_driver => Some(Busy::OutOfMemory { call, free, total }),
-        UNAVAILABLE if is_of_driver => Some(Busy::Exclusive { call }),
-        code if mode == ComputeMode::ExclusiveProcess && is_of_driver && UNAVAILABLE_ONCE.contains(&code) => {
-            Some(Busy::Exclusive { call })
-        }
-        _ if free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused) => {
-            Some(Busy::OutOfMemory { call, free, total })
-        }
-        _ => None,
+    let is_exclusive = refused.code == UNAVAILABLE
+        || mode == ComputeMode::ExclusiveProcess && UNAVAILABLE_ONCE.contains(&refused.code);
+    if is_of_driver && is_exclusive {
+        return Some(Busy::Exclusive { call });
     }
+    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(refused);
+    let is_out = is_of_driver && refused.code == OUT_OF_MEMORY || has_little;
+    is_out.then_some(Busy::OutOfMemory { call, free, total })
 }
 
-/// Of cuDNN's codes some say what is wrong whatever the memory.
+/// False for codes of cuDNN that name another cause.
 fn may_be_of_memory(refused: &Refused) -> bool {
     let means = statuses().of_cudnn(refused.code);
     let says_little = [Means::Memory, Means::NotInitialized, Means::Internal, Means::Execution];
     !refused.call.starts_with("cudnn") || says_little.contains(&means)
 }
 
-/// By SONAME, so that the loader's own search decides, as it will for the program, unless that is one of its own.
+/// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
+/// only the program itself searches.
 fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Failure> {
     let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
-    // SAFETY: runs the constructors of a library that was picked; what they do to this process is a verdict.
+    // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
     unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
         at: at.clone(),
         name: name.to_owned(),
@@ -416,7 +408,7 @@ fn status(at: &Place, refused: Refused) -> Failure {
     }
 }
 
-/// The files that are mapped into this process: those of NVIDIA's families, and the paths of all other objects.
+/// The mapped files of NVIDIA's families, and the paths of all other mapped objects.
 fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
     let lines = maps.split(|byte| *byte == b'\n');
@@ -433,7 +425,7 @@ fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
         id: host.stat(Path::new(OsStr::from_bytes(path))).ok().map(|stat| stat.id),
     };
     let (libraries, others): (Vec<&[u8]>, Vec<&[u8]>) = found.into_iter().partition(is_library);
-    // Caches and devices are mapped as well.
+    // Caches and devices are not objects.
     let is_object = |path: &&[u8]| path.windows(3).any(|part| part == b".so");
     let others = others.into_iter().filter(is_object);
     (libraries.into_iter().map(file).collect(), others.map(<[u8]>::to_vec).collect())

@@ -1,17 +1,17 @@
-//! Numbers that come out right to the last bit, and the types that a GPU keeps them in. Must not know what is computed.
+//! Random numbers whose sums are exact, and the types in which a GPU stores them.
 
-use super::bench::Refused;
 use super::driver::{Buffer, Driver};
+use super::outcome::Refused;
 use crate::verify::protocol::Precision;
 
-/// Any numbers will do, as long as no two places are alike and the same seed gives the same ones.
+/// A small generator. A seed always gives equal numbers.
 pub(super) struct Random {
     state: u32,
 }
 
 impl Random {
     pub(super) fn new(seed: u32) -> Random {
-        // Neighbours are to have little in common, and 0 stays 0 for ever.
+        // Spreads neighbouring seeds. xorshift must not start at 0.
         let state = (seed ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b1);
         Random { state: if state == 0 { 1 } else { state } }
     }
@@ -24,7 +24,7 @@ impl Random {
         self.state
     }
 
-    /// A whole number of at most so much, with either sign.
+    /// A whole number from `-range` to `range`.
     pub(super) fn whole(&mut self, range: u16) -> f32 {
         let number = i64::from(self.next() % (2 * u32::from(range) + 1)) - i64::from(range);
         f32::from(i16::try_from(number).unwrap_or(0))
@@ -35,18 +35,18 @@ impl Random {
     }
 }
 
-/// Whether sums of so many products of whole numbers up to `a` and `b` can be represented with so many significant
-/// bits, whatever the order in which they are added up.
+/// True if sums of `length` products of whole numbers up to `a` and `b` have at most `bits` significant bits, in any order
+/// of the additions.
 pub(super) const fn fits(length: usize, a: u16, b: u16, bits: u32) -> bool {
     length as u64 * a as u64 * b as u64 <= 1 << bits
 }
 
-/// How large the factors of products may be of which so many are added up, so that no arithmetic has to round that may
-/// be used for the precision.
+/// The largest factors of which `length` products can be added without rounding, in any arithmetic that a library may use
+/// for the precision.
 pub(super) fn ranges(precision: Precision, length: usize) -> (u16, u16) {
     let budget = u16::try_from((1_usize << sum_bits(precision)) / length.max(1)).unwrap_or(u16::MAX);
     let (a, b) = match precision {
-        // Of 12 bits, which TF32 would round: the sums show whether it was used all the same.
+        // TF32 rounds factors of 12 bits, so wrong sums show that a library used it.
         Precision::Fp32 | Precision::Fp64 | Precision::None => (4095, budget / 4095),
         Precision::Tf32 => (1023, budget / 1023),
         Precision::Fp16 | Precision::Bf16 => (budget / budget.isqrt().max(1), budget.isqrt()),
@@ -54,7 +54,7 @@ pub(super) fn ranges(precision: Precision, length: usize) -> (u16, u16) {
     (a, b.clamp(1, 8))
 }
 
-/// Significant bits of the type in which a result is kept; sums are made in `float` or, where a library likes, in that.
+/// Significant bits of the type of a result. Libraries may add in that type or in `float`.
 pub(super) const fn sum_bits(precision: Precision) -> u32 {
     match precision {
         Precision::Fp32 | Precision::Tf32 | Precision::None => 24,
@@ -64,12 +64,12 @@ pub(super) const fn sum_bits(precision: Precision) -> u32 {
     }
 }
 
-/// By how much of itself a number changes at most when it is rounded.
+/// The largest relative change of a number by rounding.
 pub(super) fn unit_roundoff(precision: Precision) -> f64 {
     0.5_f64.powi(i32::try_from(sum_bits(precision)).unwrap_or(0))
 }
 
-/// In the memory of the GPU, in the type that the precision has there.
+/// Copies numbers to the GPU, in the type of the precision.
 pub(super) fn upload<'d>(
     driver: &'d Driver,
     precision: Precision,
@@ -87,7 +87,7 @@ pub(super) fn upload<'d>(
     }
 }
 
-/// Room for results. What is not written is no number, and wrong.
+/// Memory for results, filled with NaN.
 pub(super) fn blank(driver: &Driver, precision: Precision, count: usize) -> Result<Buffer<'_>, Refused> {
     upload(driver, precision, &vec![f32::NAN; count])
 }
@@ -154,12 +154,11 @@ fn from_f16(bits: u16) -> f32 {
     }
 }
 
-/// A count as a number, for bounds.
 pub(super) fn real(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-/// A size as C functions want it. None here is larger.
+/// A size as `int`. All sizes here fit.
 pub(super) fn int(size: usize) -> i32 {
     i32::try_from(size).unwrap_or(i32::MAX)
 }

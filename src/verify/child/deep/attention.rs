@@ -1,36 +1,32 @@
-//! Attention as one graph, softmax(scale Q K^T) V, made up of the operations that cuDNN's own frontend makes it of.
+//! Attention as one graph, softmax(scale Q K^T) V, of the operations that cuDNN's own frontend uses.
 
 use super::backend::{Graph, Pointwise, Reduction, Storage, Tensor};
 use super::convolutions::handle;
-use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Stop, needs, settle};
+use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::{Random, blank, download, unit_roundoff, upload};
+use crate::verify::child::outcome::{Stop, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const HEADS: usize = 2;
-/// Of queries, keys and values.
+/// The number of queries, keys and values.
 const LENGTH: usize = 128;
-/// Of one of them.
+/// The size of one query, key or value.
 const SIZE: usize = 64;
-/// Large enough that few keys count for most of a result, which is then about as large as a value.
+/// With this scale few keys dominate a result, which is then about as large as a value.
 const SCALE: f32 = 0.5;
 
-/// Heuristics; nothing else knows of attention.
+/// Only these heuristics know attention.
 const MODES: &[i32] = &[3];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, attend(bench, loaded, precision))
-}
-
-fn attend(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 90000 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }
-    needs(bench, (8, 0), "cudnnBackendExecute")?;
+    bench.needs((8, 0), "cudnnBackendExecute")?;
     let handle = handle(&cudnn)?;
-    let mut graph = Graph::new(&cudnn.api, handle.object)?;
+    let mut graph = Graph::new(&cudnn.api, handle.pointer);
     let [q, k, v, scale, o] = describe(&mut graph, precision)?;
     let attention = Attention::new(bench.seed_of(Operation::Attention, precision));
     let driver = bench.driver;
@@ -80,7 +76,7 @@ fn describe(graph: &mut Graph<'_>, precision: Precision) -> Result<[Tensor; 5], 
     graph.pointwise(Pointwise::Subtract, scaled, Some(largest), shifted)?;
     graph.pointwise(Pointwise::Exp, shifted, None, powers)?;
     graph.reduction(Reduction::Sum, powers, sum)?;
-    // What a gradient would need. Nobody asks for it here, but engines know attention by its having that.
+    // Only a gradient needs these two, but engines recognize attention by them.
     graph.pointwise(Pointwise::Log, sum, None, logarithm)?;
     graph.pointwise(Pointwise::Add, largest, Some(logarithm), total)?;
     graph.pointwise(Pointwise::Divide, powers, Some(sum), weights)?;
@@ -88,14 +84,14 @@ fn describe(graph: &mut Graph<'_>, precision: Precision) -> Result<[Tensor; 5], 
     Ok([q, k, v, scale, o])
 }
 
-/// Every weight is rounded to the type of the values, and so is the result: each is off by one rounding of the weighted
-/// sizes of the values at most. A third one is for what is done in `float`, which rounds far less, and for weights that
-/// are too small to be rounded to so many bits. Values differ by a fifth of their sizes and more.
+/// The weights and the result are rounded to the type of the values, each by at most one rounding of the weighted sizes
+/// of the values. A third rounding covers the work in `float` and weights too small for so many bits. Values differ by a
+/// fifth of their sizes and more.
 fn error_bound(precision: Precision, size: f64) -> f64 {
     3.0 * unit_roundoff(precision) * size
 }
 
-/// Numbers that every type here has.
+/// Numbers that both types represent exactly.
 struct Attention {
     queries: Vec<f32>,
     keys: Vec<f32>,
@@ -112,7 +108,7 @@ impl Attention {
         Attention { queries: draw(4, 0.25), keys: draw(4, 0.25), values: draw(32, 0.0625) }
     }
 
-    /// Each result, and the sum of the sizes that it was made of.
+    /// Each result, and the sum of the absolute values of its summands.
     fn compute(&self) -> Vec<(f64, f64)> {
         let vector = |of: &[f32], head: usize, at: usize| {
             let first = (head * LENGTH + at) * SIZE;
@@ -156,7 +152,7 @@ mod tests {
         assert!(weights[1] < weights[0]);
     }
 
-    /// A result in the place of another one, or none at all, is noticed almost everywhere.
+    /// The bound detects almost every swapped or missing result.
     #[test]
     fn the_bound_lets_few_wrong_numbers_through() {
         let results = Attention::new(7).compute();

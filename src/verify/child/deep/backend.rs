@@ -5,20 +5,20 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use super::names::{Attribute, Descriptor, Kind};
-use crate::verify::child::bench::Refused;
-use crate::verify::child::call::{Api, Held, Stop};
+use crate::verify::child::call::{Api, Object, Pointer, call};
 use crate::verify::child::convolution::data_type;
 use crate::verify::child::cudnn::Handle;
 use crate::verify::child::driver::{Buffer, Driver};
+use crate::verify::child::outcome::{Refused, Stop};
 use crate::verify::protocol::Precision;
 
 const CROSS_CORRELATION: c_int = 1;
-/// Of every address, in bytes; those that the driver gives are aligned to 256.
+/// The alignment of every address in bytes. The driver's own is 256.
 const ALIGNMENT: i64 = 16;
-/// More are not tried.
+/// The number of configurations that are tried at most.
 const MOST_CONFIGS: usize = 16;
-/// `cudnnBackendNumericalNote_t`: by Fourier transforms, and by Winograd's with tiles of several sizes. Both round where
-/// sums of whole numbers do not.
+/// `cudnnBackendNumericalNote_t`: Fourier transforms, and Winograd's algorithm with tiles of several sizes. Both round
+/// where sums of whole numbers are exact.
 const INEXACT: [c_int; 5] = [3, 5, 6, 7, 8];
 
 /// `cudnnPointwiseMode_t`
@@ -42,20 +42,20 @@ pub(super) enum Reduction {
     Max = 3,
 }
 
-/// How a tensor comes to its numbers.
+/// The place of a tensor's numbers.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Storage {
-    /// In memory of the GPU.
+    /// In the GPU's memory.
     Device,
-    /// On the way from one operation to the next.
+    /// Only between two operations.
     Virtual,
-    /// In memory of the host, a single number.
+    /// A single number in the host's memory.
     Value,
 }
 
-/// What an attribute is set to.
+/// The value of an attribute.
 enum Value<'v> {
-    /// One of an enumeration of cuDNN's.
+    /// A number of an enumeration of cuDNN.
     Number(Kind, c_int),
     Flag(bool),
     Ints(&'v [i64]),
@@ -65,24 +65,13 @@ enum Value<'v> {
     Descriptors(&'v [*mut c_void]),
 }
 
-type Create = unsafe extern "C" fn(Descriptor, *mut *mut c_void) -> c_int;
-type SetAttribute = unsafe extern "C" fn(*mut c_void, Attribute, Kind, i64, *const c_void) -> c_int;
-type GetAttribute = unsafe extern "C" fn(*mut c_void, Attribute, Kind, i64, *mut i64, *mut c_void) -> c_int;
-type Finalize = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Execute = unsafe extern "C" fn(Handle, *mut c_void, *mut c_void) -> c_int;
-
-/// A graph that is being made: its operations in their order, and what they rest on.
+/// A graph under construction.
 pub(super) struct Graph<'g> {
     api: &'g Api<'g>,
     handle: Handle,
     /// Kept until the graph is gone.
-    parts: Vec<Held>,
+    parts: Vec<Object>,
     operations: Vec<*mut c_void>,
-    create: Create,
-    set: SetAttribute,
-    get: GetAttribute,
-    finalize: Finalize,
-    execute: Execute,
     next_id: i64,
 }
 
@@ -94,22 +83,8 @@ pub(super) struct Tensor {
 }
 
 impl<'g> Graph<'g> {
-    pub(super) fn new(api: &'g Api<'g>, handle: Handle) -> Result<Graph<'g>, Stop> {
-        // SAFETY: these are the types that cuDNN's headers declare for the names.
-        unsafe {
-            Ok(Graph {
-                api,
-                handle,
-                parts: Vec::new(),
-                operations: Vec::new(),
-                create: api.function("cudnnBackendCreateDescriptor")?,
-                set: api.function("cudnnBackendSetAttribute")?,
-                get: api.function("cudnnBackendGetAttribute")?,
-                finalize: api.function("cudnnBackendFinalize")?,
-                execute: api.function("cudnnBackendExecute")?,
-                next_id: 1,
-            })
-        }
+    pub(super) fn new(api: &'g Api<'g>, handle: Handle) -> Graph<'g> {
+        Graph { api, handle, parts: Vec::new(), operations: Vec::new(), next_id: 1 }
     }
 
     pub(super) fn tensor(
@@ -162,7 +137,7 @@ impl<'g> Graph<'g> {
         self.operation(Descriptor::OperationConvolution, &attributes)
     }
 
-    /// With a second operand where the mode has one.
+    /// `b` is the second operand of a binary mode.
     pub(super) fn pointwise(
         &mut self,
         mode: Pointwise,
@@ -216,8 +191,7 @@ impl<'g> Graph<'g> {
         self.operation(Descriptor::OperationReduction, &attributes)
     }
 
-    /// Runs it with the first engine that takes it, of those that cuDNN's heuristics name; so do frameworks. What the
-    /// tensors are is told by their numbers.
+    /// Runs the graph with the first engine that supports it, in the order of cuDNN's heuristics, as frameworks do.
     pub(super) fn run(
         &self,
         driver: &Driver,
@@ -241,7 +215,7 @@ impl<'g> Graph<'g> {
             for config in configs.iter().filter(|config| self.is_exact(config)) {
                 match self.try_config(driver, config, tensors) {
                     Ok(()) => return Ok(()),
-                    // An engine that fails tells more than those that were not made for this.
+                    // A failure of an engine tells more than the lack of support by others.
                     Err(stop @ Stop::NotSupported(_)) => {
                         first.get_or_insert(stop);
                     }
@@ -256,28 +230,28 @@ impl<'g> Graph<'g> {
         }))
     }
 
-    fn configs(&self, graph: &Held, mode: c_int) -> Result<Vec<Held>, Stop> {
+    fn configs(&self, graph: &Object, mode: c_int) -> Result<Vec<Object>, Stop> {
         let attributes = [
-            (Attribute::HeuristicsGraph, Value::Descriptors(&[graph.object])),
+            (Attribute::HeuristicsGraph, Value::Descriptors(&[graph.pointer])),
             (Attribute::HeuristicsMode, Value::Number(Kind::HeuristicsMode, mode)),
         ];
         let heuristics = self.build(Descriptor::Heuristics, &attributes)?;
         let count =
             self.read(&heuristics, Attribute::HeuristicsResults, Kind::Descriptor, &mut [] as &mut [usize])?;
         let make = |_| self.new_descriptor(Descriptor::EngineConfig);
-        let mut configs: Vec<Held> = (0..count.min(MOST_CONFIGS)).map(make).collect::<Result<_, _>>()?;
-        let mut objects: Vec<*mut c_void> = configs.iter().map(|config| config.object).collect();
+        let mut configs: Vec<Object> = (0..count.min(MOST_CONFIGS)).map(make).collect::<Result<_, _>>()?;
+        let mut objects: Vec<*mut c_void> = configs.iter().map(|config| config.pointer).collect();
         let count = self.read(&heuristics, Attribute::HeuristicsResults, Kind::Descriptor, &mut objects)?;
         configs.truncate(count);
         Ok(configs)
     }
 
-    /// Whether an engine adds up products, and nothing else. What it does not say is believed.
-    fn is_exact(&self, config: &Held) -> bool {
+    /// False if the numerical notes of an engine say that it rounds. An engine without notes counts as exact.
+    fn is_exact(&self, config: &Object) -> bool {
         let Ok(engine) = self.new_descriptor(Descriptor::Engine) else { return true };
         let mut notes = [0; 16];
         let read =
-            self.read(config, Attribute::ConfigEngine, Kind::Descriptor, &mut [engine.object]).and_then(
+            self.read(config, Attribute::ConfigEngine, Kind::Descriptor, &mut [engine.pointer]).and_then(
                 |_| self.read(&engine, Attribute::EngineNumericalNote, Kind::NumericalNote, &mut notes),
             );
         let count = read.unwrap_or(0).min(notes.len());
@@ -287,12 +261,12 @@ impl<'g> Graph<'g> {
     fn try_config(
         &self,
         driver: &Driver,
-        config: &Held,
+        config: &Object,
         tensors: &[(Tensor, *mut c_void)],
     ) -> Result<(), Stop> {
         let attributes = [
             (Attribute::PlanHandle, Value::Handle(self.handle)),
-            (Attribute::PlanConfig, Value::Descriptors(&[config.object])),
+            (Attribute::PlanConfig, Value::Descriptors(&[config.pointer])),
         ];
         let plan = self.build(Descriptor::Plan, &attributes)?;
         let mut bytes = [0_i64];
@@ -310,21 +284,28 @@ impl<'g> Graph<'g> {
             ),
         ];
         let pack = self.build(Descriptor::VariantPack, &attributes)?;
-        let call = "cudnnBackendExecute";
         // SAFETY: both are finished, and the pointers are of buffers that hold what the tensors say.
-        self.api.check(call, unsafe { (self.execute)(self.handle, plan.object, pack.object) })?;
-        // Before the workspace is given back.
+        unsafe {
+            call!(
+                self.api, "cudnnBackendExecute", Handle: self.handle, Pointer: plan.pointer, Pointer: pack.pointer
+            )?;
+        }
+        // Before the workspace is freed.
         Ok(driver.synchronize()?)
     }
 
-    /// Elements that an attribute has, of which as many are read as there is room for.
-    fn read<T>(&self, of: &Held, name: Attribute, kind: Kind, elements: &mut [T]) -> Result<usize, Stop> {
+    /// Reads as many elements of an attribute as fit, and returns the number that it has.
+    fn read<T>(&self, of: &Object, name: Attribute, kind: Kind, elements: &mut [T]) -> Result<usize, Stop> {
         let mut count = 0;
         let requested = i64::try_from(elements.len()).unwrap_or(0);
         let into = if elements.is_empty() { ptr::null_mut() } else { elements.as_mut_ptr().cast() };
         // SAFETY: writes one number, and no more elements than that; `T` is of the kind of the attribute.
-        let status = unsafe { (self.get)(of.object, name, kind, requested, &raw mut count, into) };
-        self.api.check("cudnnBackendGetAttribute", status)?;
+        unsafe {
+            call!(
+                self.api, "cudnnBackendGetAttribute", Pointer: of.pointer, Attribute: name, Kind: kind,
+                i64: requested, *mut i64: &raw mut count, Pointer: into,
+            )?;
+        }
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -336,37 +317,42 @@ impl<'g> Graph<'g> {
 
     fn part(&mut self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<*mut c_void, Stop> {
         let part = self.build(kind, attributes)?;
-        let object = part.object;
+        let object = part.pointer;
         self.parts.push(part);
         Ok(object)
     }
 
-    /// A descriptor with all its attributes, finished.
-    fn build(&self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<Held, Stop> {
+    /// Makes a descriptor with its attributes, and finalizes it.
+    fn build(&self, kind: Descriptor, attributes: &[(Attribute, Value<'_>)]) -> Result<Object, Stop> {
         let descriptor = self.new_descriptor(kind)?;
         for (name, value) in attributes {
             let (kind, count, elements) = value.parts();
             let count = i64::try_from(count).unwrap_or(0);
             // SAFETY: `elements` are as many of that kind, and are copied.
-            let status = unsafe { (self.set)(descriptor.object, *name, kind, count, elements) };
-            self.api.check("cudnnBackendSetAttribute", status)?;
+            unsafe {
+                call!(
+                    self.api, "cudnnBackendSetAttribute", Pointer: descriptor.pointer, Attribute: *name,
+                    Kind: kind, i64: count, *const c_void: elements,
+                )?;
+            }
         }
         // SAFETY: a descriptor that was made above.
-        self.api.check("cudnnBackendFinalize", unsafe { (self.finalize)(descriptor.object) })?;
+        unsafe { call!(self.api, "cudnnBackendFinalize", Pointer: descriptor.pointer)? };
         Ok(descriptor)
     }
 
-    fn new_descriptor(&self, kind: Descriptor) -> Result<Held, Stop> {
+    fn new_descriptor(&self, kind: Descriptor) -> Result<Object, Stop> {
         let mut object = ptr::null_mut();
         // SAFETY: writes one pointer.
-        let status = unsafe { (self.create)(kind, &raw mut object) };
-        self.api.check("cudnnBackendCreateDescriptor", status)?;
+        unsafe {
+            call!(self.api, "cudnnBackendCreateDescriptor", Descriptor: kind, *mut Pointer: &raw mut object)?;
+        }
         Ok(self.api.hold(object, "cudnnBackendDestroyDescriptor"))
     }
 }
 
 impl Value<'_> {
-    /// The kind of an attribute, how many elements it has, and where they are.
+    /// The kind of the value, the number of its elements, and their address.
     fn parts(&self) -> (Kind, usize, *const c_void) {
         match self {
             Value::Number(kind, number) => (*kind, 1, ptr::from_ref(number).cast()),
@@ -382,7 +368,7 @@ impl Value<'_> {
     }
 }
 
-/// What everything is computed in.
+/// The type of all computations.
 fn float_type() -> Value<'static> {
     Value::Number(Kind::DataType, data_type(Precision::Fp32))
 }

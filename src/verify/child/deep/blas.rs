@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_void};
 use libloading::os::unix::Library;
 
 use crate::catalog::soname_number;
-use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, needs, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Pointer, call, text};
 use crate::verify::child::driver::{Buffer, Driver};
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
-/// No two are alike, so that none can stand for another, and multiples of 16, which tensor cores want.
+/// All different, so that a swap shows, and multiples of 16 for tensor cores.
 pub(super) const ROWS: usize = 96;
 pub(super) const COLUMNS: usize = 80;
 pub(super) const LENGTH: usize = 64;
@@ -19,63 +20,19 @@ pub(super) const LENGTH: usize = 64;
 const DEFAULT_MATH: c_int = 0;
 const PEDANTIC_MATH: c_int = 2;
 const TF32_TENSOR_OP_MATH: c_int = 3;
-/// `CUBLAS_COMPUTE_32F`, not known before CUDA 11.
+/// `CUBLAS_COMPUTE_32F`, new in CUDA 11.
 pub(super) const COMPUTE_32F: c_int = 68;
 const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
 
-type SetMathMode = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-type Sgemm = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *const f32,
-    *const c_void,
-    c_int,
-    *const c_void,
-    c_int,
-    *const f32,
-    *mut c_void,
-    c_int,
-) -> c_int;
-/// As above, with a type beside each matrix, and in the end how it is to be computed.
-type GemmEx = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *const f32,
-    *const c_void,
-    c_int,
-    c_int,
-    *const c_void,
-    c_int,
-    c_int,
-    *const f32,
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
     let is_old = version_of(&loaded.soname) < 11;
     if is_old && precision != Precision::Fp32 {
         return Err(Stop::Absent("cublasGemmEx"));
     }
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
-        needs(bench, (8, 0), call)?;
+        bench.needs((8, 0), call)?;
     }
     let api = api(&loaded.library);
     let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
@@ -84,62 +41,33 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
         Precision::Tf32 => TF32_TENSOR_OP_MATH,
         _ => DEFAULT_MATH,
     };
-    // SAFETY: the type that cublas_api.h declares; the handle was made above.
-    unsafe {
-        let set: SetMathMode = api.function("cublasSetMathMode")?;
-        api.check("cublasSetMathMode", set(handle.object, math))?;
-    }
+    // SAFETY: the types that cublas_api.h declares; the handle was made above.
+    unsafe { call!(api, "cublasSetMathMode", Pointer: handle.pointer, c_int: math)? };
     let product = Product::new(bench.driver, precision, bench.seed_of(Operation::Gemm, precision))?;
     let [rows, columns, length] = [ROWS, COLUMNS, LENGTH].map(int);
     let (a, b, c) = (product.a.pointer(), product.b.pointer(), product.c.pointer());
     let (one, zero) = (1.0_f32, 0.0_f32);
     let kind = data_type(precision);
+    let (no, handle) = (NOT_TRANSPOSED, handle.pointer);
+    let (one, zero) = (&raw const one, &raw const zero);
     // SAFETY: the types that cublas_api.h declares; the buffers hold what the sizes say, and are distinct.
-    let status = unsafe {
+    unsafe {
         if is_half(precision) {
-            let gemm: GemmEx = api.function(call)?;
-            gemm(
-                handle.object,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
-                rows,
-                columns,
-                length,
-                &raw const one,
-                a,
-                kind,
-                rows,
-                b,
-                kind,
-                length,
-                &raw const zero,
-                c,
-                kind,
-                rows,
-                COMPUTE_32F,
-                GEMM_DEFAULT,
-            )
+            call!(
+                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
+                *const f32: one, *const c_void: a, c_int: kind, c_int: rows,
+                *const c_void: b, c_int: kind, c_int: length,
+                *const f32: zero, Pointer: c, c_int: kind, c_int: rows,
+                c_int: COMPUTE_32F, c_int: GEMM_DEFAULT,
+            )?;
         } else {
-            let gemm: Sgemm = api.function(call)?;
-            gemm(
-                handle.object,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
-                rows,
-                columns,
-                length,
-                &raw const one,
-                a,
-                rows,
-                b,
-                length,
-                &raw const zero,
-                c,
-                rows,
-            )
+            call!(
+                api, call, Pointer: handle, c_int: no, c_int: no, c_int: rows, c_int: columns, c_int: length,
+                *const f32: one, *const c_void: a, c_int: rows, *const c_void: b, c_int: length,
+                *const f32: zero, Pointer: c, c_int: rows,
+            )?;
         }
-    };
-    api.check(call, status)?;
+    }
     Ok(product.compare()?)
 }
 
@@ -169,7 +97,7 @@ pub(super) fn version_of(soname: &str) -> u32 {
     soname_number(soname).unwrap_or(0)
 }
 
-/// Two matrices of whole numbers, room for their product, and what that must be. All are stored by columns.
+/// Two matrices of whole numbers, memory for their product, and the expected product. All are stored by columns.
 pub(super) struct Product<'d> {
     precision: Precision,
     pub a: Buffer<'d>,
@@ -221,12 +149,5 @@ mod tests {
         let c = product(&a, &b);
         assert_eq!(c[2 * ROWS + 7], f64::from(a[5 * ROWS + 7]));
         assert_eq!(c[3 * ROWS + 7], 0.0);
-    }
-
-    #[test]
-    fn versions_are_in_sonames() {
-        assert_eq!(version_of("libcublas.so.12"), 12);
-        assert_eq!(version_of("libcublas.so.10.2"), 10);
-        assert_eq!(version_of("libcublas.so"), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! A product of matrices by cuBLASLt, another file of cuBLAS: with the algorithm that its heuristics choose, as
-//! frameworks do. Source of the signatures: cublasLt.h of 11.11, 12.8 and 13.10.
+//! A product of matrices by cuBLASLt, with the algorithm that its heuristics choose, as in frameworks. Source of the
+//! signatures: cublasLt.h of 11.11, 12.8 and 13.10.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -7,15 +7,16 @@ use std::ptr;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::blas::{self, COLUMNS, COMPUTE_32F, LENGTH, Product, ROWS};
-use crate::verify::child::bench::{Bench, Loaded, Refused, Tried};
-use crate::verify::child::call::{Api, Held, Stop, loaders_words, needs, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Object, Pointer, call, loaders_words, text};
 use crate::verify::child::numbers::int;
+use crate::verify::child::outcome::{Refused, Stop};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const COMPUTE_32F_PEDANTIC: c_int = 69;
 const COMPUTE_32F_FAST_TF32: c_int = 77;
 const MAX_WORKSPACE_BYTES: c_int = 1;
-/// What PyTorch allows it before Hopper.
+/// PyTorch's limit before Hopper, in bytes.
 const WORKSPACE: usize = 1 << 20;
 /// `CUBLAS_STATUS_NOT_SUPPORTED`
 const NOT_SUPPORTED: c_int = 15;
@@ -31,51 +32,13 @@ struct Choice {
     reserved: [c_int; 4],
 }
 
-type DescribeProduct = unsafe extern "C" fn(*mut *mut c_void, c_int, c_int) -> c_int;
-type DescribeMatrix = unsafe extern "C" fn(*mut *mut c_void, c_int, u64, u64, i64) -> c_int;
-type Prefer = unsafe extern "C" fn(*mut c_void, c_int, *const c_void, usize) -> c_int;
-type Choose = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    c_int,
-    *mut Choice,
-    *mut c_int,
-) -> c_int;
-type Multiply = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    *const f32,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const f32,
-    *const c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *const [u64; 8],
-    *mut c_void,
-    usize,
-    *mut c_void,
-) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     // Before CUDA 11 it has other arguments.
     if blas::version_of(&loaded.soname) < 11 {
         return Err(Stop::Absent("cublasLtMatmul"));
     }
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
-        needs(bench, (8, 0), "cublasLtMatmul")?;
+        bench.needs((8, 0), "cublasLtMatmul")?;
     }
     let library = open(&loaded.soname.replacen("libcublas.", "libcublasLt.", 1))?;
     let message = |library: &Library, status: c_int| text(library, "cublasLtGetStatusString", status);
@@ -94,55 +57,32 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     let mut count = 0;
     // SAFETY: the types that cublasLt.h declares; all objects were made above, and there is room for one choice.
     unsafe {
-        let call = "cublasLtMatmulPreferenceSetAttribute";
-        let prefer: Prefer = lt.function(call)?;
-        let bytes = (&raw const WORKSPACE_BYTES).cast();
-        lt.check(call, prefer(preference.object, MAX_WORKSPACE_BYTES, bytes, size_of::<u64>()))?;
+        call!(
+            lt, "cublasLtMatmulPreferenceSetAttribute", Pointer: preference.pointer, c_int: MAX_WORKSPACE_BYTES,
+            *const c_void: (&raw const WORKSPACE_BYTES).cast(), usize: size_of::<u64>(),
+        )?;
         let call = "cublasLtMatmulAlgoGetHeuristic";
-        let choose: Choose = lt.function(call)?;
-        let status = choose(
-            handle.object,
-            description.object,
-            a.object,
-            b.object,
-            c.object,
-            c.object,
-            preference.object,
-            1,
-            &raw mut choice,
-            &raw mut count,
-        );
-        lt.check(call, status)?;
+        call!(
+            lt, call, Pointer: handle.pointer, Pointer: description.pointer,
+            Pointer: a.pointer, Pointer: b.pointer, Pointer: c.pointer, Pointer: c.pointer,
+            Pointer: preference.pointer, c_int: 1, *mut Choice: &raw mut choice, *mut c_int: &raw mut count,
+        )?;
         lt.check(call, if count == 0 { NOT_SUPPORTED } else { choice.status })?;
     }
     let product = Product::new(bench.driver, precision, bench.seed_of(Operation::GemmLt, precision))?;
     let workspace = bench.driver.allocate(WORKSPACE)?;
     let (one, zero) = (1.0_f32, 0.0_f32);
-    let call = "cublasLtMatmul";
-    // SAFETY: as above; the buffers hold what the descriptions say, and only the result stands for two matrices, which
-    // is allowed.
-    let status = unsafe {
-        let multiply: Multiply = lt.function(call)?;
-        multiply(
-            handle.object,
-            description.object,
-            &raw const one,
-            product.a.pointer(),
-            a.object,
-            product.b.pointer(),
-            b.object,
-            &raw const zero,
-            product.c.pointer(),
-            c.object,
-            product.c.pointer(),
-            c.object,
-            &raw const choice.algorithm,
-            workspace.pointer(),
-            WORKSPACE,
-            ptr::null_mut(),
-        )
-    };
-    lt.check(call, status)?;
+    // SAFETY: as above. The buffers hold what the descriptions say. C and D may be one matrix.
+    unsafe {
+        call!(
+            lt, "cublasLtMatmul", Pointer: handle.pointer, Pointer: description.pointer, *const f32: &raw const one,
+            *const c_void: product.a.pointer(), Pointer: a.pointer,
+            *const c_void: product.b.pointer(), Pointer: b.pointer, *const f32: &raw const zero,
+            *const c_void: product.c.pointer(), Pointer: c.pointer, Pointer: product.c.pointer(), Pointer: c.pointer,
+            *const [u64; 8]: &raw const choice.algorithm, Pointer: workspace.pointer(), usize: WORKSPACE,
+            Pointer: ptr::null_mut(),
+        )?;
+    }
     Ok(product.compare()?)
 }
 
@@ -156,24 +96,23 @@ fn open(soname: &str) -> Result<Library, Stop> {
     })
 }
 
-fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Held, Stop> {
-    let call = "cublasLtMatmulDescCreate";
-    let mut object = ptr::null_mut();
-    // SAFETY: the type that cublasLt.h declares; writes one pointer.
+fn describe_product(lt: &Api<'_>, compute: c_int) -> Result<Object, Stop> {
+    let (mut object, scale) = (ptr::null_mut(), blas::data_type(Precision::Fp32));
+    // SAFETY: the types that cublasLt.h declares; writes one pointer.
     unsafe {
-        let describe: DescribeProduct = lt.function(call)?;
-        lt.check(call, describe(&raw mut object, compute, blas::data_type(Precision::Fp32)))?;
+        call!(lt, "cublasLtMatmulDescCreate", *mut Pointer: &raw mut object, c_int: compute, c_int: scale)?;
     }
     Ok(lt.hold(object, "cublasLtMatmulDescDestroy"))
 }
 
-fn describe_matrix(lt: &Api<'_>, kind: c_int, rows: usize, columns: usize) -> Result<Held, Stop> {
-    let call = "cublasLtMatrixLayoutCreate";
+fn describe_matrix(lt: &Api<'_>, kind: c_int, rows: usize, columns: usize) -> Result<Object, Stop> {
     let mut object = ptr::null_mut();
-    // SAFETY: the type that cublasLt.h declares; writes one pointer.
+    // SAFETY: the types that cublasLt.h declares; writes one pointer.
     unsafe {
-        let describe: DescribeMatrix = lt.function(call)?;
-        lt.check(call, describe(&raw mut object, kind, rows as u64, columns as u64, int(rows).into()))?;
+        call!(
+            lt, "cublasLtMatrixLayoutCreate", *mut Pointer: &raw mut object, c_int: kind,
+            u64: rows as u64, u64: columns as u64, i64: int(rows).into(),
+        )?;
     }
     Ok(lt.hold(object, "cublasLtMatrixLayoutDestroy"))
 }

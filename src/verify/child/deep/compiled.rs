@@ -1,15 +1,16 @@
-//! A kernel that is compiled by NVRTC for the GPU at hand, loaded and launched. Source of the signatures: nvrtc.h of
-//! 11.8 and 12.9, cuda.h of 11.8, 12.8 and 13.0.
+//! A kernel that NVRTC compiles for this GPU, loaded and launched. Source of the signatures: nvrtc.h of 11.8 and 12.9,
+//! cuda.h of 11.8, 12.8 and 13.0.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Bench, Loaded, Refused, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
+use crate::verify::child::outcome::{Refused, Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const COUNT: u32 = 1000;
@@ -28,19 +29,6 @@ const INVALID_OPTION: c_int = 5;
 /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`
 const PTX_TOO_NEW: c_int = 222;
 
-type Program = *mut c_void;
-type Create = unsafe extern "C" fn(
-    *mut Program,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const *const c_char,
-    *const *const c_char,
-) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
-type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
-type GetSize = unsafe extern "C" fn(Program, *mut usize) -> c_int;
-type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
 type LoadModule = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
 type GetFunction = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
@@ -58,26 +46,22 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> c_int;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, compile_and_launch(bench, loaded))
-}
-
-fn compile_and_launch(bench: &Bench<'_>, loaded: &Loaded) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<Came, Stop> {
     let image = compile(&loaded.library, bench.capability)?;
     let Some(cuda) = bench.of_family("driver") else { return Err(Stop::Absent("cuModuleLoadData")) };
     launch(bench, &cuda.library, &image)
 }
 
-/// What a kernel is compiled for.
+/// The architecture of a compiled kernel, 90 for 9.0.
 #[derive(Debug, PartialEq)]
 enum Target {
-    /// This GPU, to what it runs.
+    /// Machine code for this GPU.
     Binary(i32),
-    /// An older one, to what the driver compiles for this one.
+    /// PTX of this or an older architecture, which the driver compiles.
     Ptx(i32),
 }
 
-/// Of the architectures that NVRTC knows, 90 for 9.0; before 11.2 it does not say.
+/// Chooses from the architectures that NVRTC supports, which releases before 11.2 do not list.
 fn target(capability: i32, known: Option<&[i32]>) -> Option<Target> {
     match known {
         None => Some(Target::Ptx(capability)),
@@ -112,18 +96,20 @@ fn compile(library: &Library, (major, minor): (i32, i32)) -> Result<Vec<u8>, Sto
     };
     let option = CString::new(option).unwrap_or_default();
     let mut program = Compilation { program: ptr::null_mut(), destroy: None };
-    // SAFETY: these are the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
+    // SAFETY: the types that nvrtc.h declares; the texts end with NUL and live as long as the program.
     unsafe {
-        let create: Create = api.function("nvrtcCreateProgram")?;
-        let compile: Compile = api.function("nvrtcCompileProgram")?;
-        let (name, none) = (c"mix.cu".as_ptr(), ptr::null());
-        let status = create(&raw mut program.program, SOURCE.as_ptr(), name, 0, none, none);
-        api.check("nvrtcCreateProgram", status)?;
+        let none = ptr::null();
+        call!(
+            api, "nvrtcCreateProgram", *mut Pointer: &raw mut program.program,
+            *const c_char: SOURCE.as_ptr(), *const c_char: c"mix.cu".as_ptr(),
+            c_int: 0, *const *const c_char: none, *const *const c_char: none,
+        )?;
         program.destroy = find(library, "nvrtcDestroyProgram");
-        let status = compile(program.program, 1, [option.as_ptr()].as_ptr());
-        if let Err(stop) = api.check("nvrtcCompileProgram", status) {
-            return Err(with_log(stop, &api, &program));
-        }
+        let compiled = call!(
+            api, "nvrtcCompileProgram", Pointer: program.program, c_int: 1,
+            *const *const c_char: [option.as_ptr()].as_ptr(),
+        );
+        compiled.map_err(|stop| with_log(stop, &api, &program))?;
     }
     program.get(&api, size_call, call)
 }
@@ -142,12 +128,12 @@ fn known_architectures(library: &Library) -> Option<Vec<i32>> {
     }
 }
 
-/// What the compiler has to say.
+/// Adds the compiler's log.
 fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
     let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
     match stop {
-        Stop::Wrong(crate::verify::child::bench::Wrong::Refused(refused)) if !log.is_empty() => {
+        Stop::Wrong(Wrong::Refused(refused)) if !log.is_empty() => {
             Refused { message: Some(log), ..refused }.into()
         }
         stop => stop,
@@ -155,19 +141,18 @@ fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
 }
 
 struct Compilation {
-    program: Program,
-    destroy: Option<Destroy>,
+    program: Pointer,
+    destroy: Option<unsafe extern "C" fn(*mut Pointer) -> c_int>,
 }
 
 impl Compilation {
     fn get(&self, api: &Api<'_>, size_call: &'static str, call: &'static str) -> Result<Vec<u8>, Stop> {
         let mut size = 0;
-        // SAFETY: these are the types that nvrtc.h declares; the second writes as many bytes as the first has said.
+        // SAFETY: the types that nvrtc.h declares; the second call writes as many bytes as the first has returned.
         unsafe {
-            let (get_size, get): (GetSize, Get) = (api.function(size_call)?, api.function(call)?);
-            api.check(size_call, get_size(self.program, &raw mut size))?;
+            call!(api, size_call, Pointer: self.program, *mut usize: &raw mut size)?;
             let mut bytes = vec![0_u8; size];
-            api.check(call, get(self.program, bytes.as_mut_ptr().cast()))?;
+            call!(api, call, Pointer: self.program, *mut c_char: bytes.as_mut_ptr().cast())?;
             Ok(bytes)
         }
     }
@@ -200,7 +185,7 @@ fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, St
             answered => answered?,
         }
         let module = cuda.hold(module, "cuModuleUnload");
-        let status = get_function(&raw mut function, module.object, c"mix".as_ptr());
+        let status = get_function(&raw mut function, module.pointer, c"mix".as_ptr());
         driver.check("cuModuleGetFunction", status)?;
         module
     };

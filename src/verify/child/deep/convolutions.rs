@@ -1,39 +1,41 @@
-//! Convolutions and their gradients by cuDNN in every precision that frameworks ask for.
+//! Convolutions and their gradients by cuDNN in every precision that frameworks use.
 
 use std::ffi::c_int;
 
-use crate::verify::child::bench::{Bench, Loaded, Tried};
-use crate::verify::child::call::{Held, Stop, needs, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::Object;
 use crate::verify::child::convolution::{Direction, Shape, Task, run};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::ranges;
+use crate::verify::child::outcome::Stop;
 use crate::verify::protocol::{Came, Operation, Precision};
 
-/// No two sizes are alike, so that none can stand for another; channels and filters are multiples of 8, which tensor
-/// cores want; the longest sum is of 216 products, few enough for bfloat16.
+/// All sizes differ, so that a swap shows. Channels and filters are multiples of 8 for tensor cores. The longest sum has
+/// 216 products, few enough for bfloat16.
 pub(super) const SHAPE: Shape =
     Shape { images: 2, channels: 16, height: 7, width: 9, filters: 24, kernel: 3 };
-/// For numbers of 32 bits: where it may use TF32, cuDNN 9.19 does so on an H200 in all three directions. With 16 channels
-/// it keeps to plain `float` in two of them, and with 7 times 9 places in one.
+/// For numbers of 32 bits. If cuDNN 9.19 may use TF32, it does so with this shape on an H200 in all three directions. With
+/// 16 channels it uses `float` in two directions, and with 7 x 9 places in one.
 const WIDE: Shape = Shape { channels: 64, height: 8, width: 8, filters: 64, ..SHAPE };
 
 const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
 const FMA_MATH: c_int = 3;
 
-pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    let operation = Operation::Convolution;
-    settle(precision, convolve(bench, loaded, precision, operation, Direction::Forward))
+pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+    convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
 }
 
-pub(super) fn backward_data(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    let operation = Operation::ConvolutionBackwardData;
-    settle(precision, convolve(bench, loaded, precision, operation, Direction::BackwardData))
+pub(super) fn backward_data(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+    convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
 }
 
-pub(super) fn backward_filter(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    let operation = Operation::ConvolutionBackwardFilter;
-    settle(precision, convolve(bench, loaded, precision, operation, Direction::BackwardFilter))
+pub(super) fn backward_filter(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<Came, Stop> {
+    convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
 }
 
 fn convolve(
@@ -48,7 +50,7 @@ fn convolve(
     match precision {
         Precision::Tf32 if version < 8000 => return Err(Stop::Absent("CUDNN_FMA_MATH")),
         Precision::Bf16 if version < 8100 => return Err(Stop::Absent("CUDNN_DATA_BFLOAT16")),
-        Precision::Tf32 | Precision::Bf16 => needs(bench, (8, 0), "cudnnSetConvolutionMathType")?,
+        Precision::Tf32 | Precision::Bf16 => bench.needs((8, 0), "cudnnSetConvolutionMathType")?,
         _ => {}
     }
     let math = match precision {
@@ -58,18 +60,18 @@ fn convolve(
     };
     let shape = shape(precision);
     let ranges = ranges(precision, shape.length(direction));
-    // A product of matrices each, which is exact where others, Winograd's say, are not: with indices made before, or
-    // deterministic; then what is left.
+    // Products of matrices, which are exact, unlike Winograd's algorithm: 1 with precomputed indices or deterministic,
+    // then 0.
     let task = Task { shape, direction, precision, math, algorithms: &[1, 0], ranges };
     let handle = handle(&cudnn)?;
-    run(&cudnn, handle.object, bench.driver, &task, bench.seed_of(operation, precision))
+    run(&cudnn, handle.pointer, bench.driver, &task, bench.seed_of(operation, precision))
 }
 
 fn shape(precision: Precision) -> Shape {
     if matches!(precision, Precision::Fp16 | Precision::Bf16) { SHAPE } else { WIDE }
 }
 
-pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Held, Stop> {
+pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Object, Stop> {
     cudnn.api.make("cudnnCreate", "cudnnDestroy")
 }
 

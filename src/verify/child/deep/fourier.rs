@@ -1,16 +1,17 @@
-//! A Fourier transform there and back again by cuFFT. Source of the signatures: cufft.h of 10.9, 11.4 and 12.5.
+//! A Fourier transform and its inverse by cuFFT. Source of the signatures: cufft.h of 10.9, 11.4 and 12.5.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
-use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, int, real, unit_roundoff};
+use crate::verify::child::outcome::{Stop, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
-/// 2^6 times 3 times 5, so that more than one kind of step is taken.
+/// 2^6 times 3 times 5, so that several kinds of steps are used.
 const POINTS: usize = 960;
-/// Of the numbers that are transformed.
+/// The range of the transformed numbers.
 const RANGE: u16 = 100;
 
 const COMPLEX_TO_COMPLEX: c_int = 0x29;
@@ -18,15 +19,7 @@ const FORWARD: c_int = -1;
 const INVERSE: c_int = 1;
 
 type Complex = (f64, f64);
-type Plan1d = unsafe extern "C" fn(*mut c_int, c_int, c_int, c_int) -> c_int;
-type Destroy = unsafe extern "C" fn(c_int) -> c_int;
-type Execute = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void, c_int) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, transform(bench, loaded, precision))
-}
-
-fn transform(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let api = Api::plain(&loaded.library);
     let plan = Plan::new(&api)?;
     let driver = bench.driver;
@@ -45,21 +38,21 @@ fn transform(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result
     let spectrum_error = error_bound(norm(&expected));
     let pairs = transformed.iter().zip(&expected);
     compare(pairs.map(|(got, expected)| (f64::from(*got), *expected, spectrum_error)), POINTS)?;
-    // Two transforms, and no factor is taken out on the way.
+    // cuFFT scales neither transform.
     let signal: Vec<f64> = signal.into_iter().map(f64::from).collect();
     let signal_error = 2.0 * error_bound(norm(&signal));
     let pairs = returned.iter().zip(signal);
     Ok(compare(pairs.map(|(got, expected)| (f64::from(*got) / points, expected, signal_error)), POINTS)?)
 }
 
-/// By Higham (Accuracy and Stability of Numerical Algorithms, 24.1) a transform in steps of 2 is off by 6.7 roundings
-/// of its norm in each of log2(n) steps, and here there are fewer steps; 8 leaves some room for factors that are not
-/// right to the last bit. One wrong number differs by about norm / sqrt(n), four hundred times as much.
+/// A transform in steps of 2 has an error of 6.7 roundings of its norm in each of log2(n) steps (Higham, Accuracy and
+/// Stability of Numerical Algorithms, 24.1). Here there are fewer steps, and 8 leaves room for inexact factors. One wrong
+/// number differs by about norm / sqrt(n), four hundred times as much.
 fn error_bound(norm: f64) -> f64 {
     8.0 * libm::log2(real(POINTS)) * unit_roundoff(Precision::Fp32) * norm
 }
 
-/// By definition, and in double precision.
+/// The transform by its definition, in double precision.
 fn dft(signal: &[f32]) -> Vec<f64> {
     let count = signal.len() / 2;
     let turn = |k: usize| libm::sincos(-std::f64::consts::TAU * real(k) / real(count));
@@ -77,7 +70,7 @@ fn dft(signal: &[f32]) -> Vec<f64> {
 
 struct Plan {
     plan: c_int,
-    destroy: Option<Destroy>,
+    destroy: Option<unsafe extern "C" fn(c_int) -> c_int>,
 }
 
 impl Plan {
@@ -85,8 +78,7 @@ impl Plan {
         let mut plan = 0;
         // SAFETY: the types that cufft.h declares; writes one number.
         unsafe {
-            let make: Plan1d = api.function("cufftPlan1d")?;
-            api.check("cufftPlan1d", make(&raw mut plan, int(POINTS), COMPLEX_TO_COMPLEX, 1))?;
+            call!(api, "cufftPlan1d", *mut c_int: &raw mut plan, c_int: int(POINTS), c_int: COMPLEX_TO_COMPLEX, c_int: 1)?;
             Ok(Plan { plan, destroy: find(api.library, "cufftDestroy") })
         }
     }
@@ -100,8 +92,10 @@ impl Plan {
     ) -> Result<(), Stop> {
         // SAFETY: the type that cufft.h declares; the plan was made for as many points as both buffers hold.
         unsafe {
-            let execute: Execute = api.function("cufftExecC2C")?;
-            api.check("cufftExecC2C", execute(self.plan, from.pointer(), to.pointer(), direction))
+            call!(
+                api, "cufftExecC2C", c_int: self.plan, Pointer: from.pointer(), Pointer: to.pointer(),
+                c_int: direction,
+            )
         }
     }
 }

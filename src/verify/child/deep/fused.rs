@@ -1,37 +1,33 @@
-//! A convolution, a bias and a ReLU as one graph, for which cuDNN makes or finds one kernel.
+//! A convolution, a bias and a ReLU as one graph, which cuDNN runs as one kernel.
 
 use std::ffi::c_int;
 
 use super::backend::{Graph, Pointwise, Storage, Tensor};
 use super::convolutions::{SHAPE, handle};
-use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Stop, needs, settle};
+use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::convolution::{Direction, Numbers};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::{Random, blank, download, ranges, upload};
+use crate::verify::child::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Came, Operation, Precision};
 
-/// Products of one number, and the bias.
+/// The products of one sum, and the bias.
 const LENGTH: usize = SHAPE.channels * SHAPE.kernel * SHAPE.kernel + 1;
 
-/// Heuristics, and what is left where they name nothing; before 8.4 there was one kind.
+/// Heuristics, then the fallback. Before 8.4 there was one kind.
 const MODES: &[c_int] = &[3, 2];
 const MODES_BEFORE_84: &[c_int] = &[0];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, compute(bench, loaded, precision))
-}
-
-fn compute(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 8100 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }
     if precision == Precision::Bf16 {
-        needs(bench, (8, 0), "cudnnBackendExecute")?;
+        bench.needs((8, 0), "cudnnBackendExecute")?;
     }
     let handle = handle(&cudnn)?;
-    let mut graph = Graph::new(&cudnn.api, handle.object)?;
+    let mut graph = Graph::new(&cudnn.api, handle.pointer);
     let [x, w, bias, y] = describe(&mut graph, precision)?;
     let data = Data::new(bench.seed_of(Operation::FusedGraph, precision), precision);
     let driver = bench.driver;
@@ -45,8 +41,7 @@ fn compute(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<C
     graph.run(driver, modes, &tensors)?;
     let results = download(&output, precision, data.expected.len())?;
     let expected = to_channels_last(&data.expected, SHAPE.output());
-    let pairs = results.into_iter().zip(expected);
-    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)?)
+    Ok(compare_exact(results, expected, LENGTH)?)
 }
 
 /// Input, weights, bias and output.
@@ -86,7 +81,7 @@ impl Data {
     }
 }
 
-/// Dimensions and strides of a tensor whose channels are stored next to each other, as engines of graphs want it.
+/// Dimensions and strides of a tensor in NHWC order, which engines of graphs need.
 fn channels_last(dims: [usize; 4]) -> ([i64; 4], [i64; 4]) {
     let dims = dims.map(|size| i64::try_from(size).unwrap_or(0));
     let [_, channels, height, width] = dims;

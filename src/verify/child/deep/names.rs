@@ -1,5 +1,5 @@
-//! Numbers of the backend API of cuDNN. Source: cudnn_backend.h of 8.9.7, cudnn_graph.h of 9.10.2 and 9.28.0, which
-//! agree. They are only said to it, so that no number is without a name here.
+//! Numbers of the backend API of cuDNN. Source: cudnn_backend.h of 8.9.7, cudnn_graph.h of 9.10.2 and 9.28.0, which agree.
+//! cuDNN never returns them, so an enumeration can hold them all.
 
 /// `cudnnBackendDescriptorType_t`
 #[derive(Clone, Copy)]

@@ -5,47 +5,28 @@ use std::ptr;
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Stop, find, settle};
+use crate::verify::child::call::{Api, call, find};
 use crate::verify::child::driver::{Context, Driver};
-use crate::verify::child::numbers::Random;
-use crate::verify::protocol::{Came, Measure, Precision};
+use crate::verify::child::numbers::{Random, int};
+use crate::verify::child::outcome::{Stop, compare};
+use crate::verify::protocol::{Came, Measure};
 
 const COUNT: usize = 10_000;
-/// Sums over four thousand GPUs are exact with that.
+/// Sums over 4096 GPUs are exact with this range.
 const RANGE: u16 = 4095;
 const FLOAT: c_int = 7;
 const SUM: c_int = 0;
 
 type Communicator = *mut c_void;
-type InitAll = unsafe extern "C" fn(*mut Communicator, c_int, *const c_int) -> c_int;
-type Destroy = unsafe extern "C" fn(Communicator) -> c_int;
-type Group = unsafe extern "C" fn() -> c_int;
-type AllReduce =
-    unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, *mut c_void) -> c_int;
 
-/// How NCCL goes about it is left to it and to the environment.
+/// The algorithm is left to NCCL and to the environment.
 pub(in crate::verify::child) fn all_reduce(
     driver: &Driver,
-    library: &Loaded,
+    library: &Library,
     devices: &[(u32, Context)],
     seed: u32,
-) -> Tried {
-    settle(Precision::Fp32, reduce(driver, &library.library, devices, seed))
-}
-
-fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: u32) -> Result<Came, Stop> {
+) -> Result<Came, Stop> {
     let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
-    // SAFETY: these are the types that nccl.h declares for the names.
-    let (init, destroy, start, end, all_reduce): (InitAll, Destroy, Group, Group, AllReduce) = unsafe {
-        (
-            api.function("ncclCommInitAll")?,
-            api.function("ncclCommDestroy")?,
-            api.function("ncclGroupStart")?,
-            api.function("ncclGroupEnd")?,
-            api.function("ncclAllReduce")?,
-        )
-    };
     let mut random = Random::new(seed);
     let mut expected = vec![0.0; COUNT];
     let mut buffers = Vec::new();
@@ -57,22 +38,29 @@ fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: 
     }
     let gpus: Vec<c_int> =
         devices.iter().map(|(gpu, _)| c_int::try_from(*gpu).unwrap_or(c_int::MAX)).collect();
-    let count = c_int::try_from(gpus.len()).unwrap_or(c_int::MAX);
     let mut communicators = vec![ptr::null_mut(); gpus.len()];
-    // SAFETY: there is room for as many communicators as there are GPUs.
-    api.check("ncclCommInitAll", unsafe { init(communicators.as_mut_ptr(), count, gpus.as_ptr()) })?;
-    // What fails from here on leaves the communicators as they are: to destroy them waits for what never comes.
+    // SAFETY: the types that nccl.h declares; there is room for as many communicators as there are GPUs.
+    unsafe {
+        call!(
+            api, "ncclCommInitAll", *mut Communicator: communicators.as_mut_ptr(), c_int: int(gpus.len()),
+            *const c_int: gpus.as_ptr(),
+        )?;
+    }
+    // After a failure from here on, the communicators stay, since to destroy them could wait for ever.
     // SAFETY: takes nothing and has no precondition.
-    api.check("ncclGroupStart", unsafe { start() })?;
+    unsafe { call!(api, "ncclGroupStart")? };
     for (((_, context), communicator), (from, to)) in devices.iter().zip(&communicators).zip(&buffers) {
         driver.set_current(*context)?;
-        let (from, to, stream) = (from.pointer(), to.pointer(), ptr::null_mut());
-        // SAFETY: both buffers are of the GPU that the communicator is for, and hold as many numbers.
-        let status = unsafe { all_reduce(from, to, COUNT, FLOAT, SUM, *communicator, stream) };
-        api.check("ncclAllReduce", status)?;
+        // SAFETY: both buffers are of the communicator's GPU, and hold as many numbers.
+        unsafe {
+            call!(
+                api, "ncclAllReduce", *const c_void: from.pointer(), *mut c_void: to.pointer(), usize: COUNT,
+                c_int: FLOAT, c_int: SUM, Communicator: *communicator, *mut c_void: ptr::null_mut(),
+            )?;
+        }
     }
     // SAFETY: ends the group that was started above.
-    api.check("ncclGroupEnd", unsafe { end() })?;
+    unsafe { call!(api, "ncclGroupEnd")? };
     let mut worst = Measure { largest_error: 0.0, allowed: 0.0, length: 0 };
     for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
@@ -85,12 +73,12 @@ fn reduce(driver: &Driver, library: &Library, devices: &[(u32, Context)], seed: 
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
-        api.check("ncclCommDestroy", unsafe { destroy(communicator) })?;
+        unsafe { call!(api, "ncclCommDestroy", Communicator: communicator)? };
     }
     Ok(Came::Right(worst))
 }
 
-/// Since 2.13 it says more than the name of a status.
+/// Since 2.13 NCCL has more than the name of a status.
 fn last_error(library: &Library, _: c_int) -> Option<String> {
     // SAFETY: declared as `const char* (comm)`; without a communicator it gives the last error of this process, as a
     // text that ends with NUL, or none.

@@ -1,31 +1,24 @@
 //! Uniform random numbers by cuRAND. Source of the signatures: curand.h of 10.3 and 10.4.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
-use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::real;
+use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const COUNT: usize = 1 << 14;
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
 
-type Create = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
-type SetSeed = unsafe extern "C" fn(*mut c_void, u64) -> c_int;
-type Generate = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, draw(bench, loaded, precision))
-}
-
-fn draw(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let api = Api::plain(&loaded.library);
     let seed = u64::from(bench.seed_of(Operation::RandomNumbers, precision));
     let numbers = generate(bench, &api, seed)?;
     let again = generate(bench, &api, seed)?;
     let others = generate(bench, &api, seed + 1)?;
-    // Above 0, and up to 1.
+    // The numbers are above 0 and at most 1.
     compare(numbers.iter().map(|number| (if *number == 0.0 { f64::NAN } else { *number }, 0.5, 0.5)), 1)?;
     compare(numbers.iter().zip(again).map(|(number, again)| (again, *number, 0.0)), 1)?;
     if numbers == others {
@@ -35,7 +28,7 @@ fn draw(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came
     Ok(compare(std::iter::once((mean, 0.5, mean_bound())), COUNT)?)
 }
 
-/// Six standard deviations of the mean: right numbers are further off once in five hundred million proofs.
+/// Six standard deviations of the mean, which right numbers exceed once in five hundred million proofs.
 fn mean_bound() -> f64 {
     6.0 / (12.0 * real(COUNT)).sqrt()
 }
@@ -45,13 +38,10 @@ fn generate(bench: &Bench<'_>, api: &Api<'_>, seed: u64) -> Result<Vec<f64>, Sto
     let mut object = std::ptr::null_mut();
     // SAFETY: the types that curand.h declares; the first writes one pointer, the last as many numbers as there is room.
     let generator = unsafe {
-        let create: Create = api.function("curandCreateGenerator")?;
-        let set_seed: SetSeed = api.function("curandSetPseudoRandomGeneratorSeed")?;
-        let generate: Generate = api.function("curandGenerateUniform")?;
-        api.check("curandCreateGenerator", create(&raw mut object, DEFAULT_GENERATOR))?;
+        call!(api, "curandCreateGenerator", *mut Pointer: &raw mut object, c_int: DEFAULT_GENERATOR)?;
         let generator = api.hold(object, "curandDestroyGenerator");
-        api.check("curandSetPseudoRandomGeneratorSeed", set_seed(object, seed))?;
-        api.check("curandGenerateUniform", generate(object, room.pointer(), COUNT))?;
+        call!(api, "curandSetPseudoRandomGeneratorSeed", Pointer: object, u64: seed)?;
+        call!(api, "curandGenerateUniform", Pointer: object, Pointer: room.pointer(), usize: COUNT)?;
         generator
     };
     let numbers: Vec<f32> = room.download(COUNT)?;

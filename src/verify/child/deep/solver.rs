@@ -1,57 +1,26 @@
-//! A system of linear equations by cuSOLVER: factors with pivots, and their solution. Source of the signatures:
+//! A system of linear equations by cuSOLVER: LU factors with pivots, and the solution. Source of the signatures:
 //! cusolverDn.h of 11.4, 11.7 and 12.4.
 
 use std::ffi::{c_int, c_void};
 
-use crate::verify::child::bench::{Bench, Loaded, Tried, Wrong, compare};
-use crate::verify::child::call::{Api, Stop, settle};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
+use crate::verify::child::outcome::{Stop, Wrong, compare};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const SIZE: usize = 64;
-/// Of the unknowns.
+/// The range of the unknowns.
 const RANGE: u16 = 9;
 const NOT_TRANSPOSED: c_int = 0;
 
-/// The functions for `float` and `double` have the same shape of arguments.
-type BufferSize = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void, c_int, *mut c_int) -> c_int;
-type Factor = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
-type Solve = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    *const c_void,
-    c_int,
-    *const c_void,
-    *mut c_void,
-    c_int,
-    *mut c_void,
-) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, solve(bench, loaded, precision))
-}
-
-fn solve(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
         ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
     } else {
         ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
     };
     let api = Api::plain(&loaded.library);
-    // SAFETY: these are the types that cusolverDn.h declares for the names.
-    let (buffer_size, factor, solve): (BufferSize, Factor, Solve) =
-        unsafe { (api.function(size_call)?, api.function(factor_call)?, api.function(solve_call)?) };
     let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
     let driver = bench.driver;
     let system = System::new(bench.seed_of(Operation::LinearSystem, precision));
@@ -61,41 +30,31 @@ fn solve(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Cam
     let info = driver.upload(&[-1_i32])?;
     let size = int(SIZE);
     let mut room = 0;
-    // SAFETY: the buffer holds what the sizes say; writes one number.
-    let status = unsafe { buffer_size(handle.object, size, size, matrix.pointer(), size, &raw mut room) };
-    api.check(size_call, status)?;
+    // SAFETY: the types that cusolverDn.h declares; the buffer holds what the sizes say; writes one number.
+    unsafe {
+        call!(
+            api, size_call, Pointer: handle.pointer, c_int: size, c_int: size,
+            Pointer: matrix.pointer(), c_int: size, *mut c_int: &raw mut room,
+        )?;
+    }
     let room = blank(driver, precision, usize::try_from(room).unwrap_or(0))?;
-    // SAFETY: the buffers hold what the sizes say, are distinct, and live in the current context.
-    let status = unsafe {
-        factor(
-            handle.object,
-            size,
-            size,
-            matrix.pointer(),
-            size,
-            room.pointer(),
-            pivots.pointer(),
-            info.pointer(),
-        )
-    };
-    api.check(factor_call, status)?;
+    // SAFETY: as above; the buffers are distinct, and live in the current context.
+    unsafe {
+        call!(
+            api, factor_call, Pointer: handle.pointer, c_int: size, c_int: size,
+            Pointer: matrix.pointer(), c_int: size, Pointer: room.pointer(),
+            Pointer: pivots.pointer(), Pointer: info.pointer(),
+        )?;
+    }
     check_info(info.download(1)?)?;
     // SAFETY: as above.
-    let status = unsafe {
-        solve(
-            handle.object,
-            NOT_TRANSPOSED,
-            size,
-            1,
-            matrix.pointer(),
-            size,
-            pivots.pointer(),
-            right.pointer(),
-            size,
-            info.pointer(),
-        )
-    };
-    api.check(solve_call, status)?;
+    unsafe {
+        call!(
+            api, solve_call, Pointer: handle.pointer, c_int: NOT_TRANSPOSED, c_int: size, c_int: 1,
+            *const c_void: matrix.pointer(), c_int: size, *const c_void: pivots.pointer(),
+            Pointer: right.pointer(), c_int: size, Pointer: info.pointer(),
+        )?;
+    }
     check_info(info.download(1)?)?;
     let solution = download(&right, precision, SIZE)?;
     let allowed = error_bound(precision);
@@ -103,15 +62,15 @@ fn solve(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Cam
     Ok(compare(pairs.map(|(got, expected)| (got, f64::from(expected), allowed)), SIZE)?)
 }
 
-/// 0, or the column in which there was no pivot.
+/// `info` must be 0. A positive value is a column without a pivot.
 fn check_info(info: Vec<i32>) -> Result<(), Wrong> {
     let pairs = info.into_iter().map(|info| (f64::from(info), 0.0, 0.0));
     compare(pairs, 1).map(drop)
 }
 
-/// The norms of the matrix and of its inverse are at most 3n and 1/n, and the factors do not grow, so that the solution
-/// is off by at most 3n roundings (Higham, Accuracy and Stability of Numerical Algorithms, 9.4) times a condition of 3;
-/// that is made 16n to leave some room.
+/// The norms of the matrix and of its inverse are at most 3n and 1/n, and the factors do not grow. The error of the
+/// solution is then at most 3n roundings (Higham, Accuracy and Stability of Numerical Algorithms, 9.4) times a condition
+/// of 3. The bound of 16n leaves some room.
 fn error_bound(precision: Precision) -> f64 {
     16.0 * real(SIZE) * unit_roundoff(precision) * f64::from(RANGE)
 }
@@ -125,8 +84,7 @@ struct System {
 }
 
 impl System {
-    /// Each row and each column has one number that outweighs the others, but none of them is on the diagonal: nothing
-    /// comes out right without pivots.
+    /// Each row and each column has one dominant number, none of them on the diagonal, so the solution needs pivots.
     fn new(seed: u32) -> System {
         let mut random = Random::new(seed);
         let mut matrix = random.wholes(1, SIZE * SIZE);

@@ -1,19 +1,20 @@
 //! A sparse matrix, stored by rows, times a vector by cuSPARSE. Source of the signatures: cusparse.h of 11.7, 12.5 and
-//! 12.9; what takes them apart from each other is `const`.
+//! 12.9, which differ only in `const`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use libloading::os::unix::Library;
 
-use crate::verify::child::bench::{Bench, Loaded, Tried, compare};
-use crate::verify::child::call::{Api, Held, Stop, settle, text};
+use crate::verify::child::bench::{Bench, Loaded};
+use crate::verify::child::call::{Api, Object, Pointer, call, text};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
+use crate::verify::child::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Came, Operation, Precision};
 
 const ROWS: usize = 200;
 const COLUMNS: usize = 150;
-/// The most that a row has; some have none.
+/// The longest row. Some rows are empty.
 const LENGTH: usize = 23;
 
 const FLOAT: c_int = 0;
@@ -22,49 +23,10 @@ const BASE_ZERO: c_int = 0;
 const NOT_TRANSPOSED: c_int = 0;
 const DEFAULT_ALGORITHM: c_int = 0;
 
-static ONE: f32 = 1.0;
-static ZERO: f32 = 0.0;
-
-type CreateCsr = unsafe extern "C" fn(
-    *mut *mut c_void,
-    i64,
-    i64,
-    i64,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-type CreateVector = unsafe extern "C" fn(*mut *mut c_void, i64, *mut c_void, c_int) -> c_int;
-/// In the end a size that is written, or the buffer.
-type Multiply<T> = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    *const f32,
-    *mut c_void,
-    *mut c_void,
-    *const f32,
-    *mut c_void,
-    c_int,
-    c_int,
-    T,
-) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Tried {
-    settle(precision, multiply(bench, loaded, precision))
-}
-
-fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
     let api = Api { naming, message, ..Api::plain(&loaded.library) };
-    let (size_call, call) = ("cusparseSpMV_bufferSize", "cusparseSpMV");
-    // SAFETY: these are the types that cusparse.h declares for the names.
-    let (size, multiply, create): (Multiply<*mut usize>, Multiply<*mut c_void>, CreateCsr) =
-        unsafe { (api.function(size_call)?, api.function(call)?, api.function("cusparseCreateCsr")?) };
     let handle = api.make("cusparseCreate", "cusparseDestroy")?;
     let driver = bench.driver;
     let product = Product::new(bench.seed_of(Operation::SparseProduct, precision));
@@ -74,64 +36,60 @@ fn multiply(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<
     let factor = upload(driver, precision, &product.factor)?;
     let result = blank(driver, precision, ROWS)?;
     let mut object = std::ptr::null_mut();
-    // SAFETY: writes one pointer; the buffers hold what the sizes and types say.
-    let status = unsafe {
-        create(
-            &raw mut object,
-            int(ROWS).into(),
-            int(COLUMNS).into(),
-            int(product.values.len()).into(),
-            starts.pointer(),
-            places.pointer(),
-            values.pointer(),
-            INDEX_32,
-            INDEX_32,
-            BASE_ZERO,
-            FLOAT,
-        )
-    };
-    api.check("cusparseCreateCsr", status)?;
+    let (rows, columns, count) = (int(ROWS), int(COLUMNS), int(product.values.len()));
+    // SAFETY: the types that cusparse.h declares; writes one pointer; the buffers hold what the sizes and types say.
+    unsafe {
+        call!(
+            api, "cusparseCreateCsr", *mut Pointer: &raw mut object,
+            i64: rows.into(), i64: columns.into(), i64: count.into(),
+            Pointer: starts.pointer(), Pointer: places.pointer(), Pointer: values.pointer(),
+            c_int: INDEX_32, c_int: INDEX_32, c_int: BASE_ZERO, c_int: FLOAT,
+        )?;
+    }
     let matrix = api.hold(object, "cusparseDestroySpMat");
     let from = vector(&api, COLUMNS, &factor)?;
     let to = vector(&api, ROWS, &result)?;
-    let objects = [&handle, &matrix, &from, &to].map(|held| held.object);
+    let (handle, matrix, from, to) = (handle.pointer, matrix.pointer, from.pointer, to.pointer);
+    let (one, zero) = (1.0_f32, 0.0_f32);
     let mut bytes = 0;
-    // SAFETY: all objects were made above; writes one size.
-    api.check(size_call, unsafe { ask(size, objects, &raw mut bytes) })?;
-    let room = driver.allocate(bytes)?;
-    // SAFETY: as above; there is as much room as was asked for.
-    api.check(call, unsafe { ask(multiply, objects, room.pointer()) })?;
-    let results = download(&result, precision, ROWS)?;
-    let pairs = results.into_iter().zip(product.expected);
-    Ok(compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)?)
-}
-
-/// The size of the room for a product, or the product: what is asked is the same.
-///
-/// # Safety
-/// The objects are of cuSPARSE's making, and `last` is what the call wants.
-unsafe fn ask<T>(call: Multiply<T>, [handle, matrix, from, to]: [*mut c_void; 4], last: T) -> c_int {
-    let (one, zero) = (&raw const ONE, &raw const ZERO);
-    // SAFETY: the caller vouches for it.
-    unsafe { call(handle, NOT_TRANSPOSED, one, matrix, from, zero, to, FLOAT, DEFAULT_ALGORITHM, last) }
-}
-
-fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Held, Stop> {
-    let call = "cusparseCreateDnVec";
-    let mut object = std::ptr::null_mut();
-    // SAFETY: the type that cusparse.h declares; writes one pointer, and the buffer holds as many numbers.
+    // SAFETY: the types that cusparse.h declares; all objects were made above; writes one size.
     unsafe {
-        let create: CreateVector = api.function(call)?;
-        api.check(call, create(&raw mut object, int(size).into(), numbers.pointer(), FLOAT))?;
+        call!(
+            api, "cusparseSpMV_bufferSize", Pointer: handle, c_int: NOT_TRANSPOSED, *const f32: &raw const one,
+            Pointer: matrix, Pointer: from, *const f32: &raw const zero, Pointer: to,
+            c_int: FLOAT, c_int: DEFAULT_ALGORITHM, *mut usize: &raw mut bytes,
+        )?;
+    }
+    let room = driver.allocate(bytes)?;
+    // SAFETY: as above. The buffer has the size that was asked for.
+    unsafe {
+        call!(
+            api, "cusparseSpMV", Pointer: handle, c_int: NOT_TRANSPOSED, *const f32: &raw const one,
+            Pointer: matrix, Pointer: from, *const f32: &raw const zero, Pointer: to,
+            c_int: FLOAT, c_int: DEFAULT_ALGORITHM, Pointer: room.pointer(),
+        )?;
+    }
+    let results = download(&result, precision, ROWS)?;
+    Ok(compare_exact(results, product.expected, LENGTH)?)
+}
+
+fn vector(api: &Api<'_>, size: usize, numbers: &Buffer<'_>) -> Result<Object, Stop> {
+    let mut object = std::ptr::null_mut();
+    // SAFETY: the types that cusparse.h declares; writes one pointer, and the buffer holds as many numbers.
+    unsafe {
+        call!(
+            api, "cusparseCreateDnVec", *mut Pointer: &raw mut object, i64: int(size).into(),
+            Pointer: numbers.pointer(), c_int: FLOAT,
+        )?;
     }
     Ok(api.hold(object, "cusparseDestroyDnVec"))
 }
 
-/// A sparse matrix of whole numbers and a vector, and what their product must be.
+/// A sparse matrix of whole numbers, a vector, and their expected product.
 struct Product {
-    /// Where each row starts in the other two, and where the last one ends.
+    /// The index of each row's first value, and the number of values.
     starts: Vec<i32>,
-    /// In which column a value is.
+    /// The column of each value.
     places: Vec<i32>,
     values: Vec<f32>,
     factor: Vec<f32>,

@@ -1,0 +1,149 @@
+//! The verdict of a proof, and the observations that it rests on.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::cause::Cause;
+use super::protocol::{Came, Failure, GpuFound, MappedFile, Observation, Place};
+use crate::cli::Level;
+use crate::host::{FileId, Host};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+#[allow(clippy::large_enum_variant, reason = "there is one of it at a time")]
+pub enum Verdict {
+    /// No proof was made.
+    Skipped {
+        why: Skip,
+    },
+    Passed {
+        proof: Proof,
+    },
+    /// Nothing failed, but a GPU could not be tried: another process has it, or its memory.
+    Busy {
+        proof: Proof,
+    },
+    Failed {
+        proof: Proof,
+        failure: Failure,
+        cause: Cause,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// No kernel driver, or no device node of a GPU.
+    NoGpu,
+    /// `CUDA_VISIBLE_DEVICES` hides all GPUs.
+    GpusHidden,
+    /// The plan holds no library that could be tried.
+    NothingToTry,
+    /// No directory can be used for the view that a proof needs.
+    NoPlace,
+    /// `--verify=never`.
+    NotAsked,
+    /// This set was proved on this machine, and nothing has changed since.
+    ProvedBefore,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    pub level: Level,
+    /// The seed of the random numbers.
+    pub seed: u32,
+    /// From the start of the child to its end.
+    pub milliseconds: f64,
+    pub steps: Vec<Taken>,
+    pub finding: Finding,
+}
+
+/// A step that the child took, its duration and its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    #[serde(flatten)]
+    pub place: Place,
+    pub milliseconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub came: Option<Came>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// `cuDriverGetVersion`: 13000 is CUDA 13.0.
+    pub driver_cuda: Option<i32>,
+    pub gpus: Vec<GpuFound>,
+    /// `cudnnGetVersion` by SONAME: 91900 is 9.19.0.
+    pub cudnn: BTreeMap<String, u64>,
+    /// Every NVIDIA file that was mapped at the end.
+    pub mapped: Vec<MappedFile>,
+    /// The other files that were mapped. The proof holds as long as they do not change.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
+}
+
+/// The metadata of a mapped file that is not NVIDIA's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Beside {
+    path: Vec<u8>,
+    id: FileId,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Beside {
+    /// `None` for a missing file.
+    pub fn look(host: &Host, path: &Path) -> Option<Beside> {
+        let stat = host.stat(path).ok()?;
+        let (size, modified, changed) = (stat.size, stat.modified, stat.changed);
+        Some(Beside { path: path.as_os_str().as_bytes().to_vec(), id: stat.id, size, modified, changed })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        OsStr::from_bytes(&self.path).into()
+    }
+}
+
+impl Finding {
+    /// Adds the observations of another child.
+    pub(super) fn join(&mut self, other: Finding) {
+        self.driver_cuda = self.driver_cuda.or(other.driver_cuda);
+        self.gpus.extend(other.gpus);
+        self.cudnn.extend(other.cudnn);
+        self.mapped.extend(other.mapped);
+        self.mapped.sort_by(|a, b| a.path.cmp(&b.path));
+        self.mapped.dedup();
+        self.beside.extend(other.beside);
+        self.beside.sort();
+        self.beside.dedup();
+    }
+
+    pub(super) fn add(&mut self, host: &Host, observation: Observation) {
+        match observation {
+            Observation::DriverCuda(cuda) => self.driver_cuda = Some(cuda),
+            Observation::Gpu(gpu) => self.gpus.push(gpu),
+            Observation::Memory { gpu, free, total } => {
+                for known in self.gpus.iter_mut().filter(|known| known.gpu == gpu) {
+                    known.free = Some(free);
+                    known.memory = Some(total);
+                }
+            }
+            Observation::Busy { gpu, why } => {
+                for known in self.gpus.iter_mut().filter(|known| known.gpu == gpu) {
+                    known.busy = Some(why.clone());
+                }
+            }
+            Observation::Cudnn { soname, version } => _ = self.cudnn.insert(soname, version),
+            Observation::Mapped(files) => self.mapped = files,
+            Observation::Beside(paths) => {
+                let paths = paths.iter().map(|path| Path::new(OsStr::from_bytes(path)));
+                self.beside = paths.filter_map(|path| Beside::look(host, path)).collect();
+            }
+        }
+    }
+}
