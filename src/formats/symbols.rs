@@ -25,10 +25,8 @@ pub struct Exports {
 
 impl Exports {
     pub fn of(elf: &Elf<'_>) -> Exports {
-        let symbols = elf.symbols();
-        Exports::new(
-            symbols.iter().filter(|symbol| symbol.defined).map(|symbol| (symbol.name, symbol.version)),
-        )
+        let defined = elf.symbols().into_iter().filter(|symbol| symbol.defined);
+        Exports::new(defined.map(|symbol| (symbol.name, symbol.version)))
     }
 
     /// From names with their versions.

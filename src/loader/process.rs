@@ -107,7 +107,7 @@ impl<'s, 'h> Process<'s, 'h> {
         let searcher = if interpreter == searcher.loader() {
             Cow::Borrowed(searcher)
         } else {
-            Cow::Owned(searcher.by(&interpreter))
+            Cow::Owned(searcher.with_loader(&interpreter))
         };
         let loader = searcher.object(&searcher.absolute(&interpreter));
         let loader = loader.ok_or_else(|| Failure::NoInterpreter { interpreter: interpreter.clone() })?;
@@ -264,36 +264,26 @@ impl<'s, 'h> Process<'s, 'h> {
         loader: Option<usize>,
         rule: Option<Rule>,
     ) -> Result<Option<usize>, Failure> {
-        let found = match self.names.get(name) {
-            Some(known) => Some(*known),
-            None => {
-                let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
-                match self.look(name, requester, &mut Vec::new()).map_err(bad)? {
-                    None => None,
-                    Some((object, found_by)) => match self.ids.get(&object.id) {
-                        Some(known) => {
-                            self.names.insert(name.to_owned(), *known);
-                            Some(*known)
-                        }
-                        None if object.is_program => {
-                            let path = object.path.clone();
-                            return Err(Failure::Bad { path, why: "a program", requester });
-                        }
-                        None => {
-                            let rule = rule.unwrap_or(found_by);
-                            Some(self.add(object, name.to_owned(), Some(requester), loader, rule))
-                        }
-                    },
-                }
+        let to = if let Some(known) = self.names.get(name) {
+            *known
+        } else {
+            let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
+            let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
+            let Some((object, found_by)) = found else { return Ok(None) };
+            if let Some(known) = self.ids.get(&object.id) {
+                self.names.insert(name.to_owned(), *known);
+                *known
+            } else if object.is_program {
+                return Err(Failure::Bad { path: object.path.clone(), why: "a program", requester });
+            } else {
+                self.add(object, name.to_owned(), Some(requester), loader, rule.unwrap_or(found_by))
             }
         };
-        if let Some(to) = found {
-            self.edges.push(Edge { requester, name: name.to_owned(), to });
-        }
-        Ok(found)
+        self.edges.push(Edge { requester, name: name.to_owned(), to });
+        Ok(Some(to))
     }
 
-    fn look(
+    fn search(
         &self,
         name: &str,
         requester: usize,
@@ -307,12 +297,16 @@ impl<'s, 'h> Process<'s, 'h> {
         }
         // The executable's DT_RPATH counts for everything.
         chain.extend((last != 0).then(|| self.loaded[0].object.clone()));
-        self.searcher.look(name, Requester { chain: &chain, executable: Some(&self.loaded[0].object) }, tried)
+        self.searcher.search(
+            name,
+            Requester { chain: &chain, executable: Some(&self.loaded[0].object) },
+            tried,
+        )
     }
 
     fn miss(&self, name: String, requester: usize) -> Miss {
         let mut tried = Vec::new();
-        let _ = self.look(&name, requester, &mut tried);
+        let _ = self.search(&name, requester, &mut tried);
         Miss { name, requester, tried }
     }
 

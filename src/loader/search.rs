@@ -171,13 +171,13 @@ impl<'h> Searcher<'h> {
     /// Returns a searcher by the loader of this program.
     pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
         match self.object(executable).and_then(|object| object.interpreter.clone()) {
-            Some(interpreter) if interpreter != self.loader() => self.by(&interpreter),
+            Some(interpreter) if interpreter != self.loader() => self.with_loader(&interpreter),
             _ => self.clone(),
         }
     }
 
     /// Returns a searcher by the loader at this path.
-    pub(super) fn by(&self, loader: &Path) -> Searcher<'h> {
+    pub(super) fn with_loader(&self, loader: &Path) -> Searcher<'h> {
         let rules = Rules::read(self.machine.host, self.machine.number, loader);
         Searcher::with(self.machine.clone(), Setting { rules, ..self.setting().clone() })
     }
@@ -216,11 +216,11 @@ impl<'h> Searcher<'h> {
     /// next, up to the executable.
     pub fn find(&self, name: &str, chain: &[Rc<Object>]) -> Option<(Rc<Object>, Rule)> {
         let source = Requester { chain, executable: chain.last().map(AsRef::as_ref) };
-        self.look(name, source, &mut Vec::new()).ok().flatten()
+        self.search(name, source, &mut Vec::new()).ok().flatten()
     }
 
     /// Like `find`, but fails where the loader ends the program. Adds the paths without a usable file to `tried`.
-    pub(super) fn look(
+    pub(super) fn search(
         &self,
         name: &str,
         source: Requester<'_>,
@@ -242,7 +242,7 @@ impl<'h> Searcher<'h> {
         if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
             return Ok(Some(known.clone()));
         }
-        let found = self.seek(name, requester, source, tried)?;
+        let found = self.search_paths(name, requester, source, tried)?;
         if let Some(found) = found.as_ref().filter(|_| is_common) {
             self.answers.common.borrow_mut().insert(name.to_owned(), found.clone());
         }
@@ -250,7 +250,7 @@ impl<'h> Searcher<'h> {
     }
 
     /// Searches for a name in every search path, one after the other.
-    fn seek(
+    fn search_paths(
         &self,
         name: &str,
         requester: &Object,
