@@ -1,6 +1,6 @@
-//! How the binary is linked: half of a warm start is the loader's work on it. And the module that it carries, which
-//! is compiled here, since it is for another kind of process: one that may have no Rust and no libc.
-//! And `profiles/`, which is checked here and embedded as JSON, which is faster to read than TOML.
+//! Sets how the binary is linked, since half of a warm start is the loader's work on it. Compiles the audit module, which
+//! runs in processes without Rust and perhaps without libc. Checks `profiles/` and embeds them as JSON, which is faster to
+//! read than TOML.
 #![allow(
     clippy::disallowed_methods,
     clippy::exit,
@@ -11,7 +11,7 @@
     dead_code,
     unreachable_pub,
     clippy::trivially_copy_pass_by_ref,
-    reason = "it shares files with the crate, and uses a part of each"
+    reason = "it uses parts of files of the crate"
 )]
 
 mod range;
@@ -55,14 +55,14 @@ fn main() {
     if let Some(argument) = few_segments() {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
-    // Nothing unwinds here (panic = "abort"); without this, libgcc_s is loaded all the same.
+    // Nothing unwinds (panic = "abort"), but without this libgcc_s is loaded.
     if has_static_unwinder() {
         println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     }
 }
 
-/// The names and the variables in the table of wrappers in order, as expressions: every start asks whether its program
-/// is one of them, and reading the table takes longer than the rest of such a start. A test compares both.
+/// Writes the names and the variables in the table of wrappers as sorted arrays. Every start compares its program with them,
+/// and reading the table takes longer than the rest of a start. A test compares both.
 fn write_wrapper_names() {
     let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
     let quoted = |start: &str| -> Vec<&str> {
@@ -83,7 +83,7 @@ fn write_wrapper_names() {
     }
 }
 
-/// Checks every file, and writes each as JSON; the frameworks are one list, so that a new one is a file and no more.
+/// Checks every file and writes it as JSON. The frameworks become one list, so that a new framework is one file.
 fn embed_profiles(profiles: &Path, out: &Path) -> Result<(), String> {
     let toml_files = |directory: &Path| {
         let entries = std::fs::read_dir(profiles.join(directory)).expect("profiles/ can be listed");
@@ -107,23 +107,23 @@ fn embed_profiles(profiles: &Path, out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks the linker's driver; where it has no such file, it answers with the bare name.
+/// Asks the linker's driver, which answers with the bare name if it has no such file.
 fn has_static_unwinder() -> bool {
     let answer = Command::new(linker()).arg("-print-file-name=libgcc_eh.a").output();
     answer.is_ok_and(|answer| Path::new(String::from_utf8_lossy(&answer.stdout).trim()).is_absolute())
 }
 
-/// A keyword for the linker, as its driver takes it or, where there is none, as it takes it itself.
+/// Returns the argument for a linker's keyword, for its driver or for the linker itself.
 fn keyword(word: &str) -> String {
     if is_without_driver() { format!("-z{word}") } else { format!("-Wl,-z,{word}") }
 }
 
-/// Another kind of machine may have a linker here and no compiler, which would call it.
+/// True if the linker is called directly: for another kind of machine there may be no compiler.
 fn is_without_driver() -> bool {
     Path::new(&linker()).file_name().is_some_and(|name| name.to_string_lossy().ends_with("lld"))
 }
 
-/// Code and what is only read in one segment. Zig's linker knows no such argument, and does so unasked.
+/// Returns the argument that puts code and read-only data in one segment. Zig's linker does so without it.
 fn few_segments() -> Option<String> {
     let argument = keyword("noseparate-code");
     if is_without_driver() {
@@ -135,7 +135,7 @@ fn few_segments() -> Option<String> {
     command.output().is_ok_and(|output| output.status.success()).then_some(argument)
 }
 
-/// The module for the loader: no standard library, no libc, nothing that it needs. Whether that came true is a test.
+/// Compiles the audit module without the standard library and libc. A test checks that it needs no library.
 fn compile_module(module: &Path) {
     let mut command = Command::new(required("RUSTC"));
     command
@@ -149,7 +149,7 @@ fn compile_module(module: &Path) {
             "-Cforce-unwind-tables=no",
         ])
         .args(["-Cstrip=symbols", "--remap-path-prefix", &format!("{}=", required("CARGO_MANIFEST_DIR"))])
-        // Each segment is a system call more in every process, and so is making one read-only that holds nothing.
+        // Each segment costs every process a system call, and an empty read-only one costs another.
         .arg("-Crelro-level=off")
         .args(few_segments().map(|argument| format!("-Clink-arg={argument}")))
         .args(["-Clink-arg=-nostdlib", &format!("-Clink-arg={}", keyword("defs"))])

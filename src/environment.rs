@@ -1,4 +1,4 @@
-//! An environment as a value: what a program will get, the difference between two, and path lists.
+//! Environments as values, the difference between two of them, and path lists in variables.
 //! Must not read or change the environment of this process.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ impl Environment {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// A variable that is set and not empty; empty counts as absent.
+    /// Returns a variable that is set and not empty.
     pub fn non_empty(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -32,8 +32,8 @@ impl Environment {
         self.0.remove(name);
     }
 
-    /// Whether `CUDA_VISIBLE_DEVICES` says that no GPU is to be seen: the driver reads GPUs up to the first
-    /// number that none has. Any other value that leaves none was meant to leave one.
+    /// True if `CUDA_VISIBLE_DEVICES` hides every GPU on purpose. The driver reads numbers up to the first invalid one. Other
+    /// values that leave no GPU were meant to leave one.
     pub fn hides_gpus(&self) -> bool {
         let Some(visible) = self.get("CUDA_VISIBLE_DEVICES") else { return false };
         let text = visible.as_bytes().trim_ascii();
@@ -41,7 +41,7 @@ impl Environment {
         text.is_empty() || is_negative || text == b"NoDevFiles"
     }
 
-    /// This environment after the change.
+    /// Returns this environment after the change.
     pub fn with(&self, diff: &Diff) -> Environment {
         let mut changed = self.clone();
         for change in &diff.0 {
@@ -67,12 +67,12 @@ pub struct Change {
     pub value: Option<OsString>,
 }
 
-/// What turns one environment into another.
+/// The difference between two environments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff(pub Vec<Change>);
 
 impl Diff {
-    /// The change from `before` to `after`, by name.
+    /// Returns the change from `before` to `after`, sorted by name.
     pub fn between(before: &Environment, after: &Environment) -> Diff {
         let mut changes = Vec::new();
         for (name, value) in &after.0 {
@@ -91,7 +91,7 @@ impl Diff {
         self.0.is_empty()
     }
 
-    /// This change, and the other one after it.
+    /// Returns this change followed by the other one.
     pub fn then(&self, after: &Diff) -> Diff {
         let is_changed = |change: &&Change| after.0.iter().all(|later| later.name != change.name);
         let mut changes: Vec<Change> = self.0.iter().filter(is_changed).cloned().collect();
@@ -101,56 +101,39 @@ impl Diff {
     }
 }
 
-/// The elements of an `LD_LIBRARY_PATH` as the loader splits it: at `:` and at `;`, with no escape for
-/// either. A value that is empty as a whole has no element; an element that is empty means the current directory.
+/// Splits an `LD_LIBRARY_PATH` as the loader does: at `:` and at `;`, without an escape. An empty value has no element. An
+/// empty element means the current directory.
 pub fn library_path_elements(value: &OsStr) -> Vec<OsString> {
     if value.is_empty() {
         return Vec::new();
     }
-    value
-        .as_bytes()
-        .split(|byte| matches!(byte, b':' | b';'))
-        .map(|e| OsString::from_vec(e.to_vec()))
-        .collect()
+    let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b';'));
+    elements.map(|element| OsString::from_vec(element.to_vec())).collect()
 }
 
-/// The elements of an `LD_PRELOAD` as the loader splits it: at `:` and at blanks; empty ones do not count.
+/// Splits an `LD_PRELOAD` as the loader does: at `:` and at blanks, without empty elements.
 pub fn preload_elements(value: &OsStr) -> Vec<OsString> {
-    value
-        .as_bytes()
-        .split(|byte| matches!(byte, b':' | b' '))
-        .filter(|element| !element.is_empty())
-        .map(|element| OsString::from_vec(element.to_vec()))
-        .collect()
+    let elements = value.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    let elements = elements.filter(|element| !element.is_empty());
+    elements.map(|element| OsString::from_vec(element.to_vec())).collect()
 }
 
-/// The elements of an `LD_AUDIT` as the loader splits it: at `:`; empty ones do not count.
+/// Splits an `LD_AUDIT` as the loader does: at `:`, without empty elements.
 pub fn audit_elements(value: &OsStr) -> Vec<&OsStr> {
     let elements = value.as_bytes().split(|byte| *byte == b':').filter(|element| !element.is_empty());
     elements.map(OsStr::from_bytes).collect()
 }
 
-/// Elements with `:` between.
+/// Joins elements with `:`.
 pub fn join_elements<'a>(elements: impl IntoIterator<Item = &'a OsStr>) -> OsString {
-    let mut joined = OsString::new();
-    for (index, element) in elements.into_iter().enumerate() {
-        if index > 0 {
-            joined.push(":");
-        }
-        joined.push(element);
-    }
-    joined
+    elements.into_iter().collect::<Vec<_>>().join(OsStr::new(":"))
 }
 
-/// Whether a directory can stand in `LD_LIBRARY_PATH` at all: nothing in the loader's grammar escapes
-/// `:` and `;`, `$` begins a token, and blanks break the scripts of others.
+/// True if `LD_LIBRARY_PATH` can name a directory: the loader has no escape for `:` and `;`, `$` begins a token, and blanks
+/// break scripts.
 pub fn fits_library_path(directory: &Path) -> bool {
-    directory.is_absolute()
-        && !directory
-            .as_os_str()
-            .as_bytes()
-            .iter()
-            .any(|byte| matches!(byte, b':' | b';' | b'$') || byte.is_ascii_whitespace() || *byte < b' ')
+    let bytes = directory.as_os_str().as_bytes();
+    directory.is_absolute() && !bytes.iter().any(|byte| matches!(byte, b':' | b';' | b'$' | ..=b' '))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A person's range of versions: `9.1`, `>=9.1,<10`, `~12.4`, `~=9.1.0`, `!=9.10.0`. As in Cargo, a bare version
-//! means it or a newer one that is compatible. `semver` reads no version of four numbers, and NVIDIA's have four.
+//! Ranges of versions: `9.1`, `>=9.1,<10`, `~12.4`, `~=9.1.0`, `!=9.10.0`. As in Cargo, a bare version means it or a newer
+//! compatible one. The crate `semver` does not read versions of four numbers, which NVIDIA's libraries have.
 //! Imports nothing but versions.
 
 use std::fmt;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::version::Version;
 
-/// No person asks for more in one range, and each is shown to the one who reads why nothing fits.
+/// The most comparators in one range, all of which a report shows.
 const COMPARATORS: usize = 64;
 
-/// All of its comparators must hold.
+/// A range of versions: every comparator must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range(Vec<Comparator>);
 
@@ -24,23 +24,23 @@ struct Comparator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
-    /// `9.1` and `^9.1`: from there to the next number that says that something else is compatible.
+    /// `9.1` and `^9.1`: from this version to the next incompatible one.
     Compatible,
-    /// `~9.1`: from there to the next minor; of `~9` to the next major.
+    /// `~9.1`: from this version to the next minor; `~9` to the next major.
     Near,
-    /// `~=9.1.0`, as PEP 440 says: all numbers but the last remain, so 9.1.0 or newer, before 9.2.
+    /// `~=9.1.0`, as in PEP 440: 9.1.0 or newer, before 9.2.
     Release,
-    /// `=9.1`: whatever further numbers there are.
+    /// `=9.1`: with any further numbers.
     Equal,
     NotEqual,
     AtLeast,
-    /// `>9.1` is newer than every 9.1.
+    /// `>9.1`: newer than every 9.1.
     Newer,
     AtMost,
     Older,
 }
 
-/// The longer ones first, since `>` begins `>=`.
+/// Longer signs come first, since `>` begins `>=`.
 const OPERATORS: &[(&str, Operator)] = &[
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
@@ -55,26 +55,26 @@ const OPERATORS: &[(&str, Operator)] = &[
 ];
 
 impl Range {
-    /// This version and no other, as far as its numbers go.
+    /// Returns the range of versions that agree with this one.
     pub fn exactly(version: Version) -> Range {
         Range(vec![Comparator { operator: Operator::Equal, version }])
     }
 
-    /// This version or a newer one.
+    /// Returns the range from this version on.
     pub fn at_least(version: Version) -> Range {
         Range(vec![Comparator { operator: Operator::AtLeast, version }])
     }
 
-    /// The same, and not below this version.
+    /// Returns this range without the versions below `version`.
     pub fn from(&self, version: Version) -> Range {
-        let is_below = |it: &Comparator| it.operator == Operator::AtLeast && it.version <= version;
+        let is_below = |known: &Comparator| known.operator == Operator::AtLeast && known.version <= version;
         let rest = self.0.iter().filter(|comparator| !is_below(comparator)).copied();
         let least = Comparator { operator: Operator::AtLeast, version };
         let is_implied = self.lowest().is_some_and(|lowest| lowest > version);
         Range((!is_implied).then_some(least).into_iter().chain(rest).collect())
     }
 
-    /// Whether it says nothing: `*`.
+    /// True for `*`.
     pub fn is_any(&self) -> bool {
         self.0.is_empty()
     }
@@ -83,7 +83,7 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
-    /// Whether it allows this version or some newer one.
+    /// True if it allows this version or a newer one.
     pub fn allows_from(&self, least: &Version) -> bool {
         let ends = self.0.iter().map(|comparator| comparator.version);
         let after = ends.clone().map(|version| next(&version, version.numbers().len()));
@@ -91,7 +91,7 @@ impl Range {
         tried.filter(|version| version >= least).any(|version| self.allows(&version))
     }
 
-    /// Whether it allows some version of this major.
+    /// True if it allows a version of this major.
     pub fn allows_some(&self, major: u32) -> bool {
         let of_major = |version: Version| version.major() == major;
         let ends = self.0.iter().map(|comparator| comparator.version).filter(|version| of_major(*version));
@@ -102,7 +102,7 @@ impl Range {
             .any(|version| self.allows(&version))
     }
 
-    /// The only major that it allows, if it allows one only.
+    /// Returns the major of every version that it allows, if there is only one.
     pub fn major(&self) -> Option<u32> {
         let low = self.lowest()?;
         let next = Version::new(&[low.major() + 1]);
@@ -115,7 +115,7 @@ impl Range {
         self.0.iter().any(is_below_next).then(|| low.major())
     }
 
-    /// The least that it allows, as far as it says.
+    /// Returns the oldest version that it allows, if it has a lower bound.
     pub fn lowest(&self) -> Option<Version> {
         let is_floor = |comparator: &&Comparator| {
             !matches!(comparator.operator, Operator::NotEqual | Operator::AtMost | Operator::Older)
@@ -123,9 +123,9 @@ impl Range {
         self.0.iter().filter(is_floor).map(|comparator| comparator.version).max()
     }
 
-    /// In the grammar of Python's packages, for pip.
+    /// Returns the range in the grammar of Python's packages, for pip.
     pub fn to_pip(&self) -> String {
-        let of = |comparator: &Comparator| {
+        let pip = |comparator: &Comparator| {
             let version = comparator.version;
             match comparator.operator {
                 Operator::Compatible | Operator::Near | Operator::Release => {
@@ -143,7 +143,7 @@ impl Range {
                 Operator::Older => format!("<{version}"),
             }
         };
-        self.0.iter().map(of).collect::<Vec<_>>().join(",")
+        self.0.iter().map(pip).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -163,20 +163,20 @@ impl Comparator {
         }
     }
 
-    /// The first version that is not near or not compatible.
+    /// Returns the first newer version that is not near or not compatible.
     fn end(&self) -> Version {
         let numbers = self.version.numbers();
         let counts = match self.operator {
             Operator::Near => numbers.len().min(2),
             Operator::Release => numbers.len() - 1,
-            // Before the first release every minor is another.
+            // Before 1.0 every minor is incompatible.
             _ => numbers.iter().position(|number| *number != 0).map_or(numbers.len(), |first| first + 1),
         };
         next(&self.version, counts)
     }
 }
 
-/// The version after all that begin with the first `count` numbers of this one.
+/// Returns the version after all those that begin with the first `count` numbers of this one.
 fn next(version: &Version, count: usize) -> Version {
     let mut numbers = version.numbers()[..count].to_vec();
     if let Some(last) = numbers.last_mut() {
@@ -202,7 +202,7 @@ impl FromStr for Range {
             let rest = rest.trim();
             let rest = rest.strip_prefix('v').unwrap_or(rest);
             match (rest.strip_suffix(".*"), operator) {
-                // Without a number to keep, it would mean `>=`.
+                // `~=9` keeps no number, so PEP 440 forbids it.
                 (None, Operator::Release) if !rest.contains('.') => Err(()),
                 (None, _) => Ok(Comparator { operator, version: rest.parse()? }),
                 (Some(rest), Operator::NotEqual) => Ok(Comparator { operator, version: rest.parse()? }),
@@ -226,17 +226,9 @@ impl fmt::Display for Range {
         }
         for (index, comparator) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            let sign = match comparator.operator {
-                Operator::Compatible => "",
-                Operator::Near => "~",
-                Operator::Release => "~=",
-                Operator::Equal => "=",
-                Operator::NotEqual => "!=",
-                Operator::AtLeast => ">=",
-                Operator::Newer => ">",
-                Operator::AtMost => "<=",
-                Operator::Older => "<",
-            };
+            // The shortest sign: the last one in the table.
+            let sign = OPERATORS.iter().rfind(|(_, operator)| *operator == comparator.operator);
+            let sign = sign.map_or("", |(sign, _)| sign.trim_start_matches('^'));
             write!(f, "{comma}{sign}{}", comparator.version)?;
         }
         Ok(())

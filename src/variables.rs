@@ -1,5 +1,5 @@
-//! The names of environment variables: those of the dynamic loader, and our own. The audit module has three of them
-//! again, since it shares no code with the crate.
+//! Names of environment variables: the dynamic loader's and our own. The audit module repeats three of them, since it
+//! shares no code with the crate.
 
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub const PRELOAD: &str = "LD_PRELOAD";

@@ -17,7 +17,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// From one to four numbers; further ones are dropped.
+    /// Makes a version of one to four numbers; further ones are dropped.
     pub fn new(numbers: &[u32]) -> Version {
         let mut parts = [0; 4];
         let length = numbers.len().min(4);
@@ -37,24 +37,24 @@ impl Version {
         &self.parts[..usize::from(self.length)]
     }
 
-    /// Whether the numbers that both have are the same: `9.1.0` and `9.1.0.70` agree.
+    /// True if the numbers that both have are equal: `9.1.0` and `9.1.0.70` agree.
     pub fn agrees_with(&self, other: &Version) -> bool {
         self.numbers().iter().zip(other.numbers()).all(|(a, b)| a == b)
     }
 
-    /// NVIDIA's rule for cuDNN since 7: a library serves programs built against the same major
-    /// and an equal or older minor; the patch is free.
+    /// True if a library of this version serves programs that were built with the other one: an equal major, and an equal or
+    /// older minor (NVIDIA's rule for cuDNN since 7).
     pub fn serves_builds_of(&self, built: &Version) -> bool {
         self.major() == built.major() && self.minor() >= built.minor()
     }
 
-    /// The first `count` numbers only.
+    /// Returns the first `count` numbers.
     pub fn truncated(&self, count: usize) -> Version {
         let kept = count.min(self.numbers().len());
         Version { widths: self.widths, ..Version::new(&self.numbers()[..kept]) }
     }
 
-    /// From a number such as 91002, of which the major counts `major` and the minor `minor`.
+    /// Reads a number such as 91002, in which the major is multiplied by `major` and the minor by `minor`.
     pub fn from_scaled(value: u32, major: u32, minor: u32) -> Version {
         Version::new(&[value / major, value % major / minor, value % minor])
     }
@@ -109,12 +109,6 @@ impl fmt::Display for Version {
     }
 }
 
-impl fmt::Debug for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// The version of a driver: `580.159.04`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DriverVersion(Version);
@@ -145,12 +139,6 @@ impl fmt::Display for DriverVersion {
     }
 }
 
-impl fmt::Debug for DriverVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// A version of CUDA: `13.0`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CudaVersion {
@@ -159,7 +147,7 @@ pub struct CudaVersion {
 }
 
 impl CudaVersion {
-    /// From the number that `cudaRuntimeGetVersion` and `cuDriverGetVersion` give: 12040 is 12.4.
+    /// Reads the number that `cudaRuntimeGetVersion` and `cuDriverGetVersion` give: 12040 is 12.4.
     pub fn from_number(number: u32) -> CudaVersion {
         CudaVersion { major: number / 1000, minor: number % 1000 / 10 }
     }
@@ -172,7 +160,7 @@ impl CudaVersion {
 impl FromStr for CudaVersion {
     type Err = ();
 
-    /// `13.0`, `12.4.1` or `12`; what follows the minor does not count.
+    /// Reads `13.0`, `12.4.1` or `12`, without the parts after the minor.
     fn from_str(text: &str) -> Result<CudaVersion, ()> {
         let mut parts = text.split('.');
         let major = parts.next().and_then(|p| p.parse().ok()).ok_or(())?;
@@ -187,12 +175,6 @@ impl FromStr for CudaVersion {
 impl fmt::Display for CudaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
-impl fmt::Debug for CudaVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
@@ -224,14 +206,15 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-impl fmt::Debug for ComputeCapability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-macro_rules! serialize_as_text {
+/// Debug output and serialization of these types are their text.
+macro_rules! show_as_text {
     ($($name:ty),*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -247,7 +230,7 @@ macro_rules! serialize_as_text {
     )*};
 }
 
-serialize_as_text!(Version, DriverVersion, CudaVersion, ComputeCapability);
+show_as_text!(Version, DriverVersion, CudaVersion, ComputeCapability);
 
 #[cfg(test)]
 mod tests {

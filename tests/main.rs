@@ -9,6 +9,7 @@
 )]
 
 mod audit;
+mod catalog;
 mod cli;
 mod doctor;
 mod documents;

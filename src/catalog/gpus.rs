@@ -1,4 +1,4 @@
-//! GPUs: which capability a device has, and which capabilities there are.
+//! GPUs: the compute capability of each device, and a table of all capabilities.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use crate::version::ComputeCapability;
 
 const GPUS: &str = include_str!("../../profiles/gpus.tsv");
 
-/// Every compute capability that there is, in order.
+/// Returns every compute capability, in order.
 pub fn architectures() -> &'static [Architecture] {
     static TABLE: LazyLock<Architectures> = LazyLock::new(|| profile!("architectures"));
     &TABLE.architecture
 }
 
-/// The GPU with a PCI device id: its compute capability, chip and product.
+/// Returns compute capability, chip and product of the GPU with a PCI device id.
 pub fn gpu(device: u16) -> Option<(Option<ComputeCapability>, &'static str, &'static str)> {
     let wanted = format!("{device:04x}\t");
     let row = GPUS.lines().find_map(|line| line.strip_prefix(wanted.as_str()))?;
@@ -33,16 +33,19 @@ mod tests {
         for row in rows {
             let device = u16::from_str_radix(&row[..4], 16).unwrap();
             let (capability, ..) = gpu(device).unwrap_or_else(|| panic!("{row}"));
-            let is_known = |it| architectures().iter().any(|known| known.capability == it);
+            let is_known = |capability| architectures().iter().any(|known| known.capability == capability);
             assert!(capability.is_none_or(is_known), "{row}");
         }
         assert_eq!(gpu(0x2335).unwrap().0, "9.0".parse().ok());
         let listed = || architectures().iter();
-        assert!(listed().map(|it| it.capability).is_sorted());
-        assert!(listed().all(|it| matches!(it.cuda.len(), 1 | 2) && it.cuda.is_sorted()));
-        assert!(listed().all(|it| it.capability.minor == 7 || !it.name.is_empty() && !it.chips.is_empty()));
-        let on_a_chip = listed().filter(|it| it.on_a_chip);
-        let numbers: Vec<u32> = on_a_chip.map(|it| it.capability.major * 10 + it.capability.minor).collect();
+        assert!(listed().map(|row| row.capability).is_sorted());
+        assert!(listed().all(|row| matches!(row.cuda.len(), 1 | 2) && row.cuda.is_sorted()));
+        assert!(
+            listed().all(|row| row.capability.minor == 7 || !row.name.is_empty() && !row.chips.is_empty())
+        );
+        let on_a_chip = listed().filter(|row| row.on_a_chip);
+        let numbers: Vec<u32> =
+            on_a_chip.map(|row| row.capability.major * 10 + row.capability.minor).collect();
         assert_eq!(numbers, fatbin::ON_A_CHIP);
     }
 }

@@ -1,14 +1,13 @@
-//! What is known of drivers, of cuDNN's releases and of what goes wrong together. The fields are explained in
-//! `profiles/{drivers,cudnn,builds,known-bad}.toml`.
+//! Facts about drivers, cuDNN's releases, builds of frameworks and bad combinations. The heads of
+//! `profiles/{drivers,cudnn,builds,known-bad}.toml` explain the fields.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::rows::{BadRelease, Build, Builds, Combination, Cudnn, DriverOfCuda, Drivers, KnownBad, Support};
+use super::rows::{Build, Builds, Combination, Cudnn, Drivers, KnownBad};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
-/// All of it.
 #[derive(Debug)]
 pub struct Knowledge {
     drivers: Drivers,
@@ -17,7 +16,7 @@ pub struct Knowledge {
     bad: KnownBad,
 }
 
-/// The tables that are built in.
+/// Returns the embedded tables.
 pub fn knowledge() -> &'static Knowledge {
     static TABLES: LazyLock<Knowledge> = LazyLock::new(|| Knowledge {
         drivers: profile!("drivers"),
@@ -29,37 +28,36 @@ pub fn knowledge() -> &'static Knowledge {
 }
 
 impl Knowledge {
-    /// The oldest driver that runs this CUDA: any minor of its major, from CUDA 11 on. Of an older major whose minor
-    /// is not known, what its oldest minor needs.
+    /// Returns the oldest driver that runs this CUDA version. From CUDA 11 on, it runs every minor of the major. Before, an
+    /// unknown minor counts as the oldest.
     pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<DriverVersion> {
-        let of_major = self.drivers.floor.iter().filter(|floor| floor.cuda.major() == major);
-        let is_it = |floor: &&DriverOfCuda| {
-            floor.cuda.numbers().len() == 1 || minor.is_none_or(|minor| floor.cuda.minor() == minor)
-        };
-        of_major.filter(is_it).map(|floor| floor.driver).min()
+        let is_of_minor =
+            |cuda: Version| cuda.numbers().len() == 1 || minor.is_none_or(|minor| cuda.minor() == minor);
+        let floors = self.drivers.floor.iter();
+        let matching = floors.filter(|floor| floor.cuda.major() == major && is_of_minor(floor.cuda));
+        matching.map(|floor| floor.driver).min()
     }
 
-    /// The CUDA version that a driver branch brings in full.
+    /// Returns the CUDA version that a driver branch supports completely.
     pub fn cuda_of_driver(&self, driver: &DriverVersion) -> Option<CudaVersion> {
         self.drivers.branch.iter().find(|branch| branch.driver == driver.branch()).map(|branch| branch.cuda)
     }
 
-    /// The oldest driver that came with a toolkit of this CUDA version: all of it works from there on.
+    /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
     pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<DriverVersion> {
-        let is_it = |toolkit: &&DriverOfCuda| {
-            (toolkit.cuda.major(), toolkit.cuda.minor()) == (cuda.major, cuda.minor)
-        };
-        self.drivers.toolkit.iter().filter(is_it).map(|toolkit| toolkit.driver).min()
+        let toolkits = self.drivers.toolkit.iter();
+        let equal = toolkits.filter(|toolkit| toolkit.cuda.agrees_with(&cuda.version()));
+        equal.map(|toolkit| toolkit.driver).min()
     }
 
-    /// The versions of cuDNN that have code for a GPU in builds for this CUDA, oldest first.
+    /// Returns the versions of cuDNN that have code for a GPU in builds for this CUDA major, oldest first.
     pub fn cudnn_for(&self, gpu: ComputeCapability, cuda: u32) -> Vec<&Range> {
         let gpu = gpu.version();
-        let serves = |row: &&Support| row.cuda.contains(&cuda) && row.gpus.allows(&gpu);
-        self.cudnn.support.iter().filter(serves).map(|row| &row.versions).collect()
+        let rows = self.cudnn.support.iter().filter(|row| row.cuda.contains(&cuda) && row.gpus.allows(&gpu));
+        rows.map(|row| &row.versions).collect()
     }
 
-    /// The newest builds of a framework that have code for a GPU, and are others than the one that has none.
+    /// Returns the newest builds of a framework that have code for a GPU, except the builds of version `without`.
     pub fn build_for(
         &self,
         framework: &str,
@@ -72,23 +70,24 @@ impl Knowledge {
         of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
     }
 
-    /// The releases of a family that are never picked.
+    /// Returns the releases of a family that are never picked.
     pub fn bad_releases(&self, family: &str) -> impl Iterator<Item = Version> {
         self.bad.release.iter().filter(move |row| row.family == family).map(|row| row.version)
     }
 
-    /// Why this release is never picked.
+    /// Returns the reason why this release is never picked.
     pub fn bad_release(&self, family: &str, version: &Version) -> Option<&str> {
-        let is_it = |row: &&BadRelease| row.family == family && row.version.agrees_with(version);
-        self.bad.release.iter().find(is_it).map(|row| row.why.as_str())
+        let mut rows = self.bad.release.iter();
+        let row = rows.find(|row| row.family == family && row.version.agrees_with(version))?;
+        Some(&row.why)
     }
 
-    /// Whether there is a combination with this family in it.
+    /// True if a bad combination includes this family.
     pub fn may_be_bad(&self, family: &str) -> bool {
         self.bad.combination.iter().any(|row| row.of.contains_key(family))
     }
 
-    /// The bad combinations in which these versions of families take part, all of whose parts are there.
+    /// Returns the bad combinations that these versions and GPUs meet completely.
     pub fn bad_combinations<'k>(
         &'k self,
         versions: &BTreeMap<&str, Version>,
@@ -107,9 +106,8 @@ impl Combination {
         let is_part = |(family, range): (&String, &Range)| {
             versions.get(family.as_str()).is_some_and(|version| range.allows(version))
         };
-        let is_meant =
-            |gpu: &ComputeCapability| self.gpus.as_ref().is_none_or(|range| range.allows(&gpu.version()));
-        let has_gpu = self.gpus.is_none() || gpus.iter().any(is_meant);
+        let has_gpu = |range: &Range| gpus.iter().any(|gpu| range.allows(&gpu.version()));
+        let has_gpu = self.gpus.as_ref().is_none_or(has_gpu);
         has_gpu && (!self.several_gpus || gpus.len() > 1) && self.of.iter().all(is_part)
     }
 }
@@ -135,55 +133,5 @@ mod tests {
                 assert!((cuda.major, cuda.minor) >= (major, minor), "{:?}", toolkit.cuda);
             }
         }
-    }
-
-    #[test]
-    fn drivers_and_cuda() {
-        let floor = |major, minor| knowledge().driver_floor(major, minor).map(|driver| driver.to_string());
-        assert_eq!(floor(12, Some(4)).as_deref(), Some("525.60.13"));
-        assert_eq!(floor(13, None).as_deref(), Some("580.65.06"));
-        assert_eq!(floor(10, Some(2)).as_deref(), Some("440.33"), "no minor version compatibility before 11");
-        assert_eq!(floor(10, None).as_deref(), Some("410.48"), "the least that it can need");
-        assert_eq!(floor(14, None), None);
-        let of_cuda =
-            |cuda: &str| knowledge().driver_of_cuda(cuda.parse().unwrap()).map(|driver| driver.to_string());
-        assert_eq!(of_cuda("12.8").as_deref(), Some("570.86.10"));
-        assert_eq!(of_cuda("12.7"), None, "there was no such toolkit");
-    }
-
-    #[test]
-    fn cudnn_for_old_and_new_gpus() {
-        let versions = |gpu: &str, cuda| {
-            let found = knowledge().cudnn_for(gpu.parse().unwrap(), cuda);
-            found.into_iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(versions("6.1", 12), [">=8.8,<9.0", ">=9.0,<9.7", ">=9.7,<9.11"]);
-        assert_eq!(versions("12.0", 12), [">=9.7,<9.11", ">=9.11"]);
-        assert_eq!(versions("6.1", 13), [""; 0]);
-        let build = |framework: &str, gpu: &str, without: &str| {
-            let build = knowledge().build_for(framework, gpu.parse().unwrap(), without.parse().ok());
-            build.map(|build| build.versions.to_string())
-        };
-        assert_eq!(build("onnxruntime", "10.0", "1.31.1").as_deref(), Some(">=1.21,<1.27"), "not the same");
-        let torch = |gpu: &str| build("torch", gpu, "");
-        assert_eq!(torch("6.1").as_deref(), Some(">=2.1,<2.8"));
-        assert_eq!(torch("12.0").as_deref(), Some(">=2.11"));
-        assert_eq!(torch("3.5"), None);
-    }
-
-    #[test]
-    fn combinations_need_all_of_their_parts() {
-        let met = |versions: &[(&'static str, &str)], gpus: &[&str]| {
-            let versions = versions.iter().map(|(family, text)| (*family, text.parse().unwrap())).collect();
-            let gpus: Vec<ComputeCapability> = gpus.iter().map(|gpu| gpu.parse().unwrap()).collect();
-            knowledge().bad_combinations(&versions, &gpus).count()
-        };
-        let (old, new) = (("cudnn", "9.8.0"), ("cudnn", "9.10.2"));
-        assert_eq!(met(&[old, ("cublas", "12.9.1")], &["9.0", "9.0"]), 1);
-        assert_eq!(met(&[old, ("cublas", "12.9.1")], &["9.0"]), 0, "one GPU");
-        assert_eq!(met(&[new, ("cublas", "12.9.1")], &["9.0", "9.0"]), 0);
-        assert_eq!(met(&[old], &["9.0", "9.0"]), 0);
-        assert_eq!(met(&[("cublas", "13.1.0.3")], &["10.3"]), 1);
-        assert_eq!(met(&[("cublas", "13.1.0.3")], &["9.0"]), 0);
     }
 }

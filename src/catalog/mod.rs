@@ -48,7 +48,7 @@ pub struct Catalog {
     pub python: PythonFacts,
 }
 
-/// The catalog that is built in.
+/// Returns the embedded catalog.
 pub fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         let Libraries { family: families } = profile!("libraries");
@@ -62,14 +62,13 @@ impl Catalog {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// The family and the stem that a file name or SONAME belongs to: `libcudnn_ops.so.9` is
-    /// `cudnn`'s `libcudnn_ops`.
+    /// Returns the family and the stem of a file name or SONAME: `cudnn` and `libcudnn_ops` of `libcudnn_ops.so.9`.
     pub fn family_of<'n>(&self, name: &'n str) -> Option<(&Family, &'n str)> {
         let (stem, _) = names::split(name)?;
         self.family_of_stem(stem).map(|family| (family, stem))
     }
 
-    /// The same of a file, by its name.
+    /// Returns the family and the stem of a file, by its name.
     pub fn family_of_file<'p>(&self, file: &'p Path) -> Option<(&Family, &'p str)> {
         self.family_of(file.file_name()?.to_str()?)
     }
@@ -84,19 +83,19 @@ impl Catalog {
         self.families.iter().find(|family| family.has_member(stem))
     }
 
-    /// Whether a library of this name, whose symbols have no versions, exports one of that name.
+    /// True if a library of this name may export an unversioned symbol of that name.
     pub fn may_export(&self, library: &str, symbol: &str) -> bool {
         self.family_of(library).is_some_and(|(family, _)| family.may_export(symbol))
     }
 
-    /// The framework that importing this top-level module is using.
+    /// Returns the framework that provides this top-level module.
     pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
         self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))
     }
 }
 
 impl PythonFacts {
-    /// Whether a module that stands nowhere may be compiled into the interpreter.
+    /// True if a module without a file may be compiled into the interpreter.
     pub fn is_builtin(&self, top_level: &str) -> bool {
         top_level.starts_with('_') || self.builtin.iter().any(|name| name == top_level)
     }
@@ -107,38 +106,5 @@ impl PythonFacts {
 
     pub fn is_tool(&self, top_level: &str) -> bool {
         self.tools.iter().any(|name| name == top_level)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn families_name_their_own_files() {
-        let catalog = catalog();
-        for family in &catalog.families {
-            assert!(family.has_member(&family.main), "{}", family.name);
-            let named = family.required.values().flatten();
-            assert!(named.clone().all(|stem| family.has_member(stem)), "{}", family.name);
-            for (by, stems) in family.dlopens.values().flatten() {
-                assert!(family.has_member(by), "{by}");
-                for stem in stems {
-                    assert!(catalog.families.iter().any(|other| other.has_member(stem)), "{stem}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn names_lead_to_families() {
-        let catalog = catalog();
-        let of = |name| catalog.family_of(name).map(|(family, stem)| (family.name.as_str(), stem));
-        assert_eq!(of("libcudnn_engines_tensor_ir.so.9"), Some(("cudnn", "libcudnn_engines_tensor_ir")));
-        assert_eq!(of("libnvrtc-builtins.so.12.4"), Some(("nvrtc", "libnvrtc-builtins")));
-        assert_eq!(of("libnvidia-gpucomp.so.580.95.05"), Some(("driver", "libnvidia-gpucomp")));
-        assert_eq!(of("libcublasLt.so"), Some(("cublas", "libcublasLt")));
-        assert_eq!(of("libcudadevrt.a"), None);
-        assert_eq!(of("libicudata.so.74"), None);
     }
 }

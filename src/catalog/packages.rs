@@ -1,5 +1,5 @@
-//! `profiles/packages.toml`: which packages of a distribution may hold libraries. Read apart from the rest of the
-//! catalog, by those who ask a package manager's database.
+//! `profiles/packages.toml`: the packages of a distribution that may hold libraries. It is read apart from the rest of the
+//! catalog, with a package manager's database.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,9 @@ use super::soname::matches_pattern;
 
 static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 
-/// The row of a package; none when it holds no library of interest.
+/// Returns the row of a package; nothing if it holds no library of interest.
 pub fn packages_of(name: &str) -> Option<&'static Packages> {
-    let is_it = |row: &&Packages| row.names.iter().any(|pattern| matches_pattern(pattern, name));
-    TABLE.package.iter().find(is_it)
+    TABLE.package.iter().find(|row| row.names.iter().any(|pattern| matches_pattern(pattern, name)))
 }
 
 #[cfg(test)]

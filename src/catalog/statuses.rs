@@ -1,40 +1,39 @@
-//! What codes and messages of NVIDIA's libraries say by themselves. The fields are explained in
-//! `profiles/statuses.toml`.
+//! Meanings of the status codes and messages of NVIDIA's libraries. `profiles/statuses.toml` explains the fields.
 
 use std::sync::LazyLock;
 
 use super::rows::{Means, Status, Statuses};
 
-/// The table that is built in.
+/// Returns the embedded table.
 pub fn statuses() -> &'static Statuses {
     static TABLE: LazyLock<Statuses> = LazyLock::new(|| profile!("statuses"));
     &TABLE
 }
 
 impl Statuses {
-    /// Of cuDNN's codes none stands for two things, whatever the release.
+    /// Returns the meaning of a cuDNN status, which does not depend on the release.
     pub fn of_cudnn(&self, code: i64) -> Means {
-        of(&self.cudnn, code)
+        meaning(&self.cudnn, code)
     }
 
     pub fn of_cuda(&self, code: i64) -> Means {
-        of(&self.cuda, code)
+        meaning(&self.cuda, code)
     }
 
-    /// What a line says, if it is one that is known.
+    /// Returns the meaning of a known line.
     pub fn of_message(&self, line: &str) -> Option<Means> {
         self.message.iter().find(|message| line.contains(&message.text)).map(|message| message.means)
     }
 }
 
-/// `cuMemAlloc` is the driver's, `cublasCreate` and `cudnnCreate` are not.
+/// True for a call of the driver or the runtime: `cuMemAlloc`, `cudaMalloc`, but not `cublasCreate` or `cudnnCreate`.
 pub fn is_driver_call(call: &str) -> bool {
     let is_followed =
         |beginning| call.strip_prefix(beginning).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     is_followed("cu") || is_followed("cuda")
 }
 
-fn of(table: &[Status], code: i64) -> Means {
+fn meaning(table: &[Status], code: i64) -> Means {
     table.iter().find(|status| status.code == code).map_or(Means::Other, |status| status.means)
 }
 

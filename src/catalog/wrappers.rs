@@ -1,27 +1,27 @@
-//! `profiles/wrappers.toml`: programs that start another one, and which of their arguments that is. Read apart from
-//! the rest of the catalog: a warm start only asks whether a name may stand in it.
+//! `profiles/wrappers.toml`: programs that start another program. It is read apart from the rest of the catalog, since a
+//! warm start needs only its names.
 
 use std::sync::OnceLock;
 
 use super::wrapper_rows::{Meaning, Part, Style, Switch, Takes, Wrapper, WrapperTable};
 
-/// The build script reads names and variables out of the table, in order.
+/// Sorted; the build script takes names and variables from the table.
 const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-names.rs"));
 const VARIABLES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-variables.rs"));
 
-/// The wrappers that are built in.
+/// Returns the embedded table.
 pub fn wrappers() -> &'static [Wrapper] {
     static TABLE: OnceLock<Vec<Wrapper>> = OnceLock::new();
     TABLE.get_or_init(table)
 }
 
-/// Whether a name, of a program or of a Python module, may stand in the table; asked at every start, and so
-/// answered without reading the table.
+/// True if the table may have a row for this name of a program or a Python module. Every start asks, so this does not read
+/// the table.
 pub fn may_be_wrapper(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }
 
-/// The variables that decide which program a wrapper starts.
+/// Returns the variables that decide which program a wrapper starts.
 pub fn wrapper_variables() -> impl Iterator<Item = &'static str> {
     VARIABLES.iter().copied()
 }
@@ -62,7 +62,7 @@ impl Wrapper {
         self.names.iter().any(|known| known == name)
     }
 
-    /// The words without one of which it starts no program.
+    /// Returns the words one of which it needs to start a program.
     pub fn commands(&self) -> &[String] {
         let commands = self.usage.iter().find_map(|part| match part {
             Part::Commands(commands) => Some(commands.as_slice()),
@@ -71,7 +71,7 @@ impl Wrapper {
         commands.unwrap_or_default()
     }
 
-    /// An option, by its name with its dashes; `None` where the row does not list it.
+    /// Returns an option by its name with its dashes; nothing if the row does not list it.
     pub fn option(&self, name: &str) -> Option<Switch> {
         let plain = |name: &str| match self.style {
             Style::OneDash => name.trim_start_matches('-').to_owned(),

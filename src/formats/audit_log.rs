@@ -4,15 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 /// How an object was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// The executable itself.
     Program,
-    /// The module answered.
+    /// The audit module answered.
     Pinned,
     /// By a name with a slash.
     Path,
@@ -37,7 +39,7 @@ pub struct Record {
     pub path: PathBuf,
 }
 
-/// What the module has written. The last record may still be on its way; what is no record is passed over.
+/// Returns the records of a log, without damaged ones and without a last one that is still being written.
 pub fn records(bytes: &[u8]) -> Vec<Record> {
     let mut records = Vec::new();
     let mut rest = bytes;
@@ -48,60 +50,17 @@ pub fn records(bytes: &[u8]) -> Vec<Record> {
     records
 }
 
-impl Rule {
-    const WORDS: [(&'static str, Rule); 9] = [
-        ("program", Rule::Program),
-        ("pinned", Rule::Pinned),
-        ("path", Rule::Path),
-        ("rpath", Rule::Rpath),
-        ("library-path", Rule::LibraryPath),
-        ("cache", Rule::Cache),
-        ("default", Rule::Default),
-        ("secure", Rule::Secure),
-        ("unasked", Rule::Unasked),
-    ];
-
-    fn of(word: &[u8]) -> Option<Rule> {
-        Rule::WORDS.iter().find(|(known, _)| known.as_bytes() == word).map(|(_, rule)| *rule)
-    }
-}
-
 /// `PID\0RULE\0REQUESTER\0NAME\0PATH`.
 fn record(bytes: &[u8]) -> Option<Record> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let [pid, rule, requester, name, path] = fields.try_into().ok()?;
     let text = |field| OsStr::from_bytes(field).to_owned();
+    let rule: StrDeserializer<'_, ValueError> = std::str::from_utf8(rule).ok()?.into_deserializer();
     Some(Record {
         pid: std::str::from_utf8(pid).ok()?.parse().ok()?,
-        rule: Rule::of(rule)?,
+        rule: Rule::deserialize(rule).ok()?,
         requester: text(requester).into(),
         name: text(name),
         path: text(path).into(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn records_are_read_back_and_damage_costs_only_what_is_damaged() {
-        let log = b"7\0program\0\0\0/bin/a\nb\0\n7\0cache\0/bin\n\0libc.so.6\0/lib/libc.so.6\0\n";
-        let whole = records(log);
-        assert_eq!(whole.len(), 2);
-        assert_eq!(whole[0].path, Path::new("/bin/a\nb"));
-        assert_eq!((whole[1].pid, whole[1].rule), (7, Rule::Cache));
-        assert_eq!(whole[1].requester, Path::new("/bin\n"));
-        for end in 0..log.len() {
-            assert_eq!(records(&log[..end]), whole[..usize::from(end >= 22)], "{end}");
-        }
-        for place in 0..log.len() {
-            let mut damaged = log.to_vec();
-            damaged[place] ^= 0x55;
-            assert!(records(&damaged).len() <= 2);
-        }
-        assert_eq!(records(&[b"7\0torn\0\n".as_slice(), log].concat()).len(), 2);
-    }
 }

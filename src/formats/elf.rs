@@ -1,5 +1,5 @@
-//! What an ELF file says to the dynamic loader, and a few constants that its code and data hold.
-//! Follows program headers as the loader does; section headers only for what the loader does not read.
+//! An ELF file's information for the dynamic loader, and the ranges that hold its constants and code.
+//! Follows program headers as the loader does. Section headers are read only for parts that the loader ignores.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -31,16 +31,16 @@ pub const AARCH64: u16 = 183;
 
 /// No function that returns a constant is longer than this.
 const CODE_LIMIT: usize = 4096;
-/// No name is longer: without a bound, a table of many symbols that share one long name costs a square.
+/// No name is longer. Without a bound, many symbols that share one long name cost quadratic time.
 const NAME_LIMIT: usize = 4096;
 /// No library has more bytes.
 const SCAN_LIMIT: usize = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElfError {
-    /// The first four bytes are something else: a linker script, a git-lfs pointer, an empty file.
+    /// Another magic number: a linker script, a git-lfs pointer, an empty file.
     NotElf,
-    /// 32-bit or big-endian: no NVIDIA library that runs today.
+    /// 32-bit or big-endian. No current NVIDIA library is.
     WrongClass,
     Malformed(&'static str),
 }
@@ -100,12 +100,12 @@ impl<'d> Elf<'d> {
         self.header.e_machine(LE).0
     }
 
-    /// Whether it has a dynamic section at all; a static executable has none.
+    /// True if it has a dynamic section. A static executable has none.
     pub fn is_dynamic(&self) -> bool {
         !self.dynamic.is_empty()
     }
 
-    /// The dynamic loader that an executable asks for.
+    /// Returns the dynamic loader that an executable asks for.
     pub fn interpreter(&self) -> Option<OsString> {
         let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_INTERP)?;
         let bytes = segment.data(LE, self.data).ok()?;
@@ -131,22 +131,21 @@ impl<'d> Elf<'d> {
         self.string(DT_RUNPATH)
     }
 
-    /// `DF_1_NODEFLIB`: the cache and the default directories do not count for this file.
+    /// True for `DF_1_NODEFLIB`: the loader skips the cache and the default directories for this file.
     pub fn has_no_default_libraries(&self) -> bool {
         self.value(DT_FLAGS_1).is_some_and(|flags| flags & 0x800 != 0)
     }
 
-    /// Whether a segment or the section table lies beyond the end of the file.
+    /// True if a segment or the section table ends beyond the end of the file.
     pub fn is_truncated(&self) -> bool {
         let length = self.data.len() as u64;
         let beyond = |start: u64, size: u64| start.checked_add(size).is_none_or(|end| end > length);
-        let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
         let table = u64::from(self.header.e_shnum(LE)) * u64::from(self.header.e_shentsize(LE));
-        loads.map(|load| load.file_range(LE)).any(|(start, size)| beyond(start, size))
+        self.loads().map(|load| load.file_range(LE)).any(|(start, size)| beyond(start, size))
             || (self.header.e_shoff(LE) != 0 && beyond(self.header.e_shoff(LE), table))
     }
 
-    /// The dynamic symbols, imports and exports.
+    /// Returns the dynamic symbols, imports and exports.
     pub fn symbols(&self) -> Vec<Symbol<'d>> {
         let symbols = self.dynamic_symbols();
         let versions = self.versions();
@@ -166,12 +165,12 @@ impl<'d> Elf<'d> {
         symbols.iter().enumerate().skip(1).filter_map(describe).collect()
     }
 
-    /// The first bytes of a symbol's code or data.
+    /// Returns the first bytes of a symbol's code or data.
     pub fn bytes_of(&self, symbol: &Symbol<'_>) -> Option<&'d [u8]> {
         self.bytes_at(symbol.address, symbol.size)
     }
 
-    /// The address and the code of a function that only the full symbol table names.
+    /// Returns address and code of a function in the full symbol table.
     pub fn local_function(&self, name: &[u8]) -> Option<(u64, &'d [u8])> {
         let sections = self.header.sections(LE, self.data).ok()?;
         let table = sections.symbols(LE, self.data, SHT_SYMTAB).ok()?;
@@ -180,9 +179,9 @@ impl<'d> Elf<'d> {
         Some((address, self.bytes_at(address, symbol.st_size(LE))?))
     }
 
-    /// The data at an address, up to the end of its segment.
+    /// Returns the data from an address to the end of its segment.
     pub fn data_at(&self, address: u64) -> Option<&'d [u8]> {
-        let load = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD).find(|segment| {
+        let load = self.loads().find(|segment| {
             let start = segment.p_vaddr(LE);
             (start..start.saturating_add(segment.p_filesz(LE))).contains(&address)
         })?;
@@ -190,46 +189,46 @@ impl<'d> Elf<'d> {
         data.get(usize::try_from(address - load.p_vaddr(LE)).ok()?..)
     }
 
-    /// The ranges that hold constants and initial values: where names and version texts stand.
-    /// Code, symbol tables and fat binaries are left out.
+    /// Returns the ranges that hold constants and initial values, without code, symbol tables and fat binaries.
     pub fn constants(&self) -> Vec<&'d [u8]> {
         let prefixes: [&[u8]; 4] = [b".rodata", b".lrodata", b".data", b".ldata"];
-        let is_one = |name: &[u8], section: &SectionHeader| {
+        let ranges = self.ranges(&|name, section| {
             has_flag(section, SHF_ALLOC) && prefixes.iter().any(|prefix| name.starts_with(prefix))
-        };
-        let ranges = self.ranges(&is_one);
+        });
         let ranges = if ranges.is_empty() { self.data_segments() } else { ranges };
         ranges.into_iter().map(|(_, data)| data).collect()
     }
 
-    /// All data that is loaded, by section; by segment, without a name, where there are no sections.
+    /// Returns all loaded data with the names of its sections; by segment, without names, if there are no sections.
     pub fn loaded_data(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let is_data =
-            |section: &SectionHeader| has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR);
-        let ranges = self.ranges(&|_, section| is_data(section));
+        let ranges =
+            self.ranges(&|_, section| has_flag(section, SHF_ALLOC) && !has_flag(section, SHF_EXECINSTR));
         if ranges.is_empty() { self.data_segments() } else { ranges }
     }
 
+    fn loads(&self) -> impl Iterator<Item = &'d Segment> {
+        self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD)
+    }
+
     fn data_segments(&self) -> Vec<(&'d [u8], &'d [u8])> {
-        let loads = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_LOAD);
-        let data = loads.filter(|segment| !segment.p_flags(LE).contains(PF_X));
+        let data = self.loads().filter(|segment| !segment.p_flags(LE).contains(PF_X));
         self.once(data.filter_map(|segment| Some((&b""[..], segment.data(LE, self.data).ok()?))))
     }
 
-    /// The ranges that hold code.
+    /// Returns the ranges that hold code.
     pub fn code(&self) -> Vec<&'d [u8]> {
         let ranges = self.ranges(&|_, section| has_flag(section, SHF_EXECINSTR));
         ranges.into_iter().map(|(_, data)| data).collect()
     }
 
-    /// The sections of a kind, with their names.
+    /// Returns the wanted sections, with their names.
     fn ranges(&self, is_wanted: &dyn Fn(&[u8], &SectionHeader) -> bool) -> Vec<(&'d [u8], &'d [u8])> {
         let wanted = self.sections().filter(|(name, section)| is_wanted(name, section));
         self.once(wanted.filter_map(|(name, section)| Some((name, section.data(LE, self.data).ok()?))))
     }
 
-    /// No two ranges share bytes in a sound file: together they are no more than there are. A file that says otherwise
-    /// is read as far as that, and one that is mostly a hole as far as any library goes.
+    /// Drops ranges beyond the size of the file, since ranges of a sound file do not overlap, and beyond [`SCAN_LIMIT`],
+    /// since a file may be mostly a hole.
     fn once(&self, ranges: impl Iterator<Item = (&'d [u8], &'d [u8])>) -> Vec<(&'d [u8], &'d [u8])> {
         let mut left = self.data.len().min(SCAN_LIMIT);
         let fits = |(_, data): &(&[u8], &[u8])| {
@@ -240,24 +239,22 @@ impl<'d> Elf<'d> {
         ranges.filter(fits).collect()
     }
 
-    /// The payloads of the notes in sections of this name.
+    /// Returns the payloads of the notes in sections of this name. A broken note ends its list.
     pub fn notes(&self, section: &[u8]) -> impl Iterator<Item = &'d [u8]> {
         let headers = self.sections().filter(move |(name, _)| *name == section);
         let notes = headers.filter_map(|(_, header)| {
             let data = header.data(LE, self.data).ok()?;
             NoteIterator::<Header>::new(LE, header.sh_addralign(LE), data).ok()
         });
-        // A note that is broken ends its list.
         notes.flat_map(|mut notes| {
             std::iter::from_fn(move || notes.next().ok().flatten().map(|note| note.desc()))
         })
     }
 
-    /// What the linker wrote so that this very build is known again.
+    /// Returns the build-id. A broken note ends its list.
     pub fn build_id(&self) -> Option<&'d [u8]> {
         let notes = self.segments.iter().filter(|segment| segment.p_type(LE) == PT_NOTE);
         notes.filter_map(|segment| segment.notes(LE, self.data).ok().flatten()).find_map(|mut notes| {
-            // A note that is broken ends the list.
             std::iter::from_fn(|| notes.next().ok().flatten())
                 .find(|note| note.name() == b"GNU" && note.n_type(LE) == NT_GNU_BUILD_ID)
                 .map(|note| note.desc())
@@ -274,21 +271,18 @@ impl<'d> Elf<'d> {
     }
 
     fn find_dynamic(&self) -> Result<&'d [Dyn64<LE>], ElfError> {
-        match self.segments.iter().find(|segment| segment.p_type(LE) == PT_DYNAMIC) {
-            None => Ok(&[]),
-            Some(segment) => {
-                segment.data_as_array(LE, self.data).map_err(|()| ElfError::Malformed("dynamic section"))
-            }
-        }
+        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_DYNAMIC);
+        let Some(segment) = segment else { return Ok(&[]) };
+        segment.data_as_array(LE, self.data).map_err(|()| ElfError::Malformed("dynamic section"))
     }
 
     fn find_strings(&self) -> &'d [u8] {
-        let table = self.value(DT_STRTAB).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let table = self.table(DT_STRTAB).unwrap_or_default();
         let size = usize::try_from(self.value(DT_STRSZ).unwrap_or(0)).unwrap_or(usize::MAX);
         &table[..size.min(table.len())]
     }
 
-    /// The name that begins at this offset of the string table.
+    /// Returns the name at this offset of the string table.
     fn text(&self, offset: u32) -> Option<&'d [u8]> {
         let rest = self.strings.get(offset as usize..)?;
         let rest = &rest[..rest.len().min(NAME_LIMIT)];
@@ -306,6 +300,11 @@ impl<'d> Elf<'d> {
         self.entries().find(|entry| entry.0 == tag).map(|entry| entry.1)
     }
 
+    /// Returns the data from the address in this entry on.
+    fn table(&self, tag: DynamicTag) -> Option<&'d [u8]> {
+        self.data_at(self.value(tag)?)
+    }
+
     fn string(&self, tag: DynamicTag) -> Option<&'d [u8]> {
         self.text(u32::try_from(self.value(tag)?).ok()?)
     }
@@ -317,25 +316,20 @@ impl<'d> Elf<'d> {
     }
 
     fn dynamic_symbols(&self) -> Symbols<'d> {
-        let Some(table) = self.value(DT_SYMTAB).and_then(|address| self.data_at(address)) else { return &[] };
+        let Some(table) = self.table(DT_SYMTAB) else { return &[] };
         let entry = size_of::<Sym64<LE>>();
         let count = self.symbol_count().unwrap_or(0).min(table.len() / entry);
         table.read_slice_at(0, count).unwrap_or_default()
     }
 
-    /// The dynamic section does not say how many symbols there are; the hash tables do, unless nothing
-    /// is exported.
+    /// Returns the length of the symbol table. Only the hash tables hold it, and the section header if nothing is exported.
     fn symbol_count(&self) -> Option<usize> {
-        let gnu = self.value(DT_GNU_HASH).and_then(|address| self.data_at(address));
-        let counted = gnu
-            .and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok())
-            .and_then(|hash| hash.symbol_table_length(LE));
-        let hashed = || {
-            let data = self.value(DT_HASH).and_then(|address| self.data_at(address))?;
-            HashTable::<Header>::parse(LE, data).ok().map(|hash| hash.symbol_table_length())
-        };
-        if let Some(count) = counted.or_else(hashed) {
+        let gnu = self.table(DT_GNU_HASH).and_then(|data| GnuHashTable::<Header>::parse(LE, data).ok());
+        if let Some(count) = gnu.and_then(|hash| hash.symbol_table_length(LE)) {
             return Some(count as usize);
+        }
+        if let Some(hash) = self.table(DT_HASH).and_then(|data| HashTable::<Header>::parse(LE, data).ok()) {
+            return Some(hash.symbol_table_length() as usize);
         }
         let (_, section) = self.sections().find(|(_, section)| section.sh_type(LE) == SHT_DYNSYM)?;
         usize::try_from(section.sh_size(LE)).ok().map(|size| size / size_of::<Sym64<LE>>())

@@ -1,11 +1,11 @@
-//! Environment modules, in Tcl and in Lua: the directories that one adds to a search path, and the variables that it
-//! sets. Nothing is run: only text, constants and joined paths count, in whichever branch they are written.
+//! Environment modules in Tcl and in Lua: the directories that a module adds to search paths, and the variables that it
+//! sets. Nothing is run. Only texts, constants and joined paths count, in every branch.
 
 use std::collections::HashMap;
 
 /// Expressions nest no deeper than this in a real module.
 const DEPTH: usize = 16;
-/// No path is longer; values that double themselves line by line end here.
+/// No path is longer. The bound ends values that double line by line.
 const LENGTH: usize = 4096;
 /// No module adds more directories, or sets more variables.
 const COUNT: usize = 1000;
@@ -31,7 +31,7 @@ impl Modulefile {
         }
     }
 
-    /// A second value makes a variable unknown: only running the module would tell which one counts.
+    /// A second value makes a variable unknown, since only a run of the module would show which one counts.
     fn assign(&mut self, name: &str, value: Option<String>) {
         let is_second = self.constants.get(name).is_some_and(|known| *known != value);
         self.constants.insert(name.to_owned(), value.filter(|_| !is_second));
@@ -58,7 +58,7 @@ fn tcl_commands(line: &str, found: &mut Modulefile, depth: usize) {
     }
 }
 
-/// A word, and none where it is not constant.
+/// A word; none if it is not constant.
 type Word = Option<String>;
 
 fn tcl_command(words: &[Word], found: &mut Modulefile, depth: usize) {
@@ -76,7 +76,7 @@ fn tcl_command(words: &[Word], found: &mut Modulefile, depth: usize) {
         ("if" | "else" | "elseif" | "catch" | "while", _) => {
             arguments.iter().flatten().for_each(|block| tcl_commands(block, found, depth + 1));
         }
-        // These change variables in ways that are not followed.
+        // These change variables in ways that are not modelled.
         ("append" | "foreach" | "incr" | "lappend" | "regexp" | "regsub" | "unset", _) => {
             arguments.iter().flatten().for_each(|variable| found.assign(variable, None));
         }
@@ -84,7 +84,7 @@ fn tcl_command(words: &[Word], found: &mut Modulefile, depth: usize) {
     }
 }
 
-/// The words of the first command, and the text after it: from a `{` on that the line does not close.
+/// Returns the words of the first command, and the text after it: from the first `{` on that the line does not close.
 fn tcl_words<'t>(line: &'t str, found: &Modulefile, depth: usize) -> (Vec<Word>, &'t str) {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -103,7 +103,7 @@ fn tcl_words<'t>(line: &'t str, found: &Modulefile, depth: usize) -> (Vec<Word>,
     (words, rest)
 }
 
-/// A text with its variables and each `[file join …]` put in, and the text from its end on.
+/// Returns a text with the values of its variables and of each `[file join …]`, and the text from its end on.
 fn tcl_text<'t>(text: &'t str, ends: fn(char) -> bool, found: &Modulefile, depth: usize) -> (Word, &'t str) {
     let mut word = Some(String::new());
     let mut rest = text;
@@ -126,7 +126,7 @@ fn tcl_text<'t>(text: &'t str, ends: fn(char) -> bool, found: &Modulefile, depth
     (word, rest)
 }
 
-/// The text between the bracket at the start and the one that closes it, and the text after that.
+/// Returns the text between the bracket at the start and the one that closes it, and the text after that.
 fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     let inside = text.strip_prefix(open)?;
     let mut depth = 1;
@@ -138,7 +138,7 @@ fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     Some((&inside[..end], &inside[end + 1..]))
 }
 
-/// As `file join` and `pathJoin` put parts together.
+/// Joins parts as `file join` and `pathJoin` do.
 fn join(parts: &[String]) -> String {
     let mut path = parts.first().cloned().unwrap_or_default();
     for part in parts.iter().skip(1) {
@@ -172,7 +172,7 @@ pub fn lua(text: &str) -> Modulefile {
     found
 }
 
-/// The first arguments of a call, as far as they are constant, and the text after them.
+/// Returns the first arguments of a call, as far as they are constant, and the text after them.
 fn lua_arguments<'t>(call: &'t str, found: &Modulefile, depth: usize) -> (Vec<String>, &'t str) {
     let mut arguments = Vec::new();
     let mut rest = call;
@@ -184,7 +184,7 @@ fn lua_arguments<'t>(call: &'t str, found: &Modulefile, depth: usize) -> (Vec<St
     (arguments, rest)
 }
 
-/// Terms with `..` between, and the text after them.
+/// Returns the value of terms with `..` between, and the text after them.
 fn lua_expression<'t>(text: &'t str, found: &Modulefile, depth: usize) -> Option<(String, &'t str)> {
     let mut value = String::new();
     let mut rest = lua_next(text);
@@ -208,13 +208,13 @@ fn lua_expression<'t>(text: &'t str, found: &Modulefile, depth: usize) -> Option
     None
 }
 
-/// A name or a number, and the text after it and its spaces.
+/// Returns a name or a number, and the text after it and its spaces.
 fn lua_name(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     (&text[..end], lua_next(&text[end..]))
 }
 
-/// The text from the next token on.
+/// Returns the text from the next token on.
 fn lua_next(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
@@ -239,149 +239,10 @@ fn lua_string(text: &str) -> Option<(String, &str)> {
     Some((inside, characters.as_str()))
 }
 
-/// `[[text]]` or `[==[text]==]`: the text in it, and the text after it.
+/// Returns the content of `[[text]]` or `[==[text]==]`, and the text after it.
 fn lua_long(text: &str) -> Option<(&str, &str)> {
     let after = text.strip_prefix('[')?;
     let inside = after.trim_start_matches('=').strip_prefix('[')?;
     let level = after.len() - inside.len() - 1;
     Some(inside.split_once(&format!("]{}]", "=".repeat(level))).unwrap_or((inside, "")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(found: &Modulefile, added: &[&str], set: &[&str]) {
-        let lines = |pairs: &[(String, String)]| -> Vec<String> {
-            pairs.iter().map(|(name, value)| format!("{name} {value}")).collect()
-        };
-        assert_eq!(lines(&found.added), added);
-        assert_eq!(lines(&found.set), set);
-    }
-
-    const TCL: &str = r#"#%Module1.0
-proc ModulesHelp { } { puts stderr "prepend-path LD_LIBRARY_PATH /help" }
-set version 12.4 ; set root    /opt/cuda-${version}
-conflict cuda
-if { [file isdirectory $root/compat] } {
-    prepend-path LD_LIBRARY_PATH $root/compat
-}
-setenv CUDA_HOME $root
-setenv NAME "[exec hostname]"
-prepend-path --delim : LD_LIBRARY_PATH "$root/lib64:$::root/extras"
-append-path -d ; X \
-    /y
-append-path LIBRARY_PATH [file join $root lib64 stubs] {/a b}
-prepend-path LD_LIBRARY_PATH $::env(HOME)/lib
-prepend-path LD_LIBRARY_PATH [exec find /]/lib
-if {1} { set arch a
-} else {
-  set arch b
-}
-prepend-path LD_LIBRARY_PATH /opt/$arch/lib
-append root /x
-prepend-path LD_LIBRARY_PATH $root/lib
-prepend-path LD_LIBRARY_PATH relative/lib
-"#;
-
-    const LUA: &str = r#"-- -*- lua -*-
-help([[ prepend_path("LD_LIBRARY_PATH", "/help") ]])
---[==[ prepend_path("LD_LIBRARY_PATH", "/comment") ]==]
-local version = "12.4"
-local root = pathJoin("/opt", "cuda-" .. version)
-local a, b = "/a", "/b"
-local home = os.getenv("CUDA") or "/opt/guess"
-setenv("CUDA_HOME", root)
-pushenv("CUDA_ROOT", (root))
-prepend_path("LD_LIBRARY_PATH", pathJoin(root, "lib64") .. ":" .. root .. '/extras')
-append_path{"LIBRARY_PATH", root .. "/stubs", delim=":", priority=10}
-prepend_path("LD_LIBRARY_PATH", b)
-prepend_path("LD_LIBRARY_PATH", home)
-prepend_path("LD_LIBRARY_PATH", pathJoin(root, myModuleVersion()))
-if version == "11" then arch = "/x" else arch = "/y" end
-prepend_path("LD_LIBRARY_PATH", arch)
-x.prepend_path("LD_LIBRARY_PATH", "/method")
-prepend_path("LD_LIBRARY_PATH", "relative")
-"#;
-
-    #[test]
-    fn tcl_constants_and_joined_paths_are_read() {
-        let added = [
-            "LD_LIBRARY_PATH /opt/cuda-12.4/compat",
-            "LD_LIBRARY_PATH /opt/cuda-12.4/lib64",
-            "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
-            "LIBRARY_PATH /opt/cuda-12.4/lib64/stubs",
-            "LIBRARY_PATH /a b",
-        ];
-        check(&tcl(TCL), &added, &["CUDA_HOME /opt/cuda-12.4"]);
-        let blocks =
-            "if {1} { set a /a; prepend-path X $a } else { prepend-path X /b }\nif {1} { append-path X /c\n}";
-        check(&tcl(blocks), &["X /a", "X /b", "X /c"], &[]);
-    }
-
-    #[test]
-    fn lua_constants_and_joined_paths_are_read() {
-        let added = [
-            "LD_LIBRARY_PATH /opt/cuda-12.4/lib64",
-            "LD_LIBRARY_PATH /opt/cuda-12.4/extras",
-            "LIBRARY_PATH /opt/cuda-12.4/stubs",
-        ];
-        check(&lua(LUA), &added, &["CUDA_HOME /opt/cuda-12.4", "CUDA_ROOT /opt/cuda-12.4"]);
-        check(
-            &lua("if x then prepend_path(\n  'X', \"/a\", ':') end x.y = '/z' prepend_path('X', y)"),
-            &["X /a"],
-            &[],
-        );
-    }
-
-    #[test]
-    fn any_text_gives_a_result() {
-        for sample in [TCL, LUA] {
-            for end in 0..sample.len() {
-                tcl(&sample[..end]);
-                lua(&sample[..end]);
-            }
-        }
-        let short = [
-            "$",
-            "${",
-            "$env(",
-            "[",
-            "[=",
-            "\"\\é",
-            "{",
-            "}}}",
-            "set a \\é",
-            "prepend-path -d",
-            "setenv(,)",
-            "é = é",
-        ];
-        let long = [
-            "{",
-            "{a",
-            "[",
-            "if {",
-            "if {$a} ",
-            "$a",
-            "\"",
-            "set a $a$a;",
-            "\\",
-            "setenv(",
-            "a=(",
-            "a=pathJoin(",
-            "a=\"\"..",
-            "[=",
-            "--",
-        ];
-        for text in
-            short.iter().map(|text| (*text).to_owned()).chain(long.iter().map(|text| text.repeat(20_000)))
-        {
-            tcl(&text);
-            lua(&text);
-        }
-        lua(&format!("a = {}\"x\"{}", "(".repeat(10_000), ")".repeat(10_000)));
-        tcl(&format!("set a {}", "[file join ".repeat(10_000)));
-        let doubling: String = (0..64).map(|i| format!("set a{} $a{i}$a{i}\n", i + 1)).collect();
-        tcl(&format!("set a0 /xxxxxxxx\n{doubling}"));
-    }
 }

@@ -1,20 +1,20 @@
-//! What `pyproject.toml` and the head of a script say about the environment that they run in.
+//! Declarations about Python environments in `pyproject.toml`, Pipfile, Poetry's settings and the head of a script.
 
 use std::path::Path;
 
-/// What a `pyproject.toml` declares.
+/// The declarations of a `pyproject.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
-    /// It has a project, and is not only the configuration of tools.
+    /// True if it describes a project, and not only the settings of tools.
     pub is_project: bool,
     pub workspace: Option<Workspace>,
-    /// uv is told to leave it alone.
+    /// True if it tells uv to leave the project alone.
     pub is_unmanaged: bool,
     /// The names of PDM's scripts, which are shell code or calls.
     pub scripts: Vec<String>,
     /// The file of variables that PDM reads for all of them.
     pub env_file: Option<String>,
-    /// The names of the variables that it sets for all of them.
+    /// The names of the variables that PDM sets for all of them.
     pub sets: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct Workspace {
 }
 
 impl Project {
-    /// What cannot be read declares nothing.
+    /// A malformed file declares nothing.
     pub fn parse(text: &str) -> Project {
         let Ok(table) = text.parse::<toml::Table>() else { return Project::default() };
         let below = |path: &[&str]| {
@@ -36,7 +36,7 @@ impl Project {
         let workspace = below(&["tool", "uv", "workspace"]).map(|workspace| {
             let texts = |key: &str| {
                 let all = workspace.get(key).and_then(toml::Value::as_array);
-                all.into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+                all.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
             };
             Workspace { members: texts("members"), exclude: texts("exclude") }
         });
@@ -59,14 +59,14 @@ impl Project {
 }
 
 impl Workspace {
-    /// Whether a directory below the workspace's own is one of its members.
+    /// True if the directory, a path below the workspace's own, is a member.
     pub fn has(&self, below: &Path) -> bool {
         let is_in = |patterns: &[String]| patterns.iter().any(|pattern| matches(Path::new(pattern), below));
         is_in(&self.members) && !is_in(&self.exclude)
     }
 }
 
-/// Part by part; `**` stands for any number of them.
+/// Compares part by part. `**` matches the rest of a path, `*` a part of a name.
 fn matches(pattern: &Path, path: &Path) -> bool {
     let mut parts = path.iter();
     for part in pattern.iter().filter(|part| *part != ".") {
@@ -89,58 +89,26 @@ fn matches(pattern: &Path, path: &Path) -> bool {
     parts.next().is_none()
 }
 
-/// Whether a Pipfile gives this name to a script of its own.
+/// True if a Pipfile defines a script of this name, or is malformed.
 pub fn is_script_of_pipfile(text: &str, name: &str) -> bool {
     let Ok(table) = text.parse::<toml::Table>() else { return !text.trim().is_empty() };
     table.get("scripts").is_some_and(|scripts| scripts.get(name).is_some())
 }
 
-/// Whether Pipenv's environment stands in the project, as its Pipfile says.
+/// Returns `venv_in_project` of a Pipfile: Pipenv's environment is inside of the project.
 pub fn is_in_project_of_pipfile(text: &str) -> Option<bool> {
     let table = text.parse::<toml::Table>().ok()?;
     table.get("pipenv")?.get("venv_in_project")?.as_bool()
 }
 
-/// Whether Poetry is told to keep its environments outside of the project.
+/// True if Poetry's settings keep environments outside of the project, or are malformed.
 pub fn is_outside_of_project(config: &str) -> bool {
     let Ok(table) = config.parse::<toml::Table>() else { return !config.trim().is_empty() };
-    let said = table.get("virtualenvs").and_then(|it| it.get("in-project"));
-    said.is_some_and(|said| said.as_bool() != Some(true))
+    let in_project = table.get("virtualenvs").and_then(|settings| settings.get("in-project"));
+    in_project.is_some_and(|value| value.as_bool() != Some(true))
 }
 
-/// Whether a script declares its own dependencies (PEP 723): uv then makes it an environment.
+/// True if a script declares its own dependencies (PEP 723). uv then makes an environment for it.
 pub fn has_inline_metadata(script: &str) -> bool {
     script.lines().any(|line| line.trim_end() == "# /// script")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_project_is_what_it_declares() {
-        let text = "[project]\nname = 'a'\n[tool.uv.workspace]\nmembers = ['packages/*', './tool']\nexclude = ['packages/old']\n[tool.pdm.scripts]\ntrain = 'python train.py'\n";
-        let project = Project::parse(text);
-        assert!(project.is_project && !project.is_unmanaged);
-        assert_eq!(project.scripts, ["train"]);
-        let workspace = project.workspace.unwrap();
-        for (below, expected) in [
-            ("packages/a", true),
-            ("tool", true),
-            ("packages/old", false),
-            ("packages/a/b", false),
-            ("x", false),
-        ] {
-            assert_eq!(workspace.has(Path::new(below)), expected, "{below}");
-        }
-        assert!(!Project::parse("[tool.ruff]\n").is_project);
-        assert!(Project::parse("[tool.uv]\nmanaged = false\n").is_unmanaged);
-        assert_eq!(Project::parse("[broken"), Project::default());
-    }
-
-    #[test]
-    fn scripts_with_metadata_are_told_from_others() {
-        assert!(has_inline_metadata("#!/usr/bin/env python\n# /// script\n# dependencies = []\n# ///\n"));
-        assert!(!has_inline_metadata("print('# /// script')\n"));
-    }
 }

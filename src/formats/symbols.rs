@@ -1,4 +1,4 @@
-//! Symbols that files ask of each other and offer to each other, as far as compatibility turns on them.
+//! Imported and exported symbols, as far as compatibility depends on them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Symbol {
     pub file: String,
 }
 
-/// The symbols that a file exports, by hash; or nothing known.
+/// The hashes of the symbols that a file exports; the default is unknown.
 #[derive(Clone, Default)]
 pub struct Exports {
     known: Option<Box<[u64]>>,
@@ -25,13 +25,11 @@ pub struct Exports {
 
 impl Exports {
     pub fn of(elf: &Elf<'_>) -> Exports {
-        let symbols = elf.symbols();
-        Exports::new(
-            symbols.iter().filter(|symbol| symbol.defined).map(|symbol| (symbol.name, symbol.version)),
-        )
+        let defined = elf.symbols().into_iter().filter(|symbol| symbol.defined);
+        Exports::new(defined.map(|symbol| (symbol.name, symbol.version)))
     }
 
-    /// Of names with their versions.
+    /// From names with their versions.
     pub fn new<'s>(symbols: impl IntoIterator<Item = (&'s [u8], Option<&'s [u8]>)>) -> Exports {
         let mut hashes = Vec::new();
         let mut versioned = false;
@@ -47,7 +45,7 @@ impl Exports {
         Exports { known: Some(hashes.into_boxed_slice()), versioned }
     }
 
-    /// Whether the loader would not find this symbol here. Where nothing is known, nothing is lacking.
+    /// True if the loader would not find this symbol here. Unknown exports lack nothing.
     pub fn lack(&self, symbol: &Symbol) -> bool {
         let Some(known) = &self.known else { return false };
         let version = symbol.version.as_ref().filter(|_| self.versioned).map(String::as_bytes);
@@ -64,7 +62,7 @@ impl fmt::Debug for Exports {
     }
 }
 
-/// The symbols that a file exports, as `name` or `name@version`, sorted.
+/// Returns the symbols that a file exports, as `name` or `name@version`, sorted.
 pub fn names(elf: &Elf<'_>) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let name = |symbol: &super::elf::Symbol<'_>| match symbol.version {
@@ -77,8 +75,8 @@ pub fn names(elf: &Elf<'_>) -> Vec<String> {
     names
 }
 
-/// The imports of a file that must come from files of interest. An import without a version does not say which file it
-/// is from: then it is the one, of those that the file is linked against, that `exports` a symbol of that name.
+/// Returns the imports that must come from files of interest. An import without a version does not name its file. Then the
+/// first linked file that `exports(file, symbol)` provides it.
 pub fn imports(
     elf: &Elf<'_>,
     is_of_interest: impl Fn(&str) -> bool,
@@ -101,7 +99,7 @@ pub fn imports(
         .collect()
 }
 
-/// The same by the SONAME of the file that must have them.
+/// Groups imports by the SONAME of the file that must provide them.
 pub fn by_file(imports: Vec<Symbol>) -> BTreeMap<String, Vec<Symbol>> {
     let mut by_file: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
     for symbol in imports {

@@ -1,4 +1,4 @@
-//! Which objects a program or an extension module brings along, and what each asks of NVIDIA's libraries.
+//! The objects that a program or an extension module brings along, and the NVIDIA libraries that each needs.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -7,31 +7,31 @@ use std::rc::Rc;
 use super::search::{Object, Searcher};
 use crate::host::FileId;
 
-/// An object that was walked over.
+/// An object that a walk has reached.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     pub object: Rc<Object>,
-    /// Of its DT_NEEDED, the names of interest.
+    /// The names of interest in its DT_NEEDED.
     pub needed: Vec<String>,
-    /// The directories that come before `LD_LIBRARY_PATH` for what it asks for.
+    /// The directories of DT_RPATH, which come before `LD_LIBRARY_PATH`.
     pub search_first: Vec<PathBuf>,
-    /// The directories of its DT_RUNPATH, which come after.
+    /// The directories of DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub search_later: Vec<PathBuf>,
 }
 
-/// Collects what is walked over, each object once.
+/// Collects objects, each once.
 pub struct Walk<'s, 'h> {
     searcher: &'s Searcher<'h>,
     executable: Option<Rc<Object>>,
     is_of_interest: fn(&str) -> bool,
     seen: HashSet<FileId>,
     pub consumers: Vec<Consumer>,
-    /// Names that the loader would not find, of no interest themselves.
+    /// Names of no interest that the loader would not find, each with the path of its requester.
     pub missing: Vec<(String, PathBuf)>,
 }
 
 impl<'s, 'h> Walk<'s, 'h> {
-    /// `executable` is the program that loads what is walked: its DT_RPATH counts for all of it.
+    /// `executable` is the program that loads the objects: its DT_RPATH counts for all of them.
     pub fn new(
         searcher: &'s Searcher<'h>,
         executable: Option<Rc<Object>>,
@@ -41,8 +41,8 @@ impl<'s, 'h> Walk<'s, 'h> {
         Walk { searcher, executable, is_of_interest, seen, consumers, missing: Vec::new() }
     }
 
-    /// Walks from `root` breadth first, as the loader does. Objects that were seen before are not walked
-    /// again; names of interest are not followed, since others will stand in their place.
+    /// Walks from `root` breadth first, as the loader does. Names of interest are not followed, since the plan replaces
+    /// their files.
     pub fn from(&mut self, root: Rc<Object>) {
         let mut queue: VecDeque<Vec<Rc<Object>>> = VecDeque::from([vec![root]]);
         while let Some(chain) = queue.pop_front() {

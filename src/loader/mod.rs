@@ -1,5 +1,5 @@
-//! A model of glibc's dynamic loader: which file it takes for each name, of the whole start-up closure and of
-//! what is opened later. Exact, and held to the real one by tests; must not decide what is good.
+//! A model of glibc's dynamic loader: the file that it takes for each name, at the start of a program and for later calls
+//! of dlopen. Tests compare it with the real loader. It must not judge libraries.
 
 pub mod closure;
 pub mod object;

@@ -1,4 +1,4 @@
-//! What the loader reads of a file, or why it does not take it.
+//! The information in a file that the loader uses, or the reason why it does not take the file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use crate::formats::elf::Elf;
 use crate::formats::elf::loading::{self, Unfit};
 use crate::host::{FileId, Host, Kind};
 
-/// What the loader reads of a file.
+/// A file as the loader sees it.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// The path it was found under: `$ORIGIN` is this path's directory, links not resolved.
+    /// The path that it was found under. `$ORIGIN` is its directory, with links not resolved.
     pub path: PathBuf,
     pub id: FileId,
     pub soname: Option<String>,
@@ -17,30 +17,30 @@ pub struct Object {
     pub rpath: Option<Vec<u8>>,
     pub runpath: Option<Vec<u8>>,
     pub no_defaults: bool,
-    /// The loader that it asks for, as a program.
+    /// The loader that a program asks for.
     pub interpreter: Option<PathBuf>,
-    /// What it wants of each thread's own memory, in bytes.
+    /// The thread-local storage that it needs, in bytes per thread.
     pub tls: u64,
-    /// The version nodes that it cannot do without, by the file that it wants them of.
+    /// The version nodes that it requires, by the file that must define them.
     pub asks: Vec<(String, Vec<String>)>,
-    /// The version nodes that it has; none where it has no versions at all, and none are checked.
+    /// The version nodes that it defines. The loader checks no versions of a file that defines none.
     pub defines: Option<Vec<String>>,
     /// A program is not loaded into another one.
     pub is_program: bool,
 }
 
-/// Why there is nothing to take under a path.
+/// The reason why the loader does not take a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Nothing that can be opened, for the reason of this number: the search goes on, or leaves this list.
+    /// It cannot be opened, with this error number. The search goes on, or leaves this list.
     Absent(i32),
-    /// Of another kind of machine: passed over in silence.
+    /// For another kind of machine. The loader skips it.
     Foreign,
-    /// The loader gives up, and with it the program.
+    /// The loader ends the program.
     Bad(&'static str),
 }
 
-/// Linux's numbers for what stops the opening of a file.
+/// Linux's error numbers.
 pub(super) const ENOENT: i32 = 2;
 pub(super) const EACCES: i32 = 13;
 pub(super) const ENOTDIR: i32 = 20;

@@ -1,12 +1,11 @@
-//! A view that is planned: what its names would be to the loader, before anything is on the disk.
+//! A view that is planned: its names as the loader would see them, before they are on the disk.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-/// A view that is planned and perhaps not there yet: names in `directory` are links or empty files, whatever
-/// the disk says.
+/// A view that may not exist yet. Names in `directory` are links or empty files, regardless of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
     pub directory: PathBuf,
@@ -16,9 +15,9 @@ pub struct Overlay {
     pub answers: bool,
 }
 
-/// Where a path leads, as far as an overlay has a part in it.
-pub(super) enum Place<'p> {
-    /// The same place without a way through the overlay, whose directory may not be there yet.
+/// The target of a path, seen from an overlay.
+pub(super) enum Position<'p> {
+    /// An equal path that does not pass through the overlay, whose directory may not exist yet.
     Outside(Cow<'p, Path>),
     Itself,
     Name(&'p str),
@@ -26,32 +25,32 @@ pub(super) enum Place<'p> {
 }
 
 impl Overlay {
-    pub(super) fn place<'p>(&self, path: &'p Path) -> Place<'p> {
+    pub(super) fn position<'p>(&self, path: &'p Path) -> Position<'p> {
         let Ok(below) = path.strip_prefix(&self.directory) else {
-            return Place::Outside(Cow::Borrowed(path));
+            return Position::Outside(Cow::Borrowed(path));
         };
         let mut components = below.components();
         match (components.next(), components.as_path()) {
-            (None, _) => Place::Itself,
+            (None, _) => Position::Itself,
             (Some(Component::ParentDir), rest) => {
                 let real = self.directory.parent().unwrap_or(Path::new("/")).join(rest);
-                match self.place(&real) {
-                    Place::Outside(real) => Place::Outside(Cow::Owned(real.into_owned())),
-                    Place::Itself => Place::Itself,
-                    Place::Name(_) => {
-                        path.file_name().and_then(OsStr::to_str).map_or(Place::Nowhere, Place::Name)
+                match self.position(&real) {
+                    Position::Outside(real) => Position::Outside(Cow::Owned(real.into_owned())),
+                    Position::Itself => Position::Itself,
+                    Position::Name(_) => {
+                        path.file_name().and_then(OsStr::to_str).map_or(Position::Nowhere, Position::Name)
                     }
-                    Place::Nowhere => Place::Nowhere,
+                    Position::Nowhere => Position::Nowhere,
                 }
             }
             (Some(Component::Normal(name)), rest) if rest.as_os_str().is_empty() => {
-                name.to_str().map_or(Place::Nowhere, Place::Name)
+                name.to_str().map_or(Position::Nowhere, Position::Name)
             }
-            _ => Place::Nowhere,
+            _ => Position::Nowhere,
         }
     }
 
-    /// What the audit module answers when this name is looked up.
+    /// Returns the audit module's answer to a look-up of this name.
     pub(super) fn answer(&self, name: &str) -> Option<PathBuf> {
         let base = name.rsplit('/').next()?;
         let is_known = self.links.contains_key(base) || self.empty.contains(base);

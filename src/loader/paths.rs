@@ -1,21 +1,26 @@
-//! What search paths are made of: elements with their tokens put in, directories with the sub-directories that
-//! are there. Each is looked at once.
+//! Search paths: elements with their tokens replaced, and directories with the sub-directories that exist. Each
+//! directory is read once.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use super::object::Object;
-use super::overlay::Place;
-use super::search::Searcher;
+use super::overlay::{Overlay, Position};
+use super::rules::Rules;
+use crate::environment::{Environment, library_path_elements, preload_elements};
+use crate::host::Host;
+use crate::variables;
 
-/// Each directory with the element that stands for it.
+/// Each directory with the element that leads to it.
 pub(super) type SearchPath = Rc<[(Rc<Directory>, OsString)]>;
 
-/// Whose elements a search path is made of, beside the path of that object.
+/// The source of a search path's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum PathKind {
     Rpath,
     LibraryPath,
     Runpath,
@@ -25,26 +30,71 @@ pub(super) enum Kind {
 /// A directory of a search path.
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    /// Its sub-directories for this processor as far as they are there, then itself.
+    /// Its sub-directories for this processor as far as they exist, then itself.
     pub(super) within: Vec<PathBuf>,
-    /// Whether what goes wrong in it counts: it is there, or could be.
+    /// True if an error in it can end the search: it exists, or the loader does not check that.
     pub(super) counts: bool,
 }
 
-impl Searcher<'_> {
-    /// A search path of `object`: its own, or that of a program in this environment.
-    pub(super) fn path(&self, kind: Kind, object: Option<&Object>) -> SearchPath {
+/// A loader and the environment of its programs.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) rules: Rules,
+    pub(super) library_path: Vec<OsString>,
+    pub(super) preload: Vec<OsString>,
+    /// The directory that relative paths start from.
+    pub(super) directory: PathBuf,
+    pub(super) overlay: Option<Overlay>,
+    /// True for programs with more rights than their user (AT_SECURE).
+    pub(super) is_secure: bool,
+}
+
+/// The search paths of one setting.
+pub(super) struct SearchPaths<'h> {
+    host: &'h Host,
+    pub(super) setting: Setting,
+    pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
+    paths: RefCell<HashMap<(PathKind, OsString), SearchPath>>,
+    nothing: SearchPath,
+}
+
+impl Setting {
+    pub(super) fn new(
+        rules: Rules,
+        env: &Environment,
+        directory: &Path,
+        overlay: Option<Overlay>,
+    ) -> Setting {
+        Setting {
+            rules,
+            library_path: env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default(),
+            preload: env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default(),
+            directory: directory.to_owned(),
+            overlay,
+            is_secure: false,
+        }
+    }
+}
+
+impl<'h> SearchPaths<'h> {
+    pub(super) fn new(host: &'h Host, setting: Setting) -> SearchPaths<'h> {
+        let (directories, paths) = (RefCell::default(), RefCell::default());
+        SearchPaths { host, setting, directories, paths, nothing: SearchPath::default() }
+    }
+
+    /// Returns a search path of `object`: its own, or that of a program in this environment.
+    pub(super) fn path(&self, kind: PathKind, object: Option<&Object>) -> SearchPath {
         let has_none = match kind {
-            Kind::Rpath => object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some()),
-            Kind::Runpath => object.is_none_or(|object| object.runpath.is_none()),
-            Kind::LibraryPath => self.setting.library_path.is_empty(),
-            Kind::Default => false,
+            PathKind::Rpath => object.is_none_or(|object| object.rpath.is_none() || object.runpath.is_some()),
+            PathKind::Runpath => object.is_none_or(|object| object.runpath.is_none()),
+            PathKind::LibraryPath => self.setting.library_path.is_empty(),
+            PathKind::Default => false,
         };
         if has_none {
-            return self.setting.known.nothing.clone();
+            return self.nothing.clone();
         }
         let key = (kind, object.map(|object| object.path.clone().into_os_string()).unwrap_or_default());
-        if let Some(known) = self.setting.known.paths.borrow().get(&key) {
+        if let Some(known) = self.paths.borrow().get(&key) {
             return known.clone();
         }
         let mut path: Vec<(Rc<Directory>, OsString)> = Vec::new();
@@ -55,24 +105,23 @@ impl Searcher<'_> {
             }
         }
         let path: SearchPath = path.into();
-        self.setting.known.paths.borrow_mut().insert(key, path.clone());
+        self.paths.borrow_mut().insert(key, path.clone());
         path
     }
 
-    fn elements(&self, kind: Kind, object: Option<&Object>) -> Vec<OsString> {
+    fn elements(&self, kind: PathKind, object: Option<&Object>) -> Vec<OsString> {
         let list = match kind {
-            Kind::LibraryPath => return self.setting.library_path.clone(),
-            Kind::Default => return self.setting.rules.defaults.iter().map(OsString::from).collect(),
-            Kind::Rpath => object.and_then(|object| object.rpath.as_ref()),
-            Kind::Runpath => object.and_then(|object| object.runpath.as_ref()),
+            PathKind::LibraryPath => return self.setting.library_path.clone(),
+            PathKind::Default => return self.setting.rules.defaults.iter().map(OsString::from).collect(),
+            PathKind::Rpath => object.and_then(|object| object.rpath.as_ref()),
+            PathKind::Runpath => object.and_then(|object| object.runpath.as_ref()),
         };
-        // A list that is empty as a whole has no element.
+        // An empty list has no element.
         let list = list.filter(|list| !list.is_empty()).map(|list| list.split(|byte| *byte == b':'));
         list.into_iter().flatten().map(|element| OsString::from_vec(element.to_vec())).collect()
     }
 
-    /// What an element of a search path stands for; an empty one is the current directory, as is a relative
-    /// one's start.
+    /// Returns the directory of an element. An empty one is the current directory, where relative ones start.
     fn directory(&self, element: &OsStr, object: Option<&Object>) -> Option<Rc<Directory>> {
         let expanded = match object {
             Some(object) if !element.is_empty() => self.expand(element.as_bytes(), object)?.into_os_string(),
@@ -81,22 +130,22 @@ impl Searcher<'_> {
         if expanded.is_empty() && !element.is_empty() {
             return None;
         }
-        if let Some(known) = self.setting.known.directories.borrow().get(&expanded) {
+        if let Some(known) = self.directories.borrow().get(&expanded) {
             return Some(known.clone());
         }
-        let directory = Rc::new(self.look_at(Path::new(&expanded)));
-        self.setting.known.directories.borrow_mut().insert(expanded, directory.clone());
+        let directory = Rc::new(self.read_directory(Path::new(&expanded)));
+        self.directories.borrow_mut().insert(expanded, directory.clone());
         Some(directory)
     }
 
-    fn look_at(&self, directory: &Path) -> Directory {
-        // Without the slashes at its end, which would make a directory of what is none.
-        let path: PathBuf = self.absolute(directory).components().collect();
-        let is_there = self.is_directory(&path);
-        // The loader does not ask whether a relative one is there.
-        let counts = is_there || directory.is_relative();
+    fn read_directory(&self, directory: &Path) -> Directory {
+        // A file with a slash at its end would not be found. `components` removes the slash.
+        let path: PathBuf = self.setting.directory.join(directory).components().collect();
+        let exists = self.is_directory(&path);
+        // The loader does not check that a relative directory exists.
+        let counts = exists || directory.is_relative();
         let mut within = Vec::new();
-        if is_there {
+        if exists {
             let subdirectories = self.setting.rules.subdirectories.iter().map(|below| path.join(below));
             within.extend(subdirectories.filter(|below| self.is_directory(below)));
         }
@@ -105,23 +154,22 @@ impl Searcher<'_> {
     }
 
     fn is_directory(&self, path: &Path) -> bool {
-        let host = self.machine.host;
-        match self.setting.overlay.as_ref().map(|overlay| overlay.place(path)) {
-            None => host.is_directory(path),
-            Some(Place::Outside(real)) => host.is_directory(&real),
-            Some(Place::Itself) => true,
-            Some(Place::Name(_) | Place::Nowhere) => false,
+        match self.setting.overlay.as_ref().map(|overlay| overlay.position(path)) {
+            None => self.host.is_directory(path),
+            Some(Position::Outside(real)) => self.host.is_directory(&real),
+            Some(Position::Itself) => true,
+            Some(Position::Name(_) | Position::Nowhere) => false,
         }
     }
 
-    /// A text with its tokens put in, for this object; none where the loader leaves it out.
+    /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
     pub(super) fn expand(&self, text: &[u8], object: &Object) -> Option<PathBuf> {
         let expanded = self.setting.rules.tokens.expand(text, object.path.parent())?;
         (!self.setting.is_secure || self.is_trusted(text, &expanded, object)).then_some(expanded)
     }
 
-    /// With more rights, `$ORIGIN` counts only as the start of a path, and for a program only where that leads
-    /// into the default directories.
+    /// True if a secure program may use this text: `$ORIGIN` must be the start of a path, and in the program's own list it
+    /// must lead into the default directories.
     fn is_trusted(&self, text: &[u8], expanded: &Path, object: &Object) -> bool {
         if memchr::memmem::find(text, b"ORIGIN").is_none() || !text.contains(&b'$') {
             return true;

@@ -1,5 +1,5 @@
-//! A process as the loader makes it: what is loaded at its start, and what when it opens more. Files are asked
-//! for breadth first, and each is loaded once, whatever it is called.
+//! A process as the loader makes it: the objects at its start, and those of each dlopen. The loader requests files breadth
+//! first, and loads each file once under any name.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use super::object::{Object, Refusal};
 use super::rules::Release;
-use super::search::{Asker, Bad, Rule, Searcher};
+use super::search::{Bad, Requester, Rule, Searcher};
 use crate::host::FileId;
 
-/// From this release on, the loader knows the real directory of a program that it is told to list.
+/// The first release whose `--list` resolves links in the path of a file.
 const LISTS_REAL: Release = (2, 42);
 
 /// A process, in the order in which its objects were loaded: the executable first.
@@ -20,7 +20,7 @@ const LISTS_REAL: Release = (2, 42);
 pub struct Process<'s, 'h> {
     searcher: Cow<'s, Searcher<'h>>,
     loaded: Vec<Loaded>,
-    /// By whom each was loaded, as far as DT_RPATH goes: a library that was opened has no such loader.
+    /// The object whose DT_RPATH counts for each one. An opened library has none.
     loaders: Vec<Option<usize>>,
     names: HashMap<String, usize>,
     ids: HashMap<FileId, usize>,
@@ -33,15 +33,14 @@ pub struct Process<'s, 'h> {
 
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Its `path` is the one it was found under.
     pub object: Rc<Object>,
-    /// As it was first asked for.
+    /// The name in the first request for it.
     pub name: String,
     pub requester: Option<usize>,
     pub rule: Rule,
 }
 
-/// A request that was answered, perhaps by what was loaded already.
+/// A request and the object that answers it, which may have been loaded before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub requester: usize,
@@ -49,29 +48,29 @@ pub struct Edge {
     pub to: usize,
 }
 
-/// A request that nothing answers.
+/// A request that no file answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
     pub name: String,
     pub requester: usize,
-    /// The paths that were tried, in order; of the sub-directories for processors, those that are there.
+    /// The paths that were tried, in order. Sub-directories for processors are listed only if they exist.
     pub tried: Vec<PathBuf>,
 }
 
-/// Why a program does not start, or a library does not open.
+/// The reason why a program does not start, or a library does not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No loader has part in it.
+    /// It has no dynamic loader.
     Static,
     /// Its loader is not glibc's, and has other rules.
     OtherLoader {
         interpreter: PathBuf,
     },
-    /// It asks for a loader that is not there.
+    /// Its loader does not exist.
     NoInterpreter {
         interpreter: PathBuf,
     },
-    /// There is nothing under this path that could be read.
+    /// The file does not exist or is not readable.
     Unreadable {
         path: PathBuf,
     },
@@ -80,13 +79,13 @@ pub enum Failure {
         path: PathBuf,
     },
     NotFound(Miss),
-    /// The first file of a name that was sought is one that the loader gives up at.
+    /// The loader ends the program at the first file that a search found.
     Bad {
         path: PathBuf,
         why: &'static str,
         requester: usize,
     },
-    /// `file` is loaded and lacks a version node that the requester cannot do without.
+    /// `file` is loaded and lacks a version node that the requester requires.
     Version {
         file: PathBuf,
         version: String,
@@ -95,20 +94,20 @@ pub enum Failure {
 }
 
 impl<'s, 'h> Process<'s, 'h> {
-    /// A program as the kernel starts it, with what is preloaded. What keeps it from running is its `failure`;
-    /// here it is an error only when the loader is not even begun.
+    /// Models a program that the kernel starts, with its preloaded objects. Fails where the loader does not run at all; other
+    /// reasons why the program ends are its `failure`.
     pub fn start(searcher: &'s Searcher<'h>, executable: &Path) -> Result<Process<'s, 'h>, Failure> {
         let unreadable = |_| Failure::Unreadable { path: executable.to_owned() };
         let real = searcher.host().canonical(executable).map_err(unreadable)?;
         let object = read(searcher, &real)?;
         let interpreter = object.interpreter.clone().ok_or(Failure::Static)?;
-        if is_foreign(&interpreter) {
+        if interpreter.to_string_lossy().contains("ld-musl") {
             return Err(Failure::OtherLoader { interpreter });
         }
         let searcher = if interpreter == searcher.loader() {
             Cow::Borrowed(searcher)
         } else {
-            Cow::Owned(searcher.by(&interpreter))
+            Cow::Owned(searcher.with_loader(&interpreter))
         };
         let loader = searcher.object(&searcher.absolute(&interpreter));
         let loader = loader.ok_or_else(|| Failure::NoInterpreter { interpreter: interpreter.clone() })?;
@@ -118,7 +117,7 @@ impl<'s, 'h> Process<'s, 'h> {
         Ok(process)
     }
 
-    /// What `ld.so --list LIB` shows: a library, or a program, that the loader itself loads as the main object.
+    /// Models `ld.so --list FILE`, in which the loader loads a library or a program as the main object.
     pub fn library(searcher: &'s Searcher<'h>, path: &Path) -> Result<Process<'s, 'h>, Failure> {
         let found = searcher.absolute(path);
         let real =
@@ -136,8 +135,8 @@ impl<'s, 'h> Process<'s, 'h> {
         Ok(process)
     }
 
-    /// What dlopen does when it is called by a loaded object (none: the executable). Returns which object it
-    /// is; on failure nothing is added.
+    /// Models dlopen by a loaded object, or by the executable. Returns the index of the opened object. A failure leaves the
+    /// process unchanged.
     pub fn open(&mut self, name: &str, by: Option<usize>) -> Result<usize, Failure> {
         let caller = by.filter(|by| *by < self.loaded.len()).unwrap_or(0);
         if name.is_empty() {
@@ -156,12 +155,11 @@ impl<'s, 'h> Process<'s, 'h> {
         opened
     }
 
-    /// By which rules it was made.
     pub fn searcher(&self) -> &Searcher<'h> {
         &self.searcher
     }
 
-    /// The objects in the order in which they were loaded: the executable, its loader, what is preloaded, the rest.
+    /// Returns the objects in load order: the executable, its loader, preloaded ones, the rest.
     pub fn loaded(&self) -> &[Loaded] {
         &self.loaded
     }
@@ -174,18 +172,18 @@ impl<'s, 'h> Process<'s, 'h> {
         &self.missing
     }
 
-    /// What could not be preloaded, which the loader only says and goes on.
+    /// Returns the failures of preloading, at which the loader only warns.
     pub fn not_preloaded(&self) -> &[Failure] {
         &self.not_preloaded
     }
 
-    /// Why the program ends before it begins: a file that the loader gives up at, after which nothing more is
-    /// loaded; else the first name that was not found; else a version that is lacking.
+    /// Returns the reason why the program ends at its start: a file at which the loader ends it, else the first name that was
+    /// not found, else a missing version.
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// What the objects of the start want of each thread's own memory, in bytes.
+    /// Returns the thread-local storage of the objects at the start, in bytes per thread.
     pub fn static_tls(&self) -> u64 {
         self.static_tls
     }
@@ -208,7 +206,7 @@ impl<'s, 'h> Process<'s, 'h> {
         process
     }
 
-    /// What the loader does before it gives control to the program.
+    /// Does the loader's work before it gives control to the program.
     fn run(&mut self) {
         let preload: Vec<String> = self.searcher.preload().collect();
         for name in preload {
@@ -237,7 +235,7 @@ impl<'s, 'h> Process<'s, 'h> {
         self.lacking(first..self.loaded.len()).map_or(Ok(opened), Err)
     }
 
-    /// Loads what the objects from `first` on need, and what that needs.
+    /// Loads everything that the objects from `first` on need, directly and indirectly.
     fn walk(&mut self, first: usize) -> Result<(), Failure> {
         let mut at = first;
         while let Some(Loaded { object, .. }) = self.loaded.get(at) {
@@ -258,7 +256,7 @@ impl<'s, 'h> Process<'s, 'h> {
         Ok(())
     }
 
-    /// Which object answers to `name`, loaded now if it was not before.
+    /// Returns the object that answers a request for `name`, and loads it if it is new.
     fn request(
         &mut self,
         name: &str,
@@ -266,36 +264,26 @@ impl<'s, 'h> Process<'s, 'h> {
         loader: Option<usize>,
         rule: Option<Rule>,
     ) -> Result<Option<usize>, Failure> {
-        let found = match self.names.get(name) {
-            Some(known) => Some(*known),
-            None => {
-                let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
-                match self.look(name, requester, &mut Vec::new()).map_err(bad)? {
-                    None => None,
-                    Some((object, found_by)) => match self.ids.get(&object.id) {
-                        Some(known) => {
-                            self.names.insert(name.to_owned(), *known);
-                            Some(*known)
-                        }
-                        None if object.is_program => {
-                            let path = object.path.clone();
-                            return Err(Failure::Bad { path, why: "a program", requester });
-                        }
-                        None => {
-                            let rule = rule.unwrap_or(found_by);
-                            Some(self.add(object, name.to_owned(), Some(requester), loader, rule))
-                        }
-                    },
-                }
+        let to = if let Some(known) = self.names.get(name) {
+            *known
+        } else {
+            let bad = |Bad { path, why }| Failure::Bad { path, why, requester };
+            let found = self.search(name, requester, &mut Vec::new()).map_err(bad)?;
+            let Some((object, found_by)) = found else { return Ok(None) };
+            if let Some(known) = self.ids.get(&object.id) {
+                self.names.insert(name.to_owned(), *known);
+                *known
+            } else if object.is_program {
+                return Err(Failure::Bad { path: object.path.clone(), why: "a program", requester });
+            } else {
+                self.add(object, name.to_owned(), Some(requester), loader, rule.unwrap_or(found_by))
             }
         };
-        if let Some(to) = found {
-            self.edges.push(Edge { requester, name: name.to_owned(), to });
-        }
-        Ok(found)
+        self.edges.push(Edge { requester, name: name.to_owned(), to });
+        Ok(Some(to))
     }
 
-    fn look(
+    fn search(
         &self,
         name: &str,
         requester: usize,
@@ -309,12 +297,16 @@ impl<'s, 'h> Process<'s, 'h> {
         }
         // The executable's DT_RPATH counts for everything.
         chain.extend((last != 0).then(|| self.loaded[0].object.clone()));
-        self.searcher.look(name, Asker { chain: &chain, executable: Some(&self.loaded[0].object) }, tried)
+        self.searcher.search(
+            name,
+            Requester { chain: &chain, executable: Some(&self.loaded[0].object) },
+            tried,
+        )
     }
 
     fn miss(&self, name: String, requester: usize) -> Miss {
         let mut tried = Vec::new();
-        let _ = self.look(&name, requester, &mut tried);
+        let _ = self.search(&name, requester, &mut tried);
         Miss { name, requester, tried }
     }
 
@@ -327,7 +319,7 @@ impl<'s, 'h> Process<'s, 'h> {
         rule: Rule,
     ) -> usize {
         let index = self.loaded.len();
-        // The kernel maps the executable and its loader: the loader knows them by name only.
+        // The kernel maps the executable and its loader, so the loader knows them by name only.
         if !matches!(rule, Rule::Executable | Rule::Interpreter) {
             self.ids.entry(object.id).or_insert(index);
         }
@@ -343,7 +335,7 @@ impl<'s, 'h> Process<'s, 'h> {
         index
     }
 
-    /// The first version node that one of these objects asks for in vain.
+    /// Returns the first version node that one of these objects requires and no file defines.
     fn lacking(&self, objects: Range<usize>) -> Option<Failure> {
         for requester in objects {
             for (name, versions) in &self.loaded[requester].object.asks {
@@ -370,8 +362,4 @@ fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Rc<Object>, Failure> {
             Refusal::Bad(why) => Failure::Bad { path, why, requester: 0 },
         }
     })
-}
-
-fn is_foreign(interpreter: &Path) -> bool {
-    interpreter.to_string_lossy().contains("ld-musl")
 }

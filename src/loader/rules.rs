@@ -1,5 +1,5 @@
-//! What one loader goes by, whatever it is asked for: its release, the directories that it looks into last, the
-//! sub-directories for this machine's processor, what `$LIB` and `$PLATFORM` stand for.
+//! The properties of one loader: its release, its default directories, its sub-directories for this machine's processor,
+//! the values of `$LIB` and `$PLATFORM`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,36 +9,36 @@ use std::path::{Path, PathBuf};
 use crate::formats::elf::{self, Elf};
 use crate::host::Host;
 
-/// A release of glibc, 2.36.
+/// A release of glibc: `(2, 36)`.
 pub type Release = (u32, u32);
 
-/// Directories below `glibc-hwcaps` count from this release on.
+/// The first release that searches below `glibc-hwcaps`.
 const HWCAPS: Release = (2, 33);
-/// From this release on there are no others.
+/// The first release that searches no other sub-directories.
 const NO_LEGACY: Release = (2, 37);
-/// What a loader says of itself.
+/// The text before the release in a loader's constants.
 const SAYS: &[u8] = b"release version ";
-/// The first processor's part of `/proc/cpuinfo`, and not that of hundreds.
+/// Bytes of `/proc/cpuinfo` that hold the first processor's part.
 const CPUINFO_LIMIT: u64 = 16 << 10;
 
-/// What one loader goes by.
+/// The properties of one loader.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// None where neither the loader nor the C library says.
+    /// None if neither the loader nor the C library names it.
     pub(super) release: Option<Release>,
-    /// Below each directory of a search path, before the directory itself.
+    /// Sub-directories that are searched before each directory of a search path.
     pub(super) subdirectories: Vec<PathBuf>,
-    /// The levels of instructions that this processor has, best first, by their names below `glibc-hwcaps`.
+    /// The instruction levels of this processor, best first, by their names below `glibc-hwcaps`.
     pub(super) levels: Vec<&'static str>,
     pub(super) defaults: Vec<PathBuf>,
     pub(super) tokens: Tokens,
 }
 
 impl Rules {
-    /// Those of the loader at this path.
-    pub(super) fn of(host: &Host, machine: u16, loader: &Path) -> Rules {
-        let cpu = Cpu::of(host, machine);
-        let release = release_said(host, loader).or_else(|| release(host, machine));
+    /// Reads the properties of the loader at this path.
+    pub(super) fn read(host: &Host, machine: u16, loader: &Path) -> Rules {
+        let cpu = Cpu::read(host, machine);
+        let release = loader_release(host, loader).or_else(|| release(host, machine));
         let is_at_least = |since| release.is_none_or(|release| release >= since);
         let levels = if is_at_least(HWCAPS) { cpu.levels() } else { Vec::new() };
         let mut subdirectories: Vec<PathBuf> =
@@ -55,7 +55,7 @@ impl Rules {
     }
 }
 
-/// Where the ABI of a kind of machine has its loader.
+/// Returns the path of the loader in the ABI of a kind of machine.
 pub fn standard_loader(machine: u16) -> &'static Path {
     Path::new(if machine == elf::AARCH64 {
         "/lib/ld-linux-aarch64.so.1"
@@ -64,7 +64,7 @@ pub fn standard_loader(machine: u16) -> &'static Path {
     })
 }
 
-/// The newest release of which the C library of the default directories has symbols.
+/// Returns the newest release among the symbol versions of the C library in the default directories.
 pub fn release(host: &Host, machine: u16) -> Option<Release> {
     let directories = default_directories(host, machine);
     let file = directories.iter().find_map(|directory| host.map(&directory.join("libc.so.6")).ok())?;
@@ -73,8 +73,8 @@ pub fn release(host: &Host, machine: u16) -> Option<Release> {
     elf.defined_versions().into_iter().filter_map(said).max()
 }
 
-/// The release that a loader says it is of; loaders before 2.33 say none.
-fn release_said(host: &Host, loader: &Path) -> Option<Release> {
+/// Returns the release in a loader's constants. Loaders before 2.33 do not name it.
+fn loader_release(host: &Host, loader: &Path) -> Option<Release> {
     let file = host.map(loader).ok()?;
     let at = memchr::memmem::find(&file, SAYS)?;
     numbers(&file[at + SAYS.len()..])
@@ -92,8 +92,8 @@ fn number(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end..]))
 }
 
-/// As far as the loader chooses by it.
-#[derive(Clone, Debug, Default)]
+/// The properties of the processor that decide the loader's choice.
+#[derive(Debug)]
 struct Cpu {
     machine: u16,
     is_intel: bool,
@@ -101,12 +101,12 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn of(host: &Host, machine: u16) -> Cpu {
+    fn read(host: &Host, machine: u16) -> Cpu {
         let text = host.read_start(Path::new("/proc/cpuinfo"), CPUINFO_LIMIT).unwrap_or_default();
         Cpu::parse(&String::from_utf8_lossy(&text), machine)
     }
 
-    /// What the first of the processors says.
+    /// Reads the part of the first processor.
     fn parse(cpuinfo: &str, machine: u16) -> Cpu {
         let value = |name: &str| {
             let line =
@@ -136,12 +136,12 @@ impl Cpu {
         levels.into_iter().filter(|(has, _)| *has).map(|(_, level)| level).collect()
     }
 
-    /// What `$PLATFORM` stands for.
+    /// Returns the value of `$PLATFORM`.
     fn platform(&self) -> &'static str {
         if self.machine == elf::AARCH64 {
             return "aarch64";
         }
-        // Only of Intel's does the loader know more than the kernel says.
+        // Only for Intel's processors, the loader's value differs from the kernel's.
         if self.is_intel && self.has(&["avx512cd", "avx512er", "avx512pf"]) {
             "xeon_phi"
         } else if self.is_intel && self.has(&["avx2", "bmi1", "bmi2", "abm", "movbe", "popcnt", "fma"]) {
@@ -151,8 +151,8 @@ impl Cpu {
         }
     }
 
-    /// The sub-directories of loaders before 2.37: every choice of these parts, in the order of a number that
-    /// counts down.
+    /// Returns the sub-directories of loaders before 2.37: every choice of these parts, in the order of a number that counts
+    /// down.
     fn legacy(&self) -> Vec<PathBuf> {
         let mut parts = vec!["tls", self.platform()];
         if self.machine == elf::AARCH64 {
@@ -175,7 +175,7 @@ impl Cpu {
     }
 }
 
-/// What the loader puts in for `$LIB` and `$PLATFORM`; `$ORIGIN` is another one for each file.
+/// The values of `$LIB` and `$PLATFORM`. `$ORIGIN` differs for each file.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens {
     lib: &'static str,
@@ -184,11 +184,11 @@ pub struct Tokens {
 
 impl Tokens {
     pub fn new(host: &Host, machine: u16) -> Tokens {
-        Tokens { lib: library_directory(host, machine), platform: Cpu::of(host, machine).platform() }
+        Tokens { lib: library_directory(host, machine), platform: Cpu::read(host, machine).platform() }
     }
 
-    /// An element of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in, with and without braces;
-    /// none where it starts from an origin that is not known.
+    /// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with and without braces, in an element of a search path. Returns nothing if
+    /// it needs an unknown origin.
     pub fn expand(&self, element: &[u8], origin: Option<&Path>) -> Option<PathBuf> {
         let origin = origin.map(|origin| origin.as_os_str().as_bytes());
         let mut path = Vec::with_capacity(element.len());
@@ -214,7 +214,7 @@ impl Tokens {
     }
 }
 
-/// What follows the token of this name, where it stands at the start. `$LIBS` is no token, and stays as it is.
+/// Returns the text after the token of this name at the start. `$LIBS` is no token.
 fn after_token<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
     let braced = text.strip_prefix(b"{").and_then(|text| text.strip_prefix(name)?.strip_prefix(b"}"));
     let goes_on =
@@ -222,7 +222,7 @@ fn after_token<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
     braced.or_else(|| text.strip_prefix(name).filter(|after| !goes_on(after)))
 }
 
-/// The directories that the C library was built to look into last.
+/// Returns the default directories of the C library, which are searched last.
 pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
     let library = library_directory(host, machine);
     let mut directories = vec![format!("/{library}"), format!("/usr/{library}")];
@@ -232,7 +232,7 @@ pub fn default_directories(host: &Host, machine: u16) -> Vec<PathBuf> {
     directories.into_iter().map(PathBuf::from).collect()
 }
 
-/// What `$LIB` stands for: Debian's multiarch directory where it exists, else `lib64`.
+/// Returns the value of `$LIB`: Debian's multiarch directory if it exists, else `lib64`.
 fn library_directory(host: &Host, machine: u16) -> &'static str {
     let multiarch = match machine {
         elf::AARCH64 => "lib/aarch64-linux-gnu",

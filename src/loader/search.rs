@@ -1,4 +1,4 @@
-//! The order in which glibc looks for a name: DT_RPATH of the requester and of those who loaded it,
+//! The order in which glibc searches for a name: DT_RPATH of the requester and of the objects that loaded it,
 //! `LD_LIBRARY_PATH`, DT_RUNPATH of the requester, `/etc/ld.so.cache`, the default directories.
 
 use std::borrow::Cow;
@@ -14,20 +14,19 @@ use serde::{Serialize, Serializer};
 pub use super::object::Object;
 use super::object::{self, EACCES, ENOENT, ENOTDIR, Refusal};
 pub use super::overlay::Overlay;
-use super::overlay::Place;
-use super::paths::{Directory, Kind, SearchPath};
+use super::overlay::Position;
+use super::paths::{PathKind, SearchPath, SearchPaths, Setting};
 use super::rules::{self, Release, Rules};
 pub use super::rules::{Tokens, default_directories};
-use crate::environment::{Environment, library_path_elements, preload_elements};
+use crate::environment::Environment;
 use crate::formats::ldcache::LdCache;
 use crate::host::Host;
-use crate::variables;
 
 const PRELOAD: &str = "/etc/ld.so.preload";
-/// Before this release, a file that stands where a relative directory should be ends its search path.
+/// Before this release, a file in the place of a relative directory ends its search path.
 const PASSES_FILES: Release = (2, 39);
 
-/// Why a file was taken.
+/// The reason why the loader took a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum Rule {
@@ -36,12 +35,12 @@ pub enum Rule {
     Preload,
     /// The name is a path.
     Path,
-    /// `of` is the file whose DT_RPATH it is.
+    /// DT_RPATH of the file `of`.
     Rpath {
         #[serde(serialize_with = "as_text")]
         of: PathBuf,
     },
-    /// `element` as it stands in `LD_LIBRARY_PATH`.
+    /// `element` as it is written in `LD_LIBRARY_PATH`.
     LibraryPath {
         #[serde(serialize_with = "as_text")]
         element: OsString,
@@ -53,68 +52,53 @@ pub enum Rule {
     Pinned,
 }
 
-/// The loader of one machine in one environment. A clone shares what was read.
+/// The loader of one machine in one environment. A clone shares everything that was read.
 #[derive(Clone)]
 pub struct Searcher<'h> {
-    pub(super) machine: Rc<Machine<'h>>,
-    pub(super) setting: Rc<Setting>,
+    machine: Rc<Machine<'h>>,
+    paths: Rc<SearchPaths<'h>>,
+    answers: Rc<Answers>,
 }
 
-/// What is the same in every environment.
-pub(super) struct Machine<'h> {
-    pub(super) host: &'h Host,
+/// The part that every environment shares.
+struct Machine<'h> {
+    host: &'h Host,
     number: u16,
     cache: LdCache,
-    /// What every program on it gets, as `/etc/ld.so.preload` names it.
+    /// The names in `/etc/ld.so.preload`, which every program gets.
     preload: Vec<String>,
-    /// By path, as text: that is quicker told apart than the parts of a path.
+    /// By path, as text, which compares faster than the parts of a path.
     files: RefCell<HashMap<OsString, Reading>>,
 }
 
-/// What depends on the environment, and on which loader it is.
-pub(super) struct Setting {
-    pub(super) rules: Rules,
-    pub(super) library_path: Vec<OsString>,
-    preload: Vec<OsString>,
-    /// What relative paths start from.
-    directory: PathBuf,
-    pub(super) overlay: Option<Overlay>,
-    pub(super) is_secure: bool,
-    /// Whether `LD_LIBRARY_PATH` is the same for every program.
-    is_common: bool,
-    pub(super) known: Known,
-}
-
-/// What was found out in one setting.
+/// The files that were found in one environment.
 #[derive(Default)]
-pub(super) struct Known {
+struct Answers {
     links: RefCell<HashMap<OsString, Reading>>,
-    pub(super) directories: RefCell<HashMap<OsString, Rc<Directory>>>,
-    pub(super) paths: RefCell<HashMap<(Kind, OsString), SearchPath>>,
-    /// The search path of those who have none.
-    pub(super) nothing: SearchPath,
-    /// What those find who have no search path of their own.
+    /// By name, for requesters without search paths of their own.
     common: RefCell<HashMap<String, (Rc<Object>, Rule)>>,
+    /// True if `LD_LIBRARY_PATH` has equal directories for every program.
+    is_common: bool,
 }
 
 type Reading = Result<Rc<Object>, Refusal>;
 
-/// The loader gives up at this file.
+/// A file at which the loader ends the program.
 #[derive(Debug)]
 pub(super) struct Bad {
     pub(super) path: PathBuf,
     pub(super) why: &'static str,
 }
 
-/// Who asks: an object, those that loaded it, up to the executable, which is always the last.
+/// The source of a request: an object and those that loaded it, up to the executable.
 #[derive(Clone, Copy)]
-pub(super) struct Asker<'a> {
+pub(super) struct Requester<'a> {
     pub(super) chain: &'a [Rc<Object>],
     pub(super) executable: Option<&'a Object>,
 }
 
 impl<'h> Searcher<'h> {
-    /// For programs of this machine in the host's environment.
+    /// Makes a searcher for programs of this machine in the host's environment.
     pub fn new(host: &'h Host, machine: u16) -> Searcher<'h> {
         let cache = host.read(Path::new("/etc/ld.so.cache")).ok();
         let shared = Machine {
@@ -124,86 +108,83 @@ impl<'h> Searcher<'h> {
             preload: preloaded(&host.read_text(Path::new(PRELOAD)).unwrap_or_default()),
             files: RefCell::default(),
         };
-        let rules = Rules::of(host, machine, rules::standard_loader(machine));
-        Searcher {
-            machine: Rc::new(shared),
-            setting: Rc::new(Setting::new(rules, &host.env, &host.cwd, None)),
-        }
+        let rules = Rules::read(host, machine, rules::standard_loader(machine));
+        Searcher::with(Rc::new(shared), Setting::new(rules, &host.env, &host.cwd, None))
     }
 
-    /// The same machine in another environment.
+    fn with(machine: Rc<Machine<'h>>, setting: Setting) -> Searcher<'h> {
+        let is_common = !setting.library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
+        let paths = Rc::new(SearchPaths::new(machine.host, setting));
+        Searcher { machine, paths, answers: Rc::new(Answers { is_common, ..Answers::default() }) }
+    }
+
+    fn setting(&self) -> &Setting {
+        &self.paths.setting
+    }
+
+    /// Returns a searcher for another environment of the machine.
     pub fn within(&self, env: &Environment, overlay: Option<Overlay>) -> Searcher<'h> {
-        self.with(Setting::new(self.setting.rules.clone(), env, &self.setting.directory, overlay))
+        let Setting { rules, directory, .. } = self.setting();
+        Searcher::with(self.machine.clone(), Setting::new(rules.clone(), env, directory, overlay))
     }
 
-    /// The same for a program that starts in another directory.
+    /// Returns a searcher for a program that starts in another directory.
     pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
-        self.with(Setting::new(self.setting.rules.clone(), env, directory, None))
+        let setting = Setting::new(self.setting().rules.clone(), env, directory, None);
+        Searcher::with(self.machine.clone(), setting)
     }
 
-    /// The path against the directory that the program starts in; nothing is resolved.
+    /// Joins a path to the directory that the program starts in. Links are not resolved.
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {
-        self.setting.directory.join(path)
+        self.setting().directory.join(path)
     }
 
-    /// The same for programs that start with more rights than whoever starts them has (AT_SECURE).
+    /// Returns a searcher for programs with more rights than their user (AT_SECURE).
     pub fn secure(&self) -> Searcher<'h> {
-        let mut overlay = self.setting.overlay.clone();
-        if let Some(overlay) = &mut overlay {
+        let (library_path, preload) = (Vec::new(), Vec::new());
+        let mut setting = Setting { library_path, preload, is_secure: true, ..self.setting().clone() };
+        if let Some(overlay) = &mut setting.overlay {
             overlay.answers = false;
         }
-        let setting = Setting::new(
-            self.setting.rules.clone(),
-            &Environment::default(),
-            &self.setting.directory,
-            overlay,
-        );
-        self.with(Setting { is_secure: true, ..setting })
+        Searcher::with(self.machine.clone(), setting)
     }
 
-    /// What its answers depend on besides the directories of search paths: their sub-directories for processors, and
-    /// what every program is given.
+    /// Returns the paths that answers depend on besides the directories of search paths: their sub-directories for
+    /// processors, and `/etc/ld.so.preload`.
     pub fn depends_on(&self) -> Vec<PathBuf> {
-        let directories = self.setting.known.directories.borrow();
-        let there = directories.values().filter(|directory| !directory.within.is_empty());
-        let below = there.flat_map(|directory| {
+        let directories = self.paths.directories.borrow();
+        let existing = directories.values().filter(|directory| !directory.within.is_empty());
+        let below = existing.flat_map(|directory| {
             let within = directory.within.iter().filter(|within| **within != directory.path).cloned();
             within.chain([directory.path.join("glibc-hwcaps")])
         });
-        let overlaid = self.setting.overlay.as_ref().map(|overlay| overlay.directory.clone());
-        let below = below.filter(|path| overlaid.as_ref().is_none_or(|view| !path.starts_with(view)));
+        let view = self.setting().overlay.as_ref().map(|overlay| &overlay.directory);
+        let below = below.filter(|path| view.is_none_or(|view| !path.starts_with(view)));
         below.chain([PathBuf::from(PRELOAD)]).collect()
     }
 
-    /// The release of this loader; none where neither it nor its C library says.
+    /// Returns the release of this loader; none if neither it nor its C library names one.
     pub fn release(&self) -> Option<Release> {
-        self.setting.rules.release
+        self.setting().rules.release
     }
 
-    /// The same as the loader of this program does it, where that is another one.
+    /// Returns a searcher by the loader of this program.
     pub fn of_program(&self, executable: &Path) -> Searcher<'h> {
         match self.object(executable).and_then(|object| object.interpreter.clone()) {
-            Some(interpreter) if interpreter != self.loader() => self.by(&interpreter),
+            Some(interpreter) if interpreter != self.loader() => self.with_loader(&interpreter),
             _ => self.clone(),
         }
     }
 
-    /// The same as the loader at this path would do it.
-    pub(super) fn by(&self, loader: &Path) -> Searcher<'h> {
-        self.with(Setting {
-            rules: Rules::of(self.machine.host, self.machine.number, loader),
-            library_path: self.setting.library_path.clone(),
-            preload: self.setting.preload.clone(),
-            directory: self.setting.directory.clone(),
-            overlay: self.setting.overlay.clone(),
-            is_secure: self.setting.is_secure,
-            is_common: self.setting.is_common,
-            known: Known::default(),
-        })
+    /// Returns a searcher by the loader at this path.
+    pub(super) fn with_loader(&self, loader: &Path) -> Searcher<'h> {
+        let rules = Rules::read(self.machine.host, self.machine.number, loader);
+        Searcher::with(self.machine.clone(), Setting { rules, ..self.setting().clone() })
     }
 
-    fn with(&self, setting: Setting) -> Searcher<'h> {
-        Searcher { machine: self.machine.clone(), setting: Rc::new(setting) }
+    /// Replaces the tokens of a text for this object; nothing where the loader skips the text.
+    pub(super) fn expand(&self, text: &[u8], object: &Object) -> Option<PathBuf> {
+        self.paths.expand(text, object)
     }
 
     pub(super) fn host(&self) -> &'h Host {
@@ -215,83 +196,87 @@ impl<'h> Searcher<'h> {
     }
 
     pub(super) fn is_at_least(&self, release: Release) -> bool {
-        self.setting.rules.is_at_least(release)
+        self.setting().rules.is_at_least(release)
     }
 
-    /// What is loaded before what a program asks for: `LD_PRELOAD`, then what every program gets.
+    /// Returns the names that are preloaded: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload`.
     pub(super) fn preload(&self) -> impl Iterator<Item = String> {
-        let own = self.setting.preload.iter().map(|name| name.to_string_lossy().into_owned());
+        let own = self.setting().preload.iter().map(|name| name.to_string_lossy().into_owned());
         let all = own.chain(self.machine.preload.iter().cloned());
-        // With more rights, a bare name counts only for files that have them themselves.
-        all.filter(|name| !self.setting.is_secure || name.contains('/'))
+        // In a secure program, a bare name counts only for files that are set-user-ID themselves.
+        all.filter(|name| !self.setting().is_secure || name.contains('/'))
     }
 
-    /// Reads a file as the loader would; none when it is not an object for this machine.
+    /// Reads a file as the loader would; nothing if it is no object for this machine.
     pub fn object(&self, path: &Path) -> Option<Rc<Object>> {
         self.read(path).ok()
     }
 
-    /// What the loader takes for `name`, asked for by the first of `chain`, which was loaded by the second,
-    /// and so on up to the executable.
+    /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
+    /// next, up to the executable.
     pub fn find(&self, name: &str, chain: &[Rc<Object>]) -> Option<(Rc<Object>, Rule)> {
-        let asker = Asker { chain, executable: chain.last().map(AsRef::as_ref) };
-        self.look(name, asker, &mut Vec::new()).ok().flatten()
+        let source = Requester { chain, executable: chain.last().map(AsRef::as_ref) };
+        self.search(name, source, &mut Vec::new()).ok().flatten()
     }
 
-    /// The same, or where it gives up. Adds to `tried` the paths that were tried in vain.
-    pub(super) fn look(
+    /// Like `find`, but fails where the loader ends the program. Adds the paths without a usable file to `tried`.
+    pub(super) fn search(
         &self,
         name: &str,
-        asker: Asker<'_>,
+        source: Requester<'_>,
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
-        let Some(requester) = asker.chain.first() else { return Ok(None) };
-        if let Some(answer) = self.setting.overlay.as_ref().and_then(|overlay| overlay.answer(name)) {
+        let Some(requester) = source.chain.first() else { return Ok(None) };
+        if let Some(answer) = self.setting().overlay.as_ref().and_then(|overlay| overlay.answer(name)) {
             return Ok(self.take(answer, tried)?.map(|object| (object, Rule::Pinned)));
         }
         if name.contains('/') {
-            let Some(path) = self.expand(name.as_bytes(), requester) else { return Ok(None) };
+            let Some(path) = self.paths.expand(name.as_bytes(), requester) else { return Ok(None) };
             let path = self.absolute(&path);
             return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
-        // Most have nothing to say to where they find what they need: they find the same.
-        let says_nothing = |object: &Rc<Object>| object.rpath.is_none() && object.runpath.is_none();
+        // Most objects have no search path of their own, so they find equal files.
+        let has_no_path = |object: &Rc<Object>| object.rpath.is_none() && object.runpath.is_none();
         let is_common =
-            self.setting.is_common && !requester.no_defaults && asker.chain.iter().all(says_nothing);
-        if let Some(known) = self.setting.known.common.borrow().get(name).filter(|_| is_common) {
+            self.answers.is_common && !requester.no_defaults && source.chain.iter().all(has_no_path);
+        if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
             return Ok(Some(known.clone()));
         }
-        let found = self.seek(name, requester, asker, tried)?;
+        let found = self.search_paths(name, requester, source, tried)?;
         if let Some(found) = found.as_ref().filter(|_| is_common) {
-            self.setting.known.common.borrow_mut().insert(name.to_owned(), found.clone());
+            self.answers.common.borrow_mut().insert(name.to_owned(), found.clone());
         }
         Ok(found)
     }
 
-    /// What every search path has for a name, one after the other.
-    fn seek(
+    /// Searches for a name in every search path, one after the other.
+    fn search_paths(
         &self,
         name: &str,
         requester: &Object,
-        asker: Asker<'_>,
+        source: Requester<'_>,
         tried: &mut Vec<PathBuf>,
     ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
         if requester.runpath.is_none() {
-            for object in asker.chain {
-                if let Some((found, _)) = self.scan(name, &self.path(Kind::Rpath, Some(object)), tried)? {
+            for object in source.chain {
+                if let Some((found, _)) =
+                    self.scan(name, &self.paths.path(PathKind::Rpath, Some(object)), tried)?
+                {
                     return Ok(Some((found, Rule::Rpath { of: object.path.clone() })));
                 }
             }
         }
         if let Some((found, element)) =
-            self.scan(name, &self.path(Kind::LibraryPath, asker.executable), tried)?
+            self.scan(name, &self.paths.path(PathKind::LibraryPath, source.executable), tried)?
         {
             return Ok(Some((found, Rule::LibraryPath { element })));
         }
-        if let Some((found, _)) = self.scan(name, &self.path(Kind::Runpath, Some(requester)), tried)? {
+        if let Some((found, _)) =
+            self.scan(name, &self.paths.path(PathKind::Runpath, Some(requester)), tried)?
+        {
             return Ok(Some((found, Rule::Runpath)));
         }
-        let rules = &self.setting.rules;
+        let rules = &self.setting().rules;
         let is_default = |path: &Path| rules.defaults.iter().any(|default| path.starts_with(default));
         let cached = self.machine.cache.best(name, &rules.levels);
         if let Some(path) = cached.filter(|path| !(requester.no_defaults && is_default(path)))
@@ -302,19 +287,19 @@ impl<'h> Searcher<'h> {
         if requester.no_defaults {
             return Ok(None);
         }
-        let found = self.scan(name, &self.path(Kind::Default, None), tried)?;
+        let found = self.scan(name, &self.paths.path(PathKind::Default, None), tried)?;
         Ok(found.map(|(found, _)| (found, Rule::Default)))
     }
 
-    /// The directories that come before `LD_LIBRARY_PATH` for names that the first of `chain` asks for.
-    /// A requester with a DT_RUNPATH has none: it shields from every DT_RPATH.
+    /// Returns the directories that come before `LD_LIBRARY_PATH` for requests of the first object of `chain`. A DT_RUNPATH of
+    /// the requester disables every DT_RPATH.
     pub fn rpath_directories(&self, chain: &[Rc<Object>]) -> Vec<PathBuf> {
         let mut directories = Vec::new();
         if chain.first().is_some_and(|requester| requester.runpath.is_some()) {
             return directories;
         }
         for object in chain {
-            for (directory, _) in self.path(Kind::Rpath, Some(object)).iter() {
+            for (directory, _) in self.paths.path(PathKind::Rpath, Some(object)).iter() {
                 if !directories.contains(&directory.path) {
                     directories.push(directory.path.clone());
                 }
@@ -323,30 +308,36 @@ impl<'h> Searcher<'h> {
         directories
     }
 
-    /// The directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
+    /// Returns the directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
-        self.path(Kind::Runpath, Some(object)).iter().map(|(directory, _)| directory.path.clone()).collect()
+        self.paths
+            .path(PathKind::Runpath, Some(object))
+            .iter()
+            .map(|(directory, _)| directory.path.clone())
+            .collect()
     }
 
     pub(super) fn read(&self, path: &Path) -> Reading {
-        let Some(overlay) = &self.setting.overlay else { return self.read_file(path) };
-        let target = match overlay.place(path) {
-            Place::Outside(real) if real == path => return self.read_file(path),
-            Place::Outside(real) => real,
-            Place::Itself => return Err(Refusal::Bad("a directory")),
-            Place::Name(name) if overlay.empty.contains(name) => return Err(Refusal::Bad("an empty file")),
-            Place::Name(name) => match overlay.links.get(name) {
+        let Some(overlay) = &self.setting().overlay else { return self.read_file(path) };
+        let target = match overlay.position(path) {
+            Position::Outside(real) if real == path => return self.read_file(path),
+            Position::Outside(real) => real,
+            Position::Itself => return Err(Refusal::Bad("a directory")),
+            Position::Name(name) if overlay.empty.contains(name) => {
+                return Err(Refusal::Bad("an empty file"));
+            }
+            Position::Name(name) => match overlay.links.get(name) {
                 Some(target) => Cow::Owned(overlay.directory.join(target)),
                 None => return Err(Refusal::Absent(ENOENT)),
             },
-            Place::Nowhere => return Err(Refusal::Absent(ENOENT)),
+            Position::Nowhere => return Err(Refusal::Absent(ENOENT)),
         };
-        if let Some(known) = self.setting.known.links.borrow().get(path.as_os_str()) {
+        if let Some(known) = self.answers.links.borrow().get(path.as_os_str()) {
             return known.clone();
         }
         let read = self.read_file(&target);
         let read = read.map(|object| Rc::new(Object { path: path.to_owned(), ..(*object).clone() }));
-        self.setting.known.links.borrow_mut().insert(path.into(), read.clone());
+        self.answers.links.borrow_mut().insert(path.into(), read.clone());
         read
     }
 
@@ -359,7 +350,7 @@ impl<'h> Searcher<'h> {
         read
     }
 
-    /// One path: there is an object, or there is none, or it is the end.
+    /// Reads one path. Fails where the loader ends the program.
     fn take(&self, path: PathBuf, tried: &mut Vec<PathBuf>) -> Result<Option<Rc<Object>>, Bad> {
         match self.read(&path) {
             Ok(object) => Ok(Some(object)),
@@ -371,7 +362,7 @@ impl<'h> Searcher<'h> {
         }
     }
 
-    /// The first object of this name, and the element that led to it.
+    /// Returns the first object of this name, and the element that led to it.
     fn scan(
         &self,
         name: &str,
@@ -393,7 +384,7 @@ impl<'h> Searcher<'h> {
             if directory.within.is_empty() {
                 tried.push(directory.path.join(name));
             }
-            // A loop of links, say: the rest of this search path is not looked at.
+            // Other errors, such as a loop of links, end this search path.
             let goes_on =
                 matches!(last, ENOENT | EACCES) || last == ENOTDIR && self.is_at_least(PASSES_FILES);
             if directory.counts && !goes_on {
@@ -404,24 +395,7 @@ impl<'h> Searcher<'h> {
     }
 }
 
-impl Setting {
-    fn new(rules: Rules, env: &Environment, directory: &Path, overlay: Option<Overlay>) -> Setting {
-        let library_path = env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
-        let is_common = !library_path.iter().any(|element| element.as_bytes().contains(&b'$'));
-        Setting {
-            rules,
-            library_path,
-            preload: env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default(),
-            directory: directory.to_owned(),
-            overlay,
-            is_secure: false,
-            is_common,
-            known: Known::default(),
-        }
-    }
-}
-
-/// The names in `/etc/ld.so.preload`, which may have comments.
+/// Returns the names in `/etc/ld.so.preload`, which may have comments.
 fn preloaded(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let names = lines.flat_map(|line| line.split([' ', '\t', ':'])).filter(|name| !name.is_empty());

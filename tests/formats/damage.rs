@@ -1,9 +1,10 @@
 //! Damaged files: every prefix and every single-byte change of a small library gives an error or a result,
-//! never a panic. (The same for `ld.so.cache` stands beside its parser.)
+//! never a panic. Texts of package managers and of others are damaged in the same way.
 
 use cudarun::formats::elf::Elf;
 use cudarun::formats::fatbin;
 use cudarun::formats::symbols::{Exports, imports};
+use cudarun::formats::{audit_log, conda, dlopen, dpkg, manifest, names, spack, store};
 
 use cudarun::machine::elf;
 
@@ -104,4 +105,69 @@ fn every_value_of_every_deciding_byte_gives_an_error_or_a_result() {
             ask_all(&bad);
         }
     }
+}
+
+/// A parser that takes any bytes, and a small sample for it.
+type Parser = (&'static [u8], fn(&[u8]));
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const JSON: [Parser; 3] = [
+    (br#"{"files": ["lib/libcudnn.so.9", "a\u00e4"], "name": 1}"#, |bytes| {
+        drop(conda::files(bytes, &|_| true))
+    }),
+    (br#"{"cuda": {"version": "12.4.1"}, "libcublas": {"version": "12.4.5.8"}}"#, |bytes| {
+        drop(manifest::manifest(bytes));
+    }),
+    (
+        br#"{"database": {"installs": {"a": {"spec": {"name": "cudnn"}, "path": "/o", "installed": true}}}}"#,
+        |bytes| drop(spack::installs(bytes, &|_| true)),
+    ),
+];
+
+const OTHERS: [Parser; 5] = [
+    (b"7\0cache\0/bin\0libc.so.6\0/lib/libc.so.6\0\n", |bytes| drop(audit_log::records(bytes))),
+    (br#"[{"feature":"gpu","soname":["libcudnn.so.9"]},{}]"#, |bytes| drop(dlopen::sonames(bytes))),
+    (b"Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\n\n", |bytes| {
+        drop(dpkg::installed(bytes, &|_| true));
+    }),
+    (b"x\0/opt/libcudnn.so.9\0libnvrtc.so.12\0.so.so", |bytes| {
+        drop((names::libraries(bytes), names::packed_libraries(bytes, &|_| true)));
+        drop((names::library_paths(bytes), names::in_instructions(bytes, &|_| true)));
+    }),
+    (b"0123456789abcdfghijklmnpqrsvwxyz-cuda-9.1-lib", |bytes| {
+        let _ = store::package(&text(bytes));
+    }),
+];
+
+#[test]
+fn damaged_records_give_an_error_or_a_result() {
+    for (sample, parse) in JSON.into_iter().chain(OTHERS) {
+        for end in 0..sample.len() {
+            parse(&sample[..end]);
+        }
+        for index in 0..sample.len() {
+            for value in [0, b'"', b'.', b'/', b'[', b'\n', 0x7f, 0x80, 0xff, sample[index] ^ 0x55] {
+                let mut bad = sample.to_vec();
+                bad[index] = value;
+                parse(&bad);
+            }
+        }
+    }
+    for (_, parse) in JSON {
+        parse(format!(r#"{{"x": {}, "y": ".so"}}"#, "[".repeat(100_000)).as_bytes());
+    }
+}
+
+#[test]
+fn a_damaged_record_of_a_trace_leaves_the_others() {
+    let log = b"7\0program\0\0\0/bin/a\nb\0\n7\0cache\0/bin\n\0libc.so.6\0/lib/libc.so.6\0\n";
+    let whole = audit_log::records(log);
+    assert_eq!((whole.len(), whole[0].path.to_str()), (2, Some("/bin/a\nb")));
+    for end in 0..log.len() {
+        assert_eq!(audit_log::records(&log[..end]), whole[..usize::from(end >= 22)], "{end}");
+    }
+    assert_eq!(audit_log::records(&[b"7\0torn\0\n".as_slice(), log].concat()), whole);
 }

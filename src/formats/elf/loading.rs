@@ -1,7 +1,7 @@
-//! Whether the loader takes a file at all: its checks, in its order, before it maps anything.
+//! The checks of the dynamic loader before it maps a file, in its order.
 
 use object::LittleEndian as LE;
-use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC, PT_LOAD, PT_TLS};
+use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC, PT_TLS};
 use object::read::elf::ProgramHeader as _;
 
 use super::Elf;
@@ -11,16 +11,16 @@ const SEGMENT: u64 = 56;
 /// `DF_1_PIE`: a program, although it is built like a library.
 const PIE: u64 = 0x0800_0000;
 
-/// Why the loader does not take a file.
+/// The reason why the loader does not take a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// For another kind of machine: passed over in silence.
+    /// For another kind of machine. The loader skips it.
     Foreign,
     /// An error that ends the search, and the program with it.
     Broken(&'static str),
 }
 
-/// What the loader says of a file of these bytes, for programs of `machine`.
+/// Fails where the loader does not take a file with these bytes in a program for `machine`.
 pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
     let broken = |why| Err(Unfit::Broken(why));
     if data.is_empty() {
@@ -35,7 +35,7 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
     if header[4] != 2 {
         return Err(Unfit::Foreign);
     }
-    // Little-endian, version 1, of System V or GNU, of a version of that, then zeros.
+    // Little-endian, version 1, the ABI of System V or GNU with its version, then zeros.
     let is_known = header[5] == 1 && header[6] == 1 && matches!(header[7..9], [0, 0] | [3, 0..=4]);
     if !is_known || header[9..16] != [0; 7] {
         return broken("an ELF file of another kind");
@@ -58,17 +58,17 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unfit> {
 }
 
 impl Elf<'_> {
-    /// Whether it is a program, which is never loaded into another one.
+    /// True for a program, which cannot be loaded into another one.
     pub fn is_program(&self) -> bool {
         self.header.e_type.get(LE) == ET_EXEC || self.value(DT_FLAGS_1).is_some_and(|flags| flags & PIE != 0)
     }
 
-    /// Whether there is anything to map.
+    /// True if it has a segment to map.
     pub fn is_loadable(&self) -> bool {
-        self.segments.iter().any(|segment| segment.p_type(LE) == PT_LOAD)
+        self.loads().next().is_some()
     }
 
-    /// What it wants of each thread's own memory.
+    /// Returns the thread-local storage that it needs, in bytes per thread.
     pub fn tls(&self) -> u64 {
         let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_TLS);
         segment.map_or(0, |segment| segment.p_memsz(LE))

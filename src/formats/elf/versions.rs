@@ -1,4 +1,4 @@
-//! The version nodes of an ELF file: those it defines, those it asks of others, and which symbol has which.
+//! Version nodes of an ELF file: defined ones, required ones, and the node of each symbol.
 
 use std::collections::HashMap;
 
@@ -13,35 +13,35 @@ use super::Elf;
 
 /// Symbols name their version with 15 bits.
 const NODE_LIMIT: usize = 0x8000;
-/// `VER_FLG_WEAK`: the loader does without.
+/// `VER_FLG_WEAK`: the loader only warns.
 const WEAK: u16 = 2;
 
 impl<'d> Elf<'d> {
-    /// The names of the version nodes of one needed file, `GLIBC_2.34` of `libc.so.6`.
+    /// Returns the version nodes that are imported from one file, `GLIBC_2.34` of `libc.so.6`.
     pub fn needed_versions(&self, file: &[u8]) -> Vec<&'d [u8]> {
-        let of_file = |node: &Node<'d>| node.file == Some(file);
-        self.needed_nodes().into_iter().filter(of_file).map(|node| node.name).collect()
+        let nodes = self.needed_nodes().into_iter().filter(|node| node.file == Some(file));
+        nodes.map(|node| node.name).collect()
     }
 
-    /// The names of the version nodes that this file defines.
+    /// Returns the version nodes that this file defines.
     pub fn defined_versions(&self) -> Vec<&'d [u8]> {
         self.defined_nodes().into_iter().map(|node| node.name).collect()
     }
 
-    /// What the loader wants of other files, or does not start: a file, and a version node of it.
+    /// Returns the file and the name of each version node without which the loader does not start.
     pub fn required_versions(&self) -> Vec<(&'d [u8], &'d [u8])> {
         let required = self.needed_nodes().into_iter().filter(|node| !node.weak);
         required.filter_map(|node| Some((node.file?, node.name))).collect()
     }
 
-    /// Whether it defines versions at all: of a file that does not, the loader checks none.
+    /// True if it defines versions. The loader checks no versions of a file that does not.
     pub fn has_versions(&self) -> bool {
         self.value(DT_VERDEF).is_some()
     }
 
-    /// The version of each symbol, by the symbol's index.
+    /// Returns a function from a symbol's index to its version node.
     pub(super) fn versions(&self) -> impl Fn(usize) -> Option<Node<'d>> {
-        let table = self.value(DT_VERSYM).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let table = self.table(DT_VERSYM).unwrap_or_default();
         let versyms: &'d [Versym<LE>] = table.read_slice_at(0, table.len() / 2).unwrap_or_default();
         let mut nodes = self.needed_nodes();
         nodes.extend(self.defined_nodes());
@@ -81,13 +81,9 @@ impl<'d> Elf<'d> {
             let name = self.text(aux.vda_name.get(LE))?;
             Some(Node { index: def.vd_ndx.get(LE).0 & 0x7fff, name, file: None, weak: false })
         };
-        // The first definition names the file itself; no symbol has it for its version.
-        let is_base = |def: &Verdef<LE>| def.vd_flags.get(LE).0 & 1 != 0;
-        records
-            .into_iter()
-            .filter(|(_, def)| !is_base(def))
-            .filter_map(|(data, def)| name_of(data, def))
-            .collect()
+        // The base definition names the file itself and is no symbol's version.
+        let others = records.into_iter().filter(|(_, def)| def.vd_flags.get(LE).0 & 1 == 0);
+        others.filter_map(|(data, def)| name_of(data, def)).collect()
     }
 
     fn chain<T: Pod>(
@@ -96,13 +92,13 @@ impl<'d> Elf<'d> {
         count: DynamicTag,
         next: impl Fn(&T) -> u32,
     ) -> Vec<(&'d [u8], &'d T)> {
-        let data = self.value(table).and_then(|address| self.data_at(address)).unwrap_or_default();
+        let data = self.table(table).unwrap_or_default();
         let count = self.value(count).and_then(|count| u16::try_from(count).ok()).unwrap_or(0);
         follow(data, count, next)
     }
 }
 
-/// A version node of a symbol: its own name, and for an import the file it is expected from.
+/// A version node. An import's node names the file that must define it.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'d> {
     index: u16,
@@ -111,7 +107,7 @@ pub(super) struct Node<'d> {
     weak: bool,
 }
 
-/// A list of records each of which says how far the next one is; the file's own count bounds it.
+/// Returns a list of at most `count` records, in which each record holds the distance to the next one.
 fn follow<'d, T: Pod>(mut data: &'d [u8], count: u16, next: impl Fn(&T) -> u32) -> Vec<(&'d [u8], &'d T)> {
     let mut records = Vec::new();
     for _ in 0..count {
