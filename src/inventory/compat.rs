@@ -1,9 +1,9 @@
-//! Libraries of newer drivers for older kernels: the `compat` directories of toolkits and packages. Whether one may
-//! stand in for the kernel's own is said by its ELF note.
+//! Libraries of newer drivers for older kernels: the `compat` directories of toolkits and packages. The ELF note of one
+//! tells which kernel drivers it supports.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::location::{self, ScanContext, SearchLocation};
+use super::location::{ScanContext, SearchLocation};
 use super::model::Origin;
 use super::toolkit;
 
@@ -11,14 +11,14 @@ use super::toolkit;
 const BELOW: [&str; 3] = ["compat", "compat/lib", "compat_orin"];
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let below = |(root, is_named): (PathBuf, bool)| {
-        let places = places_in(&root).into();
-        if is_named { location::named(places) } else { places }
-    };
-    toolkit::roots(look).into_iter().flat_map(below).collect()
+    let mut places = Vec::new();
+    for (root, is_named) in toolkit::roots(look) {
+        places.extend(places_in(&root).map(|place| SearchLocation { is_named, ..place }));
+    }
+    places
 }
 
-/// What stands below one toolkit.
+/// The directories of one toolkit.
 pub(super) fn places_in(root: &Path) -> [SearchLocation; 3] {
     BELOW.map(|below| SearchLocation::new(root.join(below), Origin::Compat))
 }

@@ -1,4 +1,4 @@
-//! Environments of conda, mamba and pixi: what stands in them, and which package brought it.
+//! Environments of conda, mamba and pixi, and the package of each library in them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,27 @@ use super::warning::ReadFault;
 use super::{parts, python, records};
 use crate::formats::conda;
 
-/// Where installers put an installation, which is an environment itself.
+/// Directories that installers of conda create below `/opt`; each is an environment.
 const IN_OPT: &[&str] = &["anaconda3", "conda", "mambaforge", "micromamba", "miniconda3", "miniforge3"];
+/// The ones that they create below the home directory.
 const IN_HOME: &[&str] =
     &[".local/share/mamba", "anaconda3", "mambaforge", "micromamba", "miniconda3", "miniforge3"];
 
-/// The records of the packages with the most files have a few megabytes.
+/// In bytes. The records of the largest packages have a few megabytes.
 const RECORD_LIMIT: u64 = 16 << 20;
 
-/// The environment that is in effect.
+/// The active environment.
 pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let root = look.named("CONDA_PREFIX");
     named(in_environments(look, root))
 }
 
-/// Those of installations, of other people's lists and of the project.
+/// Other environments: of conda's own directories, of `environments.txt` and of the project.
 pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut bases: Vec<PathBuf> = IN_OPT.iter().map(|name| Path::new("/opt").join(name)).collect();
     let env = &look.host.env;
-    bases.extend(
-        ["CONDA_ROOT", "MAMBA_ROOT_PREFIX"].iter().filter_map(|it| env.non_empty(it)).map(PathBuf::from),
-    );
+    let variables = ["CONDA_ROOT", "MAMBA_ROOT_PREFIX"];
+    bases.extend(variables.iter().filter_map(|variable| env.non_empty(variable)).map(PathBuf::from));
     // `/opt/conda/bin/conda`
     let executable = env.non_empty("CONDA_EXE").map(Path::new);
     bases.extend(executable.and_then(|path| Some(path.parent()?.parent()?.to_owned())));
@@ -53,7 +53,6 @@ pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
         let names = look.children(&collection);
         roots.extend(names.into_iter().map(|name| collection.join(name)));
     }
-    // One list names what another holds.
     let roots = look.real(roots);
     in_environments(look, roots)
 }
@@ -73,7 +72,7 @@ fn in_environments(
     places
 }
 
-/// What stands in one environment besides the packages of Python; nothing where there is no environment.
+/// The directories of one environment, without its Python packages; empty where there is no environment.
 pub(super) fn environment(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let meta = root.join("conda-meta");
     let names = look.children(&meta);

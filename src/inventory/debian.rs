@@ -1,5 +1,4 @@
-//! Debian's package manager, and Ubuntu's: the directories that its packages put libraries in, wherever they are, and
-//! which package each file is from.
+//! Debian's and Ubuntu's package manager: the directories with libraries of its packages, and the package of each file.
 
 use std::path::Path;
 
@@ -16,7 +15,6 @@ use crate::version::Version;
 pub(super) const STATUS: &str = "/var/lib/dpkg/status";
 const LISTS: &str = "/var/lib/dpkg/info";
 
-/// The directories of the libraries, each file with the package that brought it.
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let architecture = match look.scope.machine {
         elf::AARCH64 => "arm64",
@@ -39,12 +37,12 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
         }
     }
     let mut places = places.all();
-    places.iter_mut().for_each(leave_out_links_for_compilers);
+    places.iter_mut().for_each(remove_links_for_compilers);
     places
 }
 
-/// The packages with libraries. The database is read when it looks otherwise than before: whatever a package manager
-/// does, it writes to its database.
+/// The packages with libraries. The database is read again only after it changed: every change of the packages is
+/// written to it.
 fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
     let database = Path::new(STATUS);
     look.watch(database);
@@ -64,7 +62,7 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<Package> {
         }
     };
     let mut installed = dpkg::installed(&status, &is_wanted);
-    // A package has one paragraph; its list is not read twice whatever is written.
+    // A damaged database may name a package twice; its list is read once.
     installed.sort_by(|a, b| (&a.name, &a.architecture).cmp(&(&b.name, &b.architecture)));
     installed.dedup_by(|a, b| (&a.name, &a.architecture) == (&b.name, &b.architecture));
     let packages = installed.into_iter().map(|package| with_libraries(look.host, package));
@@ -83,8 +81,8 @@ fn with_libraries(host: &Host, package: dpkg::Package) -> Package {
     Package { name, version, architecture, libraries: dpkg::list(&list, &records::is_library) }
 }
 
-/// `libcudnn.so` comes with the headers, in another package than the library that it leads to.
-fn leave_out_links_for_compilers(place: &mut SearchLocation) {
+/// Removes `libcudnn.so`, a link for compilers: the package of the headers brings it, and not that of the library.
+fn remove_links_for_compilers(place: &mut SearchLocation) {
     let stem = |name: &String| names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()));
     let stems = place.packaged.keys().filter_map(stem);
     let numbered: Vec<String> = stems.filter(|(_, is_bare)| !is_bare).map(|(stem, _)| stem).collect();
@@ -97,7 +95,7 @@ pub fn is_wanted(package: &str) -> bool {
     catalog::packages_of(package).is_some()
 }
 
-/// The version of the libraries, where that of the package says it.
+/// Returns the version of the libraries, if the version of the package contains it.
 fn library_version(package: &Package) -> Option<Version> {
     let is_upstream = catalog::packages_of(&package.name).is_some_and(|packages| packages.upstream);
     let upstream = || dpkg::upstream(&package.version).filter(|_| is_upstream);

@@ -1,5 +1,5 @@
-//! Looks into directories: which library files stand in each, and what each says of itself. Every directory
-//! and every file is read once, and not at all when it is known how it looks.
+//! Lists the library files of directories with their facts. Each directory and each file is read once, and not at all
+//! if the cache has it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use crate::formats::names;
 use crate::host::{FileId, Host, Kind, Stat};
 use crate::parallel;
 
-/// A chain of links in one directory is no longer than this: `libcudnn.so`, `libcudnn.so.9`, the file.
+/// The longest chain of links in one directory: `libcudnn.so`, `libcudnn.so.9`, the file, and some room.
 const LINKS: usize = 4;
 
 /// A file of a directory, with all names that lead to it there.
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
     pub symbols: Arc<Symbols>,
     pub names: Vec<String>,
     pub stat: Stat,
-    /// Where it really stands.
+    /// The path of the file itself, not of a link.
     pub path: PathBuf,
 }
 
@@ -39,16 +39,15 @@ pub(super) struct Contents {
 
 #[derive(Default)]
 pub(super) struct DirectoryScan {
-    read: HashMap<FileId, Answer>,
+    read: HashMap<FileId, FileFacts>,
     seen: HashSet<PathBuf>,
 }
 
-/// A directory as it was listed.
 struct Listed {
     directory: PathBuf,
     stat: Stat,
     entries: Vec<Entry>,
-    /// Its names, where they were not known before.
+    /// Its names, if they were not in the cache.
     new: Option<Vec<Name>>,
 }
 
@@ -58,11 +57,11 @@ struct Entry {
     stat: Result<Stat, ReadFault>,
 }
 
-/// What came of reading a file; none when it is of no known family.
-type Answer = Result<Option<(Arc<File>, Arc<Symbols>)>, ReadFault>;
+/// The facts of a file; none if it is of no known family.
+type FileFacts = Result<Option<(Arc<File>, Arc<Symbols>)>, ReadFault>;
 
 impl DirectoryScan {
-    /// The contents of those directories that were not looked into before, in the order of their paths.
+    /// Returns the contents of the directories that were not read before, in the order given.
     pub(super) fn look_into(
         &mut self,
         look: &mut ScanContext<'_>,
@@ -97,7 +96,7 @@ impl DirectoryScan {
         self.seen.contains(directory)
     }
 
-    /// Reads each file that nobody has read, once, whatever names it has.
+    /// Reads each file that was not read yet, once for all of its names.
     fn read(&mut self, look: &mut ScanContext<'_>, directories: &[Listed]) {
         let mut unread: Vec<(&Path, &str, Stat)> = Vec::new();
         let mut queued: HashSet<FileId> = HashSet::new();
@@ -121,7 +120,7 @@ impl DirectoryScan {
         }
     }
 
-    /// The library files of a directory, by what they are and not by what they are called.
+    /// The library files of a directory, each with all of its names.
     fn contents(&self, look: &mut ScanContext<'_>, listed: Listed) -> Contents {
         let Listed { directory, stat, entries, .. } = listed;
         let mut by_id: BTreeMap<FileId, Candidate> = BTreeMap::new();
@@ -149,13 +148,13 @@ impl DirectoryScan {
             let path = directory.join(&candidate.names[0]);
             candidate.path = look.host.canonical(&path).unwrap_or(path);
         }
-        // A directory for another kind of machine is not one with something wrong in it.
+        // A directory of libraries for another kind of machine is no problem.
         let is_foreign = candidates.is_empty() && faults.iter().any(|(_, fault)| fault.is_foreign());
         faults.retain(|(_, fault)| !(is_foreign && fault.is_foreign()));
         for (path, fault) in faults {
             look.warn(path, fault);
         }
-        // A file under its SONAME comes before a second one of the same SONAME, which the loader never takes.
+        // The file whose name is its SONAME comes first: the loader never opens a second one with this SONAME.
         let is_other = |candidate: &Candidate| !candidate.names.contains(&candidate.file.soname);
         candidates.sort_by(|a, b| {
             (&a.file.soname, is_other(a), &a.names).cmp(&(&b.file.soname, is_other(b), &b.names))
@@ -164,7 +163,7 @@ impl DirectoryScan {
     }
 }
 
-/// The entries of a directory that are of interest; an error that says nothing where there is no directory.
+/// Returns the entries that may be libraries. Fails with `None` where there is no directory.
 fn list(host: &Host, known: &ScanCache, directory: &Path) -> Result<Listed, Option<ReadFault>> {
     let stat = host.stat(directory).map_err(|_| None)?;
     if !stat.is_directory() {
@@ -193,7 +192,7 @@ fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
     Ok(names.collect())
 }
 
-/// How everything looks that is called so. Links within the directory need not be asked where they lead.
+/// Returns each name with its file's status. Links within the directory cost no system call.
 fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
     let fault = |name: &Name, error: &io::Error| match name.link {
         Link::Beside(_) | Link::Elsewhere if error.kind() != ErrorKind::PermissionDenied => {
@@ -231,16 +230,16 @@ fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<Entry> {
     names.into_iter().zip(stats).map(entry).collect()
 }
 
-/// What is known of a file that looks like this, if it is all that is asked for.
+/// Returns the facts in the cache, if they hold for this name and include all that `scope` asks for.
 fn remembered(scope: &Scope, known: &ScanCache, name: &str, stat: &Stat) -> Option<File> {
     let (under, file) = known.files.get(stat)?;
-    let holds = (under == name || file.is_called_so_too(name))
+    let holds = (under == name || file.holds_under(name))
         && file.machine == scope.machine
         && (file.code.is_some() || !scope.code);
     holds.then_some(file)
 }
 
-/// What a file says of itself, and whether that was not known before.
+/// Returns the facts of a file, and true if they were not in the cache.
 fn answer(
     host: &Host,
     scope: &Scope,
@@ -248,7 +247,7 @@ fn answer(
     directory: &Path,
     name: &str,
     stat: &Stat,
-) -> (Answer, bool) {
+) -> (FileFacts, bool) {
     match stat.kind {
         Kind::File => {}
         Kind::Directory => return (Ok(None), false),
@@ -273,7 +272,7 @@ fn answer(
     (answer, is_new)
 }
 
-/// Cheap, since every name of `/usr/lib` is asked.
+/// True if a file of this name may be a library of a known family. Cheap: it is called for each name in `/usr/lib`.
 pub(super) fn is_of_interest(name: &str) -> bool {
     let Some((stem, _)) = names::split(name) else { return false };
     let stem = names::without_hash(stem).unwrap_or(stem);

@@ -1,4 +1,4 @@
-//! The driver: which one the kernel runs, and where its user-space libraries stand.
+//! The driver: the version that the kernel runs, and the directories of its user-space libraries.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,9 @@ use crate::version::DriverVersion;
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
 
-/// No ELF file is for this machine.
+/// Any machine: no ELF file has this number.
 const ANY: u16 = 0;
-/// Directories that hold nothing but a driver's libraries, by the ELF machine that they are for.
+/// Directories with libraries of the driver only, each with its ELF machine.
 const DIRECTORIES: &[(u16, &str)] = &[
     // Containers, and the container that brings the driver to its host.
     (ANY, "/usr/local/nvidia/lib64"),
@@ -23,7 +23,7 @@ const DIRECTORIES: &[(u16, &str)] = &[
     (ANY, "/run/nvidia/driver/usr/lib64"),
     (elf::X86_64, "/run/nvidia/driver/usr/lib/x86_64-linux-gnu"),
     (elf::AARCH64, "/run/nvidia/driver/usr/lib/aarch64-linux-gnu"),
-    // Hosts whose system cannot be written to: those of Google's clusters.
+    // Hosts with a read-only system: Google's clusters.
     (ANY, "/home/kubernetes/bin/nvidia/lib64"),
     (ANY, "/var/lib/nvidia/lib64"),
     // WSL, NixOS.
@@ -38,8 +38,8 @@ const DIRECTORIES: &[(u16, &str)] = &[
     (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia"),
     (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/tegra"),
 ];
-/// Directories with one driver in each child whose name begins so: Debian's `current` and `tesla-535`, what Windows
-/// gives to WSL, Ubuntu's before 18.04.
+/// Directories with one driver in each child whose name has one of these prefixes: Debian's `current` and `tesla-535`,
+/// the drivers that Windows gives to WSL, Ubuntu's before 18.04.
 const PARENTS: &[(u16, &str, &[&str])] = &[
     (elf::X86_64, "/usr/lib/x86_64-linux-gnu/nvidia", &[""]),
     (elf::AARCH64, "/usr/lib/aarch64-linux-gnu/nvidia", &[""]),
@@ -61,9 +61,9 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let directories = DIRECTORIES.iter().filter(|(given, _)| is_for_us(*given));
     let mut places: Vec<SearchLocation> =
         directories.map(|(_, directory)| SearchLocation::new(*directory, Origin::Driver)).collect();
-    for (_, parent, beginnings) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
+    for (_, parent, prefixes) in PARENTS.iter().filter(|(given, ..)| is_for_us(*given)) {
         let parent = Path::new(parent);
-        let is_driver = |name: &String| beginnings.iter().any(|beginning| name.starts_with(beginning));
+        let is_driver = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
         let names = look.children_if_there(parent).into_iter().filter(is_driver);
         places.extend(names.map(|name| SearchLocation::new(parent.join(name), Origin::Driver)));
     }
@@ -83,8 +83,8 @@ fn version(host: &Host) -> Option<(DriverVersion, &'static str)> {
 }
 
 /// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  375.74  Wed Jun 14 …` or, for the open module,
-/// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (…)`: in both, the
-/// version is what stands between two double blanks.
+/// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (…)`: in both, two blanks
+/// come before and after the version.
 fn version_of_proc(text: &str) -> Option<DriverVersion> {
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
     line.split("  ").skip(1).find_map(|field| field.parse().ok())

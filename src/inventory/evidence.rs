@@ -1,5 +1,5 @@
-//! What one library file says of itself: names, needs, symbols, and its version and CUDA major by the
-//! rules of `profiles/libraries.toml`. Reads bytes as data; nothing is executed.
+//! Facts of one library file: names, needs, symbols, and its version and CUDA major by the rules of
+//! `profiles/libraries.toml`. Reads bytes as data; nothing is executed.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,42 @@ use crate::formats::symbols::{self, Exports, Symbol};
 use crate::version::{CudaVersion, Version};
 
 const FORWARD_COMPATIBILITY: &[u8] = b".note.cuda.fwd_compatibility";
-/// No version is longer than this in text.
+/// In bytes: longer than any version in text.
 const TEXT_LIMIT: usize = 48;
-/// The C and C++ libraries whose versions of symbols a library needs, and how those are called.
+/// The C and C++ libraries, each with the prefix of its symbol versions.
 pub const RUNTIMES: [(&str, &str); 2] = [("libc.so.6", "GLIBC_"), ("libstdc++.so.6", "GLIBCXX_")];
 
-/// What a library file says of itself.
+/// The facts of a library file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct File {
-    /// By its place in the catalog.
+    /// Its index in the catalog.
     family: usize,
     pub stem: String,
     pub soname: String,
     pub machine: u16,
-    /// Its family and stem were told by the name it stands under.
+    /// Its family and stem come from its file name and not from its SONAME.
     pub is_known_by_name: bool,
     /// Renamed by auditwheel, so that only its own package finds it.
     pub renamed: bool,
     pub needed: Vec<String>,
     pub build_id: Option<String>,
-    /// The newest versions of the symbols that it needs, by what they are called: `GLIBC_`, `GLIBCXX_`.
+    /// The newest versions of the symbols that it needs, by prefix: `GLIBC_`, `GLIBCXX_`.
     pub needs: BTreeMap<String, Version>,
-    /// As they are written, `$ORIGIN` and all.
+    /// As written, with `$ORIGIN`.
     pub rpath: Option<Vec<u8>>,
     pub runpath: Option<Vec<u8>>,
     pub truncated: bool,
-    /// By the position of the rule in the family's table.
+    /// Each with the index of its rule in the family's table.
     pub versions: Vec<(usize, Version)>,
     pub cuda: Vec<(usize, u32)>,
-    /// The CUDA that it was built with, to the minor; the runtime that is linked into it says so.
+    /// The major and minor version of the CUDA runtime that is linked into it.
     pub built_for: Vec<(usize, CudaVersion)>,
-    /// None where nobody asked yet.
+    /// None if it was not read yet.
     pub code: Option<GpuCode>,
     pub forward_compatibility: Option<ForwardCompatibility>,
 }
 
-/// The symbols of a library file, as far as they were asked for.
+/// The symbols of a library file, as far as the scope asks for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Symbols {
     pub imports: BTreeMap<String, Vec<Symbol>>,
@@ -66,24 +66,23 @@ impl File {
         families.get(self.family).unwrap_or(&families[0])
     }
 
-    /// Whether another file says the same of itself.
+    /// True if both files have equal facts.
     pub fn reads_like(&self, other: &File) -> bool {
         let bytes = |file: &File| postcard::to_stdvec(file).ok();
         bytes(self) == bytes(other)
     }
 
-    /// Whether it would be known for the same under this name.
-    pub(super) fn is_called_so_too(&self, name: &str) -> bool {
-        let known = || identify(&self.soname, name);
-        let is_same = |(family, stem, renamed): (&Family, String, bool)| {
-            family.name == self.family().name && stem == self.stem && renamed == self.renamed
-        };
-        !self.is_known_by_name && known().is_some_and(is_same)
+    /// True if its facts hold under this name as well.
+    pub(super) fn holds_under(&self, name: &str) -> bool {
+        !self.is_known_by_name
+            && identify(&self.soname, name).is_some_and(|(family, stem, renamed)| {
+                family.name == self.family().name && stem == self.stem && renamed == self.renamed
+            })
     }
 }
 
-/// Reads a file that stands under `name`; none when it is of no known family. `release` is called now and then:
-/// what was read so far is not needed in memory any more.
+/// Returns the facts of the file `name`; none if it is of no known family. Calls `release` between parts of `data`,
+/// which need not stay in memory.
 pub(super) fn read(
     data: &[u8],
     name: &str,
@@ -94,7 +93,7 @@ pub(super) fn read(
     if elf.machine() != scope.machine {
         return Err(ReadFault::WrongMachine { machine: elf.machine() });
     }
-    // A name with a slash is a path, and none that a file in a view can have.
+    // A file in a view cannot have a name with a slash.
     let soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
     let soname = soname.map(|soname| String::from_utf8_lossy(soname).into_owned());
     let by_soname = soname.as_deref().and_then(|soname| identify(soname, soname));
@@ -126,7 +125,9 @@ pub(super) fn read(
     let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
         let nodes = elf.needed_versions(file.as_bytes());
-        let newest = nodes.into_iter().filter_map(|node| symbol_version(node, prefix)).max()?;
+        // `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` have no version.
+        let version = |node| std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok();
+        let newest = nodes.into_iter().filter_map(version).max()?;
         Some(((*prefix).to_owned(), newest))
     });
     Ok(Some(File {
@@ -150,13 +151,13 @@ pub(super) fn read(
     }))
 }
 
-/// What a library says of itself that stands under `name`, for a description of it.
+/// Returns the facts of the library `name`, for a description of it.
 pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<File> {
     let scope = Scope { machine, code: true, ..Scope::default() };
     read(data, name, &scope, &|| ()).ok().flatten()
 }
 
-/// A CUDA version in full, where a rule gives one.
+/// Returns the CUDA version with its minor, if the rule gives one.
 fn built_for(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     match rule {
         Evidence::Embedded => embedded_runtime(elf, release),
@@ -167,7 +168,7 @@ fn built_for(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaV
     }
 }
 
-/// The family that brings a file of this stem of its own, linked against its main file: cuFFTMp has a libcufftw.
+/// Returns the family that has its own file of this stem, linked against its main file: cuFFTMp has a libcufftw.
 fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
     let is_main =
         |family: &Family, name: &String| names::split(name).is_some_and(|(stem, _)| stem == family.main);
@@ -177,7 +178,7 @@ fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
         .find(|family| needed.iter().any(|name| is_main(family, name)))
 }
 
-/// The symbols that are wanted of a file.
+/// Returns the symbols that the scope asks for.
 pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> {
     if !scope.reads_symbols() {
         return Ok(Symbols::default());
@@ -195,11 +196,11 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
     })
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The family and stem by SONAME; by file name where the SONAME says nothing; without auditwheel's hash.
+/// Returns family and stem by SONAME, else by file name, and true if auditwheel added a hash to the name.
 fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)> {
     let catalog = catalog::catalog();
     let plain = |name: &str| catalog.family_of(name).map(|(family, stem)| (family, stem.to_owned()));
@@ -262,7 +263,7 @@ fn version_by(rule: &Evidence, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Vers
             let numbers = elf.data_at(target)?.get(..12)?.chunks_exact(4);
             let numbers: Vec<u32> =
                 numbers.map(|four| u32::from_le_bytes(four.try_into().expect("four bytes"))).collect();
-            // What is no version is something else that stands there.
+            // Larger numbers are other data.
             numbers.iter().all(|number| *number < 1000).then(|| Version::new(&numbers))
         }
         Evidence::Printed { major, .. } => {
@@ -300,15 +301,15 @@ fn text_version(data: &[u8], after: &str, then: Option<&str>, separator: Option<
     })
 }
 
-/// The version of the CUDA runtime that is linked into a library.
+/// Returns the version of the CUDA runtime that is linked into a library.
 fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     let runtime = |window: &[u8]| instructions::runtime_version(window, elf.machine());
     let number = elf.code().iter().find_map(|range| in_windows(range, release, runtime));
     number.map(CudaVersion::from_number)
 }
 
-/// The first answer in a range that may be hundreds of megabytes, of which only one window at a time stays in
-/// memory. Windows overlap by more than what is looked for.
+/// Returns the first result in a range of up to hundreds of megabytes, with one window of it in memory at a time.
+/// Windows overlap by more than the longest match.
 fn in_windows<T>(range: &[u8], release: &dyn Fn(), search: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
     const WINDOW: usize = 4 << 20;
     const OVERLAP: usize = 256;
@@ -334,11 +335,6 @@ fn forward_compatibility(note: &[u8]) -> Option<ForwardCompatibility> {
     Some(ForwardCompatibility { cuda: note.cuda.parse().ok(), kernel_branches: note.driver })
 }
 
-/// `GLIBC_2.34` is 2.34; `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` are none.
-fn symbol_version(node: &[u8], prefix: &str) -> Option<Version> {
-    std::str::from_utf8(node).ok()?.strip_prefix(prefix)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +353,7 @@ mod tests {
             version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(),
             "12.4.127"
         );
-        // What follows stands in the same text: NVRTC 11.8 has a format with other texts after it.
+        // The version follows in the same text: NVRTC 11.8 has a format with other texts after it.
         let tools =
             "Cuda compilation tools, release %d.%d,\0, V1\0Cuda compilation tools, release 11.8, V11.8.89\0";
         assert_eq!(version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(), "11.8.89");
@@ -390,16 +386,16 @@ mod tests {
 
     #[test]
     fn renamed_files_are_known_for_what_they_were() {
-        let of = |soname, name| {
+        let identified = |soname, name| {
             identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))
         };
         let shim = "libcudnn-74a4c495.so.9.1.0";
-        assert_eq!(of(shim, shim), Some(("cudnn", "libcudnn".to_owned(), true)));
+        assert_eq!(identified(shim, shim), Some(("cudnn", "libcudnn".to_owned(), true)));
         assert_eq!(
-            of("libcudart.so.12", "libcudart.41118559.so.12"),
+            identified("libcudart.so.12", "libcudart.41118559.so.12"),
             Some(("cudart", "libcudart".to_owned(), true))
         );
-        assert_eq!(of("libcudnn.so.9", "libcudnn.so"), Some(("cudnn", "libcudnn".to_owned(), false)));
-        assert_eq!(of("libz.so.1", "libz.so.1"), None);
+        assert_eq!(identified("libcudnn.so.9", "libcudnn.so"), Some(("cudnn", "libcudnn".to_owned(), false)));
+        assert_eq!(identified("libz.so.1", "libz.so.1"), None);
     }
 }

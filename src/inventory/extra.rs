@@ -1,5 +1,4 @@
-//! SearchLocations that people name: `--also DIR`, and the roots of `/etc/cudarun/config.toml`, which are for everybody on the
-//! machine.
+//! Directories that the user names with `--also DIR`, and the administrator in `/etc/cudarun/config.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +25,8 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     named(places)
 }
 
-/// What may stand below a directory of which nothing is said but that it is worth a look: libraries, a toolkit, an
-/// environment of Python or conda, what `pip install --target` fills.
+/// The places below a directory of any kind: libraries, a toolkit, an environment of Python or conda, or the target of
+/// `pip install --target`.
 fn below(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let names = look.children(root);
     let has = |name: &str| names.iter().any(|child| child == name);

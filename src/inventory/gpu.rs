@@ -1,4 +1,4 @@
-//! The GPUs, without asking a library: the kernel driver's own list and PCI device ids.
+//! The GPUs, read from the kernel driver's list and from PCI device ids; no library is called.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ pub(super) fn list(look: &mut ScanContext<'_>) -> Vec<Gpu> {
     directories.iter().filter_map(|directory| read(look.host, directory)).collect()
 }
 
-/// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
+/// [`nodes`], which are watched from now on.
 pub(super) fn devices(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
     look.watched.extend(control.map(Path::to_owned));
     nodes(look.host)
 }
 
-/// The same, before there is anything to watch.
+/// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
 pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     let is_gpu = |name: &str| {
         let rest = name.strip_prefix("nvidia");

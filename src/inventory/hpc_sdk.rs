@@ -10,7 +10,7 @@ use crate::formats::elf;
 const HOME: &str = "/opt/nvidia/hpc_sdk";
 /// One version of it.
 const ROOT: &str = "NVHPC_ROOT";
-/// Where all of them stand, as `HOME`; some sites have it lead to one.
+/// The directory of all versions, as `HOME`; some sites set it to one version.
 const BASE: &str = "NVHPC";
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
@@ -37,12 +37,12 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     places
 }
 
-/// What stands below one version.
+/// The directories of one version.
 pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for part in ["cuda", "math_libs", "comm_libs"] {
         let part = root.join(part);
-        // For each CUDA version, and what is linked for the newest of them.
+        // One for each CUDA version, and links to the newest.
         for root in numbered(look, &part).into_iter().chain([part.clone()]) {
             if part.ends_with("comm_libs") {
                 for library in ["nccl", "nvshmem"] {
@@ -60,7 +60,6 @@ pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLo
     places
 }
 
-/// The children that are called by a number.
 fn numbered(look: &mut ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
     let names = look.children_if_there(directory).into_iter();
     names

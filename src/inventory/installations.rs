@@ -1,4 +1,4 @@
-//! From directories to installations: which files of a directory belong together, and what they say as a whole.
+//! Groups the files of directories into installations.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,8 +10,7 @@ use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::model::{Installation, Member, Origin, Problem, Searched};
-use super::owners::Owners;
-use super::owners::{Open, Who};
+use super::owners::{Open, Owners, Who};
 use super::real::RealPaths;
 use super::versions;
 use crate::catalog::{self, Family, Group, catalog};
@@ -20,61 +19,57 @@ use crate::host::{FileId, Host, Stat};
 use crate::loader::search::Tokens;
 use crate::version::Version;
 
+/// Installations, and the files of each directory by name.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundInstallations {
     pub installations: Vec<Installation>,
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
 }
 
-/// Where paths lead.
+/// Resolves and judges paths.
 struct Paths<'h> {
     host: &'h Host,
     tokens: Tokens,
-    real: RealPaths<'h>,
+    real_paths: RealPaths<'h>,
     owners: Owners<'h>,
-    /// Files that were asked, there or not.
-    asked: BTreeSet<PathBuf>,
+    /// Headers that were looked up, present or missing.
+    headers: BTreeSet<PathBuf>,
 }
 
-/// Looks into every place, and then where the libraries' own search paths lead: what stands there comes before
-/// anything else.
-pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> Found {
+/// Reads each place, and then the directories in the libraries' own search paths, which the loader searches first.
+pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> FoundInstallations {
     let mut paths = Paths::new(look.host, look.scope.machine);
-    let mut survey = DirectoryScan::default();
-    let mut found = Found::default();
-    let mut places = location::merge(&mut paths.real, &mut look.watched, places);
+    let mut scan = DirectoryScan::default();
+    let mut found = FoundInstallations::default();
+    let mut places = location::merge(&mut paths.real_paths, &mut look.watched, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
-        for contents in survey.look_into(look, directories) {
+        for contents in scan.look_into(look, directories) {
             let names = contents
                 .candidates
                 .iter()
                 .flat_map(|candidate| candidate.names.iter().map(|name| (name.clone(), candidate.stat.id)));
             found.directories.insert(contents.directory.clone(), names.collect());
             let place = &places[&contents.directory];
-            found.installations.extend(copies_in(look.host, &mut paths, place, contents));
+            found.installations.extend(installations_in(look.host, &mut paths, place, contents));
         }
-        let searched = found
-            .installations
-            .iter()
-            .flat_map(|installation| &installation.files)
-            .flat_map(|member| &member.searched);
-        let new: BTreeSet<&PathBuf> =
-            searched.map(|it| &it.directory).filter(|directory| !survey.has_seen(directory)).collect();
+        let members = found.installations.iter().flat_map(|installation| &installation.files);
+        let searched = members.flat_map(|member| &member.searched).map(|searched| &searched.directory);
+        let new: BTreeSet<&PathBuf> = searched.filter(|directory| !scan.has_seen(directory)).collect();
         let loose = new.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect();
-        places = location::merge(&mut paths.real, &mut look.watched, loose);
-        places.retain(|directory, _| !survey.has_seen(directory));
+        places = location::merge(&mut paths.real_paths, &mut look.watched, loose);
+        places.retain(|directory, _| !scan.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());
-    look.watched.extend(paths.asked);
-    let directories: HashMap<&OsStr, usize> =
+    look.watched.extend(paths.headers);
+    let ranks: HashMap<&OsStr, usize> =
         found.directories.keys().enumerate().map(|(rank, path)| (path.as_os_str(), rank)).collect();
-    found.installations = one_each(found.installations, &look.scope.site_packages, &directories);
+    found.installations = merge_equal(found.installations, &look.scope.site_packages, &ranks);
     found
 }
 
-/// The installations of one directory: what is of one family and, where that tells installations apart, of one SONAME.
-fn copies_in(
+/// Returns the installations of one directory: one for each family and, where the family has several, for each SONAME.
+fn installations_in(
     host: &Host,
     paths: &mut Paths<'_>,
     place: &SearchLocation,
@@ -95,7 +90,7 @@ fn copies_in(
             candidates.iter().any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
         let origin = match place.origin {
             _ if renamed => Origin::Bundled,
-            // What no package brought stands beside what one did.
+            // A file of no package beside files of a package.
             Origin::Debian if !is_owned => Origin::Loose,
             origin => origin,
         };
@@ -129,14 +124,14 @@ fn assemble(
     let family = candidates[0].file.family();
     let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));
-    let versions = versions::of(host, directory, main, soname, &candidates, record);
-    paths.asked.extend(versions.header);
+    let versions = versions::determine(host, directory, main, soname, &candidates, record);
+    paths.headers.extend(versions.header);
     problems.extend(versions.problems);
     let cuda = strongest(&candidates, |file| &file.cuda).copied().or_else(|| cuda_of_package(record));
     let built_for = strongest(&candidates, |file| &file.built_for).copied();
     let missing = missing_stems(family, soname, versions.version, &candidates);
     let is_shim = |candidate: &Candidate| family.is_shim(&candidate.file.stem, soname);
-    // A package that brings its own shim has the rest come from elsewhere.
+    // A package that bundles only a shim uses the other files of another installation.
     let is_shim_of_package = origin == Origin::Bundled && candidates.iter().all(is_shim);
     if !missing.is_empty() && !is_shim_of_package {
         problems.push(Problem::Missing { stems: missing });
@@ -179,7 +174,7 @@ fn assemble(
     installation
 }
 
-/// Others who can change the files of a directory or add to it, or to the directories that its links lead to.
+/// Returns the other users who can change the files, their directory, or the directories that its links lead to.
 fn open(
     host: &Host,
     owners: &mut Owners<'_>,
@@ -196,7 +191,7 @@ fn open(
     for candidate in candidates {
         open.extend(owners.open(&candidate.path, &candidate.stat));
     }
-    // One path says as much of a user or a group as all of them; what everybody can change is to be closed file by file.
+    // One path is enough for each user or group; paths that everybody can change are all listed, to be closed one by one.
     let mut seen: Vec<Who> = Vec::new();
     open.retain(|open| {
         let is_new = open.who.is_everybody() || !seen.contains(&open.who);
@@ -206,8 +201,8 @@ fn open(
     open
 }
 
-/// Of two files with one SONAME the first stays: it has the name that the loader asks for. Wheels have no links, and
-/// the same build twice instead: that is no problem.
+/// Keeps the first of two files with one SONAME: it has the name that the loader opens. The second is a problem unless
+/// it is an equal build: wheels have these instead of links.
 fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<String, (u64, Option<String>)> = BTreeMap::new();
@@ -230,9 +225,8 @@ fn second_of_one_soname(candidates: &mut Vec<Candidate>) -> Vec<Problem> {
 fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Member {
     let searched = paths.searched(directory, &candidate.file);
     let Candidate { file, symbols, names, stat, path } = candidate;
-    let (file, symbols) = (own(file), own(symbols));
-    let File { stem, soname, build_id, needed, needs, rpath, runpath, code, .. } = file;
-    let Symbols { imports, exports, names: symbols } = symbols;
+    let File { stem, soname, build_id, needed, needs, rpath, runpath, code, .. } = Arc::unwrap_or_clone(file);
+    let Symbols { imports, exports, names: symbols } = Arc::unwrap_or_clone(symbols);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Member {
         stem,
@@ -259,31 +253,26 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
     }
 }
 
-/// The value itself: most files stand in one directory only.
-fn own<T: Clone>(shared: Arc<T>) -> T {
-    Arc::try_unwrap(shared).unwrap_or_else(|shared| T::clone(&shared))
-}
-
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        let (tokens, real, owners) = (Tokens::new(host, machine), RealPaths::new(host), Owners::new(host));
-        Paths { host, tokens, real, owners, asked: BTreeSet::new() }
+        let (tokens, real_paths, owners) =
+            (Tokens::new(host, machine), RealPaths::new(host), Owners::new(host));
+        Paths { host, tokens, real_paths, owners, headers: BTreeSet::new() }
     }
 
-    /// The directories that its DT_RPATH leads to, when it is opened in its own directory.
+    /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
     fn searched(&mut self, directory: &Path, file: &File) -> Vec<Searched> {
         let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
         let searched = elements.filter_map(|element| {
             let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
-            let directory = self.real.of(&path)?;
+            let directory = self.real_paths.real(&path)?;
             Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
         });
         searched.collect()
     }
 }
 
-/// The place's own word, unless the path or the files say otherwise: a link in `/usr/lib` to a stub is
-/// a stub.
+/// Returns the origin of the place, unless path or files show another one: a link in `/usr/lib` to a stub is a stub.
 fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Origin {
     let first = &candidates[0];
     let family = first.file.family();
@@ -291,28 +280,27 @@ fn origin_of(origin: Origin, directory: &Path, candidates: &[Candidate]) -> Orig
     let is_driver = family.name == "driver";
     match origin {
         Origin::Bundled => Origin::Bundled,
-        _ if stands_in(directory, main, &["stubs"]) => Origin::Stub,
+        _ if is_below(directory, main, &["stubs"]) => Origin::Stub,
         Origin::Compat if is_driver => Origin::Compat,
-        // What a compat directory holds besides a driver is a part of the toolkit.
+        // Other libraries in a compat directory are parts of the toolkit.
         Origin::Compat => Origin::Toolkit,
-        _ if is_driver && stands_in(directory, main, &["compat", "cuda-compat"]) => Origin::Compat,
+        _ if is_driver && is_below(directory, main, &["compat", "cuda-compat"]) => Origin::Compat,
         Origin::Store | Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
         other => other,
     }
 }
 
-/// Whether its directory, or the one in which the file really stands, is called so, or is the `lib` of one that is.
-fn stands_in(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
+/// True if its directory, the directory of its real file, or the parent of one of them has one of these names.
+fn is_below(directory: &Path, main: &Candidate, names: &[&str]) -> bool {
     let directories = [Some(directory), main.path.parent()].into_iter().flatten();
     let mut last = directories.flat_map(|directory| directory.components().rev().take(2));
     last.any(|component| names.iter().any(|name| component.as_os_str() == *name))
 }
 
-/// One installation for the same files, whatever leads to them: directories of links to files that stand elsewhere, and
-/// hard links. It stands where its files are, in the program's own environment first. Links of another user to an installation do
-/// not make it that user's.
-/// `ranks` has the directories in their order: to compare paths as often as sorting does takes long.
-fn one_each(
+/// Merges installations of equal files, found through links or hard links. The directory of the result is in the program's
+/// own environment if there is one, else where the files are. Links of another user do not make it that user's.
+/// `ranks` are the positions of the directories in order, since comparing paths while sorting is slow.
+fn merge_equal(
     mut installations: Vec<Installation>,
     site_packages: &[PathBuf],
     ranks: &HashMap<&OsStr, usize>,
@@ -320,11 +308,11 @@ fn one_each(
     let rank = |installation: &Installation| ranks.get(installation.directory.as_os_str()).copied();
     installations.sort_by_cached_key(|installation| {
         let is_in_site = site_packages.iter().any(|site| installation.directory.starts_with(site));
-        let is_at_home =
+        let has_real_files =
             installation.files.iter().all(|member| member.path.parent() == Some(&installation.directory));
         (
             !is_in_site,
-            !is_at_home,
+            !has_real_files,
             Reverse(installation.files.len()),
             !installation.open.is_empty(),
             rank(installation),
@@ -338,12 +326,12 @@ fn one_each(
             known.family == installation.family
                 && known.soname == installation.soname
                 && installation.files.iter().all(|member| known.has_file(member.id))
-                // Some links to what works only as a whole are another thing than the whole.
+                // Links to only some of the files are an incomplete installation of their own.
                 && installation.is_incomplete() == known.is_incomplete()
         };
         let first = installation.files[0].id;
         match by_file.get(&first).and_then(|indices| indices.iter().find(same)).copied() {
-            Some(index) => kept[index].is_also(installation),
+            Some(index) => kept[index].absorb(installation),
             None => {
                 for member in &installation.files {
                     by_file.entry(member.id).or_default().push(kept.len());
@@ -365,8 +353,8 @@ fn one_each(
     kept
 }
 
-/// `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2` were built for CUDA 12; a
-/// toolkit part without such a word for its own major.
+/// Returns 12 for `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2`. Parts of a
+/// toolkit have no such word; they were built for their own major.
 fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
     let words: Vec<&str> = record?.package.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let major = |word: &str| word.parse::<u32>().ok().filter(|_| word.len() == 2);

@@ -1,5 +1,4 @@
-//! What the environment adds: `LD_LIBRARY_PATH`, `LD_PRELOAD`; and the directories that the program's own
-//! search paths name.
+//! Directories from `LD_LIBRARY_PATH`, `LD_PRELOAD` and the program's own search paths.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -17,13 +16,13 @@ use crate::host::Host;
 use crate::loader::search::{self, Tokens};
 use crate::variables;
 
-/// NVIDIA's libraries that are of no family: nobody needs them from a directory of drivers or of stubs.
-const OF_NO_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
+/// NVIDIA's libraries that are of no family: no program needs them from a directory of drivers or of stubs.
+const WITHOUT_FAMILY: &[&str] = &["libcuinj64", "libaccinj64", "libcudla"];
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let (host, scope) = (look.host, look.scope);
     let elements = elements(host, scope);
-    // A directory that is not there yet would be found once it is.
+    // A missing directory may appear.
     let named = elements.iter().filter(|(text, _)| !text.is_empty());
     look.watched.extend(named.filter_map(|(_, path)| Some(host.absolute(path.as_deref()?))));
     let preloaded = host.env.non_empty(variables::PRELOAD).map(preload_elements).unwrap_or_default();
@@ -37,7 +36,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     searched.chain(preloaded.map(|directory| SearchLocation::new(directory, Origin::Loose))).collect()
 }
 
-/// The directories that the program's own files name come last: most are known from a better source.
+/// The directories in the search paths of the program's files. Most are known from a better source as well.
 pub(super) fn own_directories(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let scope = look.scope;
     let in_site = |directory: &PathBuf| scope.site_packages.iter().any(|site| directory.starts_with(site));
@@ -56,7 +55,8 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     }
     let element = |(text, path): (OsString, Option<PathBuf>)| {
         let directory = path.and_then(|path| directory(host, &path));
-        Element { others: directory.as_ref().is_some_and(|it| holds_others(host, it)), directory, text }
+        let others = directory.as_ref().is_some_and(|directory| holds_others(host, directory));
+        Element { others, directory, text }
     };
     SearchPath {
         library_path: elements(host, scope).into_iter().map(element).collect(),
@@ -68,8 +68,8 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     }
 }
 
-/// The elements of `LD_LIBRARY_PATH` and where each leads, perhaps from the current directory; nowhere where that
-/// depends on an executable that is not known.
+/// Returns the elements of `LD_LIBRARY_PATH` with the path of each, which may be relative; none if it depends on an
+/// unknown executable.
 fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
     let Some(given) = host.env.get(variables::LIBRARY_PATH) else { return Vec::new() };
     let executable = scope.executable.as_ref().and_then(|executable| host.canonical(executable).ok());
@@ -82,17 +82,17 @@ fn elements(host: &Host, scope: &Scope) -> Vec<(OsString, Option<PathBuf>)> {
     library_path_elements(given).into_iter().map(element).collect()
 }
 
-/// The directory that is there, by its real path.
+/// Returns the real path of a directory; none if there is none.
 fn directory(host: &Host, path: &Path) -> Option<PathBuf> {
     let path = host.canonical(&host.absolute(path)).ok()?;
     host.is_directory(&path).then_some(path)
 }
 
-/// Whether a directory holds shared libraries that are not NVIDIA's.
+/// True if a directory holds shared libraries that are not NVIDIA's.
 fn holds_others(host: &Host, directory: &Path) -> bool {
     let is_other = |name: &str| {
         let Some((stem, _)) = names::split(name) else { return false };
-        let is_known = catalog().family_of(name).is_some() || OF_NO_FAMILY.contains(&stem);
+        let is_known = catalog().family_of(name).is_some() || WITHOUT_FAMILY.contains(&stem);
         !is_known && !stem.contains("nvidia")
     };
     let entries = host.list(directory).unwrap_or_default();
@@ -109,7 +109,7 @@ fn preloaded(host: &Host, text: OsString) -> Preload {
         let (family, _) = catalog().family_of(&name)?;
         Some((family.name.clone(), host.stat(&path).ok()?.id))
     };
-    // A bare name is searched like any other; it is NVIDIA's when it says so.
+    // The loader searches for a bare name; its family is known by the name alone.
     let by_name = || Some(catalog().family_of(text.to_str()?)?.0.name.clone());
     match facts() {
         Some((family, id)) => Preload { text, file: Some(id), family: Some(family) },

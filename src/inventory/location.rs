@@ -1,4 +1,4 @@
-//! Where installations may stand: what the sources say of directories, and how what several say of one comes together.
+//! The directories that the sources name, and the merging of several sources' facts of one directory.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use super::warning::{ReadFault, Warning};
 use crate::host::Host;
 use crate::version::Version;
 
-/// A source of installations: it names directories, and what is in them is read alike for all.
+/// A source of installations: it names directories. All directories are read alike.
 pub(super) struct Source {
-    /// As `--without` has it.
+    /// Its name for `--without`.
     pub name: &'static str,
     pub reach: Reach,
     pub find: fn(&mut ScanContext<'_>) -> Vec<SearchLocation>,
@@ -25,18 +25,18 @@ pub(super) struct Source {
 pub(super) enum Reach {
     /// Always.
     Here,
-    /// When the whole machine is looked at, other people's environments and all: by `list`, never by a start.
+    /// Only if the whole machine is scanned, with the environments of other programs: by `list`, never by a start.
     Elsewhere,
 }
 
-/// What a source works with.
+/// The input and output of a source.
 pub(super) struct ScanContext<'a> {
     pub host: &'a Host,
     pub scope: &'a Scope,
-    /// What an earlier look found out about files that have not changed since.
+    /// Facts from an earlier scan, for files that have not changed since.
     pub known: &'a mut ScanCache,
     pub warnings: Vec<Warning>,
-    /// What the answer depends on, there or not.
+    /// Paths that the result depends on, present or missing.
     pub watched: BTreeSet<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ScanContext<'a> {
 pub(super) struct SearchLocation {
     pub directory: PathBuf,
     pub origin: Origin,
-    /// What package records say of its files, by file name.
+    /// The package records of its files, by file name.
     pub packaged: BTreeMap<String, Packaged>,
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
@@ -54,16 +54,16 @@ pub(super) struct SearchLocation {
     pub is_relative: bool,
 }
 
-/// SearchLocations by their directories, as lists of files fill them.
+/// Places by directory.
 #[derive(Default)]
 pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
 
-/// What a package's record says of one file.
+/// The package record of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packaged {
-    /// `nvidia-cudnn-cu12 9.1.0.70`, as its package manager writes it.
+    /// Name and version: `nvidia-cudnn-cu12 9.1.0.70`.
     pub package: String,
-    /// The version of the library, where the package's tells it.
+    /// The version of the library, if the package's version contains it.
     pub version: Option<Version>,
     pub size: Option<u64>,
 }
@@ -88,7 +88,7 @@ impl SearchLocations {
         self.0.insert(place.directory.clone(), place);
     }
 
-    /// The place of a file, which is of this origin if it is new, and the file's name there.
+    /// Returns the place of a file, which gets this origin if it is new, and the file's name.
     pub(super) fn of_file<'p>(
         &mut self,
         path: &'p Path,
@@ -115,58 +115,60 @@ impl ScanContext<'_> {
         self.watched.insert(path.into());
     }
 
-    /// Where a variable leads, if it is set to something.
+    /// Returns the absolute path in a variable that is set and not empty.
     pub(super) fn named(&self, variable: &str) -> Option<PathBuf> {
         self.host.env.non_empty(variable).map(|path| self.host.absolute(Path::new(path)))
     }
 
-    /// The paths that lead to something, links resolved, each once and in order.
+    /// Returns the paths that exist, links resolved, each once and in order.
     pub(super) fn real(&self, paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
         let real = paths.into_iter().filter_map(|path| self.host.canonical(&path).ok());
         real.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The names of the entries of a directory, which is watched.
+    /// Watches a directory and returns the names in it.
     pub(super) fn children(&mut self, directory: &Path) -> Vec<String> {
         self.watch(directory);
-        let entries = self.host.list(directory).unwrap_or_default();
-        entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
+        self.names_in(directory)
     }
 
-    /// The same for a directory of the system that few machines have: where it is not there, what is watched is the
-    /// directory in which it would begin. Others watch that as well, and each path is asked for at every start.
+    /// [`Self::children`] of a directory of the system that few machines have. Where it is missing, watches the nearest
+    /// directory above it, which is watched for other reasons as well: each start asks for every watched path.
     pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
         let below_root = directory.ancestors().filter(|ancestor| ancestor.parent().is_some());
         let nearest = below_root.clone().find(|ancestor| self.host.stat(ancestor).is_ok());
         self.watched.extend(nearest.or(below_root.last()).map(Path::to_owned));
+        self.names_in(directory)
+    }
+
+    fn names_in(&self, directory: &Path) -> Vec<String> {
         let entries = self.host.list(directory).unwrap_or_default();
         entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
     }
 }
 
-/// Directories in which something changes all the time: to watch them would be to keep nothing.
+/// True for directories that change all the time: no result that depends on one could be kept.
 fn is_busy(directory: &Path) -> bool {
     ["/", "/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp"].iter().any(|busy| directory == Path::new(busy))
 }
 
-/// Whose records count before another's: the manifest of a toolkit knows versions, and a package manager knows too
-/// which package owns a file.
-fn tells_owners(origin: Origin) -> (bool, Origin) {
+/// The order in which package records count: a package manager's before the manifest of a toolkit, which has versions
+/// and no owners.
+fn record_rank(origin: Origin) -> (bool, Origin) {
     (origin == Origin::Toolkit, origin)
 }
 
-/// The places by their real directories: of two origins the first counts in the order that `Origin` has, and
-/// every package record is kept.
+/// Returns the places by real directory. The lesser of two origins counts, and every package record is kept.
 pub(super) fn merge(
-    real: &mut RealPaths<'_>,
+    paths: &mut RealPaths<'_>,
     watched: &mut BTreeSet<PathBuf>,
     places: Vec<SearchLocation>,
 ) -> BTreeMap<PathBuf, SearchLocation> {
     let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
     for place in places {
-        let Some(directory) = real.of(&place.directory) else {
-            // What is not there may come.
-            let nearest = real.nearest(&place.directory).filter(|nearest| !is_busy(nearest));
+        let Some(directory) = paths.real(&place.directory) else {
+            // A missing directory may appear.
+            let nearest = paths.nearest(&place.directory).filter(|nearest| !is_busy(nearest));
             watched.extend(nearest.map(Path::to_owned));
             continue;
         };
@@ -179,7 +181,7 @@ pub(super) fn merge(
                 let known = entry.get_mut();
                 known.is_named |= place.is_named;
                 known.is_relative &= place.is_relative;
-                let (better, mut packaged) = if tells_owners(known.origin) <= tells_owners(place.origin) {
+                let (better, mut packaged) = if record_rank(known.origin) <= record_rank(place.origin) {
                     (std::mem::take(&mut known.packaged), place.packaged)
                 } else {
                     (place.packaged, std::mem::take(&mut known.packaged))

@@ -1,4 +1,4 @@
-//! An inventory as a whole: its scope, the driver and the GPUs of the machine, and where the loader looks.
+//! The inventory: its scope, the driver and the GPUs of the machine, and the loader's search path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -12,32 +12,32 @@ use crate::host::FileId;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
-/// Where to look besides the places that every machine has, and what for.
+/// Directories to scan besides those of every machine, and the facts to read.
 #[derive(Debug, Default)]
 pub struct Scope {
-    /// The site-packages directories of the target.
+    /// The site-packages directories of the program.
     pub site_packages: Vec<PathBuf>,
-    /// Directories that the target's own search paths name.
+    /// Directories in the program's own search paths.
     pub own_directories: Vec<PathBuf>,
-    /// The ELF machine of the target.
+    /// The ELF machine of the program.
     pub machine: u16,
-    /// What really runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`.
+    /// The executable that runs: its directory is `$ORIGIN` in `LD_LIBRARY_PATH`.
     pub executable: Option<PathBuf>,
-    /// Directories whose children are views of our own: never looked into.
+    /// Directories whose children are our own views, which are not scanned.
     pub views: Vec<PathBuf>,
-    /// Whether exported symbols are wanted: the solver compares them, a list does not.
+    /// True if imported and exported symbols are read: the solver compares them, a list does not.
     pub symbols: bool,
-    /// Whether the names of exported symbols are wanted, for people to read.
+    /// True if the names of exported symbols are read, to be printed.
     pub symbol_names: bool,
-    /// Whether the architectures of GPU code are wanted: a list shows them, the solver compares them with the GPUs.
+    /// True if the architectures of GPU code are read: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
-    /// Whether to look into environments too that are not the target's: other people's and other projects'.
+    /// True if environments of other users and other projects are scanned.
     pub elsewhere: bool,
-    /// Directories to look into besides: of libraries, toolkits, environments.
+    /// Directories that the user names: of libraries, toolkits, environments.
     pub also: Vec<PathBuf>,
     /// True if RPM is asked which package each file belongs to.
     pub owners: bool,
-    /// The sources that are not asked.
+    /// The names of sources that are switched off.
     pub without: Vec<String>,
 }
 
@@ -56,19 +56,19 @@ pub struct Inventory {
     pub devices: Vec<PathBuf>,
     /// The newest `GLIBC_` symbol version that this machine's C library has.
     pub glibc: Option<Version>,
-    /// Whether the package manager knows NVIDIA's repository.
+    /// True if the package manager knows NVIDIA's repository.
     #[serde(skip)]
     pub has_cuda_apt: bool,
-    /// Whether the environment hides every GPU from the program, on purpose.
+    /// True if the environment hides every GPU from the program.
     #[serde(skip)]
     pub gpus_hidden: bool,
     pub installations: Vec<Installation>,
     pub search: SearchPath,
     pub warnings: Vec<Warning>,
-    /// The NVIDIA files of every directory that was looked into, by the name each stands under.
+    /// The NVIDIA files of every directory that was scanned, by name.
     #[serde(skip)]
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
-    /// What this inventory was read from: when none of it has changed, neither has the inventory.
+    /// The paths that this inventory was read from. It holds until one of them changes.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
@@ -93,11 +93,11 @@ pub struct Gpu {
     /// The number of its device node.
     #[serde(skip)]
     pub minor: Option<u32>,
-    /// Whether the program will be given it.
+    /// Tells if the program can use it.
     pub visible: Visible,
 }
 
-/// Where the loader looks in the environment as it is, NVIDIA's names only.
+/// The loader's search path in the environment as it is, for NVIDIA's names only.
 #[derive(Debug, Default, Serialize)]
 pub struct SearchPath {
     pub library_path: Vec<Element>,
@@ -113,10 +113,10 @@ pub struct SearchPath {
 pub struct Element {
     #[serde(serialize_with = "text::path")]
     pub text: OsString,
-    /// The directory it leads to, links resolved; none when there is none.
+    /// The directory it leads to, links resolved; none if it is missing.
     #[serde(serialize_with = "text::optional_path")]
     pub directory: Option<PathBuf>,
-    /// Whether it holds shared libraries that are not NVIDIA's.
+    /// True if it holds shared libraries that are not NVIDIA's.
     pub others: bool,
 }
 
@@ -141,29 +141,29 @@ pub enum Visible {
 }
 
 impl Inventory {
-    /// Whether a process here can reach a GPU. A container without one may still see the kernel's driver.
+    /// True if a process here can reach a GPU. A container without one may still see the kernel's driver.
     pub fn has_gpu(&self) -> bool {
         self.driver.is_some() && !self.devices.is_empty()
     }
 
-    /// The GPUs that the program will certainly be given.
+    /// The GPUs that the program can certainly use.
     pub fn visible_gpus(&self) -> impl Iterator<Item = &Gpu> {
         let is_visible = |gpu: &&Gpu| gpu.visible == Visible::Yes;
         self.gpus.iter().filter(is_visible).filter(|_| self.has_gpu())
     }
 
-    /// What they can do, as far as it is known: one for each GPU.
+    /// The known compute capabilities of these GPUs, one for each.
     pub fn capabilities(&self) -> impl Iterator<Item = ComputeCapability> {
         self.visible_gpus().filter_map(|gpu| gpu.capability)
     }
 
-    /// The file that this directory has under this name.
+    /// Returns the file of this name in a directory that was scanned.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()
     }
 
-    /// The file that the loader takes for a name in the environment as it is; none where it ends with an error at one
-    /// that is no library.
+    /// Returns the file that the loader opens for a name in the environment as it is; none if it stops with an error at
+    /// a file that is no library.
     pub fn file_given(&self, name: &str) -> Option<FileId> {
         for directory in self.search.library_path.iter().filter_map(|element| element.directory.as_deref()) {
             let path = directory.join(name);
@@ -181,7 +181,7 @@ impl Inventory {
         self.file_by_default(name)
     }
 
-    /// The file that the loader takes for a name that no search path has answered.
+    /// Returns the file that the loader opens for a name that is in no search path.
     pub fn file_by_default(&self, name: &str) -> Option<FileId> {
         let default = || self.search.defaults.iter().find_map(|directory| self.file_in(directory, name));
         self.search.cache.get(name).copied().or_else(default)

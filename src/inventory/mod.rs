@@ -1,5 +1,5 @@
-//! What is installed: the kernel's driver, the GPUs, and every installation of every library family, each known
-//! from its files alone. States facts with their evidence; must not prefer one installation over another.
+//! The inventory of a machine: the kernel's driver, the GPUs, and every installation of every library family, read
+//! from files alone. States facts with their evidence; must not prefer one installation over another.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ mod warning;
 mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
-pub use evidence::{File as Facts, RUNTIMES, facts};
+pub use evidence::{File as Facts, RUNTIMES, facts, hexadecimal};
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, Searched,
@@ -53,8 +53,8 @@ pub use warning::{ReadFault, Warning};
 
 use location::{Reach, ScanContext, Source};
 
-/// A new source is a file and a row here; what is one to a person has one name, whichever row finds it. The order
-/// decides nothing: which origin counts where two sources name one directory is said by `Origin`.
+/// A new source is a file and a row here. Rows of one name are one source to the user, and are neighbours. The order
+/// has no effect: `Origin` decides which origin counts if two sources name one directory.
 const SOURCES: &[Source] = &[
     Source { name: "driver", reach: Reach::Here, find: driver::places },
     Source { name: "compat", reach: Reach::Here, find: compat::places },
@@ -76,14 +76,14 @@ const SOURCES: &[Source] = &[
     Source { name: "own", reach: Reach::Here, find: library_path::own_directories },
 ];
 
-/// The names of the sources, as they are switched off; rows of one name stand together.
+/// The names of the sources, for `--without`.
 pub fn source_names() -> impl Iterator<Item = &'static str> {
     let is_first = |index: usize| index == 0 || SOURCES[index - 1].name != SOURCES[index].name;
     let found = (0..SOURCES.len()).filter(move |index| is_first(*index)).map(|index| SOURCES[index].name);
     found.chain([rpm::SOURCE])
 }
 
-/// Looks everywhere, executes and loads nothing.
+/// Scans the machine. Executes and loads nothing.
 pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     known.begin(host.started);
     let mut look = ScanContext { host, scope, known, warnings: Vec::new(), watched: BTreeSet::new() };
@@ -91,7 +91,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     let mut gpus = gpu::list(&mut look);
     let devices = gpu::devices(&mut look);
     look.watched.extend(gpus.iter().filter_map(visible::node));
-    visible::tell(&mut gpus, &devices, &host.env);
+    visible::mark(&mut gpus, &devices, &host.env);
     let is_asked = |source: &&Source| {
         let is_off = scope.without.iter().any(|name| name == source.name);
         !is_off && (scope.elsewhere || source.reach == Reach::Here)
@@ -101,7 +101,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         places.extend((source.find)(&mut look));
     }
     let found = installations::find(&mut look, places);
-    // Two sources may have come upon the same.
+    // Two sources may warn of one file.
     look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
     look.warnings.dedup();
     let search = library_path::search(host, scope);
@@ -119,16 +119,16 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         directories: found.directories,
         watched: look.watched,
     };
-    problems::tell(&mut inventory);
+    problems::add(&mut inventory);
     inventory
 }
 
-/// Whether a GPU is in sight, before anything else is looked at.
+/// True if the kernel's driver and a GPU are present. Needs no scan.
 pub fn sees_gpu(host: &Host) -> bool {
     driver::is_there(host) && !gpu::nodes(host).is_empty()
 }
 
-/// The kind of machine that this is, by its loader: an image of another one may be looked at.
+/// Returns the ELF machine of the loader: the root may be an image of another kind of machine.
 pub fn machine(host: &Host) -> Option<u16> {
     system::machine(host)
 }

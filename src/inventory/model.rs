@@ -1,5 +1,4 @@
-//! What an inventory says: installations, their files, and what is wrong with them. Facts with their evidence; words are
-//! made elsewhere.
+//! Installations, their files and their problems: facts with their evidence. `report/` turns them into sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,21 +14,21 @@ use crate::host::FileId;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
-/// One family as it stands in one place.
+/// One family in one directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Installation {
     pub family: String,
-    /// The number in its SONAMEs; none where the family has one installation whatever the number.
+    /// The number in its SONAMEs; none if the family has one installation for all numbers.
     pub soname: Option<u32>,
     pub version: Option<Version>,
     pub version_from: Option<VersionSource>,
-    /// The version of its shim, by whose names that file opens the others.
+    /// The version of its shim, which opens the other files by names with this version.
     #[serde(skip)]
     pub shim: Option<Version>,
-    /// All that says something about its version, strongest first.
+    /// All evidence of its version, strongest first.
     pub evidence: Vec<VersionEvidence>,
     pub cuda: Option<u32>,
-    /// The same to the minor, where a file says so.
+    /// Major and minor of the CUDA that it was built with, if a file contains them.
     pub built_for: Option<CudaVersion>,
     pub origin: Origin,
     #[serde(serialize_with = "text::path")]
@@ -40,18 +39,18 @@ pub struct Installation {
     pub package: Option<String>,
     /// Files and directories through which others than root and the user could have put it there.
     pub open: Vec<Open>,
-    /// A person or an administrator has named its place.
+    /// The user or an administrator has named its directory.
     #[serde(skip)]
     pub is_named: bool,
-    /// How early the loader comes to its directory; none where it never does.
+    /// The position of its directory in the loader's search; none if the loader never searches it.
     #[serde(skip)]
     pub position: Option<usize>,
-    /// Whether the loader gives it to a program that has no search path of its own.
+    /// True if the loader gives it to a program that has no search path of its own.
     pub loader_gives: bool,
     pub files: Vec<Member>,
-    /// Which GPUs it has code for; empty where nobody asked, or where it has no code for any.
+    /// The GPUs that it has code for; empty if code was not read.
     pub serves: BTreeMap<ComputeCapability, Code>,
-    /// For a libcuda: on which kernel drivers it may stand in for a newer one.
+    /// For a libcuda of a `compat` directory: the kernel drivers that it supports.
     pub forward_compatibility: Option<ForwardCompatibility>,
     pub problems: Vec<Problem>,
 }
@@ -59,7 +58,7 @@ pub struct Installation {
 /// By section, the number of entries for each architecture.
 pub type GpuCode = BTreeMap<String, BTreeMap<Architecture, u32>>;
 
-/// What a GPU finds in an installation.
+/// The best code for a GPU in an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Code {
@@ -70,8 +69,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// The best that a GPU finds among these.
-    fn of(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
+    /// Returns the best code for a GPU among these.
+    fn best(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
         let serving = made_for.iter().filter(|made_for| made_for.serves(gpu));
         let code = serving.map(|made_for| match made_for.kind {
             fatbin::Kind::Sass => Code::Sass,
@@ -86,7 +85,7 @@ impl Code {
 pub struct Member {
     pub stem: String,
     pub soname: String,
-    /// The names it has in its directory.
+    /// Its names in the directory.
     pub names: Vec<String>,
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
@@ -95,26 +94,26 @@ pub struct Member {
     pub id: FileId,
     #[serde(skip)]
     pub modified: (i64, i64),
-    /// Who owns it, and who may do what with it, as `chmod` has it.
+    /// Owner and permissions.
     pub uid: u32,
     pub gid: u32,
     #[serde(serialize_with = "octal")]
     pub mode: u32,
     pub build_id: Option<String>,
     pub needed: Vec<String>,
-    /// What it imports, by the SONAME of the file that must have it.
+    /// The symbols that it imports, by the SONAME of the file that must export them.
     #[serde(skip)]
     pub imports: BTreeMap<String, Vec<Symbol>>,
     #[serde(skip)]
     pub exports: Exports,
-    /// The symbols it exports, as `name@version`; only where they were asked for.
+    /// The symbols it exports, as `name@version`; none if they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbols: Option<Vec<String>>,
-    /// How many entries of GPU code each section holds for each architecture; empty where nobody asked.
+    /// Empty if GPU code was not read.
     pub code: GpuCode,
     pub glibc: Option<Version>,
     pub glibcxx: Option<Version>,
-    /// Its DT_RPATH and DT_RUNPATH as they are written.
+    /// Its DT_RPATH and DT_RUNPATH as written.
     pub rpath: Option<String>,
     pub runpath: Option<String>,
     /// The directories of its DT_RPATH, in order.
@@ -126,11 +125,11 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Searched {
     pub directory: PathBuf,
-    /// It was written with `$ORIGIN`, and is another one when the library is opened through a view.
+    /// It was written with `$ORIGIN`, so that it changes if the library is opened through a view.
     pub from_origin: bool,
 }
 
-/// How an installation came to where it is. Where two sources name one directory, the first of these counts.
+/// How an installation was made. If two sources name one directory, the first of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Wheel,
@@ -141,26 +140,26 @@ pub enum Origin {
     Stub,
     Driver,
     Toolkit,
-    /// What an environment module loads.
+    /// A directory that an environment module names.
     Module,
     /// A store of packages by hash: Nix, Spack.
     Store,
     Debian,
-    /// ScanCache of a loose installation once `rpm` has been asked.
+    /// A loose installation that `rpm` knows.
     Rpm,
     Loose,
 }
 
-/// What says something about a version, and what it says.
+/// One piece of evidence of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionEvidence {
     pub source: VersionSource,
     pub version: Version,
-    /// The file or the package that says so.
+    /// The file or the package.
     pub by: String,
 }
 
-/// Where a version was read, strongest first.
+/// The kinds of evidence of a version, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VersionSource {
@@ -168,22 +167,22 @@ pub enum VersionSource {
     Contents,
     PackageRecord,
     FileName,
-    /// A C header beside it, which may be another installation's.
+    /// A C header beside it, which may belong to another installation.
     Header,
 }
 
-/// What `.note.cuda.fwd_compatibility` of a libcuda says.
+/// The contents of the note `.note.cuda.fwd_compatibility` of a libcuda.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForwardCompatibility {
     pub cuda: Option<CudaVersion>,
     pub kernel_branches: Vec<u32>,
 }
 
-/// What is wrong with an installation.
+/// A problem of an installation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
-    /// Files that must come with it do not.
+    /// Required files are missing.
     Missing {
         stems: Vec<String>,
     },
@@ -203,7 +202,7 @@ pub enum Problem {
         file: String,
         recorded: u64,
     },
-    /// Another file in its directory has the same SONAME; the loader takes only one of them.
+    /// Another file in its directory has this SONAME; the loader opens only one of them.
     SecondOfOneSoname {
         soname: String,
         file: String,
@@ -215,21 +214,21 @@ pub enum Problem {
         #[serde(serialize_with = "text::path")]
         path: PathBuf,
     },
-    /// A library to link against, which fails at run time, stands where the loader looks.
+    /// A library for linking, which fails at run time, is in the loader's search path.
     StubOnSearchPath {
         by: Finder,
     },
-    /// The kernel's driver is newer than what is to stand in for it.
+    /// The kernel's driver is newer than this library for older drivers.
     CompatOlderThanKernel {
         kernel: DriverVersion,
     },
-    /// The user-space half of a driver whose kernel half is of another version.
+    /// A user-space driver library of another version than the kernel's driver.
     NotTheKernelsDriver {
         kernel: DriverVersion,
     },
 }
 
-/// How the loader finds what has no other path to it.
+/// The part of the loader's search that finds a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finder {
@@ -251,8 +250,8 @@ impl Installation {
         self.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
     }
 
-    /// Takes up the same files as they are found in another directory, with what is known only there.
-    pub(super) fn is_also(&mut self, other: Installation) {
+    /// Adds another directory with links to its files, and the facts that are known only there.
+    pub(super) fn absorb(&mut self, other: Installation) {
         self.also.push(other.directory);
         let is_of_place = |problem: &Problem| matches!(problem, Problem::WorldWritable { .. });
         let problems = other.problems.into_iter().filter(is_of_place);
@@ -275,8 +274,8 @@ impl Installation {
         catalog().family(&self.family).is_some_and(|family| family.is_shim(stem, self.soname))
     }
 
-    /// True if the shim of another installation works over this one, which must be complete, of one version and undamaged; its own
-    /// shim does not matter.
+    /// True if the shim of another installation works over this one, which must be complete, of one version and
+    /// undamaged, except for its own shim.
     pub fn works_under_shim_of(&self, other: &Installation) -> bool {
         let is_shim = |file: &String| self.is_shim(names::split(file).map_or("", |(stem, _)| stem));
         let is_whole = self.problems.iter().all(|problem| match problem {
@@ -297,20 +296,20 @@ impl Installation {
         self.files.iter().any(|member| member.id == id)
     }
 
-    /// Every directory that it can be reached through.
+    /// The directories of its files and of links to them.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.directory.as_path()).chain(self.also.iter().map(PathBuf::as_path))
     }
 
-    /// Whether one of its files can stand in a view under this name.
+    /// True if a view can have one of its files under this name.
     pub fn offers(&self, name: &str) -> bool {
         let is_offered =
             |member: &Member| member.soname == name || member.view_names(self.version).contains(name);
         self.files.iter().any(is_offered)
     }
 
-    /// What each GPU finds in it: the least of what it finds in each of the files that must come with it and have code,
-    /// since it needs them all. Nothing where one has nothing for it.
+    /// Returns the code for each GPU: the worst among the required files that have code, since it needs all of them; none
+    /// if one of them has no code for the GPU.
     pub(super) fn code_for(
         &self,
         gpus: impl Iterator<Item = ComputeCapability>,
@@ -322,7 +321,7 @@ impl Installation {
             .map(Member::made_for)
             .collect();
         let least = |gpu| {
-            let found: Option<Vec<Code>> = needed.iter().map(|made_for| Code::of(made_for, gpu)).collect();
+            let found: Option<Vec<Code>> = needed.iter().map(|made_for| Code::best(made_for, gpu)).collect();
             Some((gpu, found?.into_iter().min()?))
         };
         if needed.is_empty() { BTreeMap::new() } else { gpus.filter_map(least).collect() }
@@ -330,19 +329,19 @@ impl Installation {
 }
 
 impl Member {
-    /// The architectures that it has code for.
+    /// The architectures of its GPU code.
     pub fn made_for(&self) -> BTreeSet<Architecture> {
         self.code.values().flat_map(BTreeMap::keys).copied().collect()
     }
 
-    /// Whether it has a DT_RUNPATH, which shields it from every DT_RPATH.
+    /// True if it has a DT_RUNPATH, which shields it from every DT_RPATH.
     pub fn has_runpath(&self) -> bool {
         self.runpath.is_some()
     }
 
-    /// Every name that somebody may ask for it by: without a version, the SONAME, each prefix of its own
-    /// version, and those of its directory that do not say what it is not. cuDNN asks for the longest first,
-    /// and a view that has only the SONAME loses to any directory that has the longer one.
+    /// Returns every name that a program may open it by: without a version, the SONAME, each prefix of its own version,
+    /// and those of its names in the directory that are not wrong. cuDNN opens the longest first, and would find it in
+    /// another directory if a view had only the SONAME.
     pub fn view_names(&self, version: Option<Version>) -> BTreeSet<String> {
         let is_true = |name: &&String| self.is_true_name(name, version);
         let mut names: BTreeSet<String> = self.names.iter().filter(is_true).cloned().collect();
@@ -359,7 +358,7 @@ impl Member {
         names
     }
 
-    /// A link `libcudnn.so.8` to a libcudnn.so.9 is found under a name that is not its own.
+    /// False for a wrong name, such as a link `libcudnn.so.8` to a libcudnn.so.9.
     fn is_true_name(&self, name: &str, version: Option<Version>) -> bool {
         let Some((stem, suffix)) = names::split(name) else { return false };
         let is_own_stem = stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
@@ -371,14 +370,13 @@ impl Member {
         is_own_stem && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
     }
 
-    /// The number in its SONAME.
     fn soname_number(&self) -> Option<u32> {
         soname_number(&self.soname)
     }
 }
 
 impl Origin {
-    /// Each origin with its only spelling, in order.
+    /// Each origin with its word, in order.
     const WORDS: [(Origin, &str); 12] = [
         (Origin::Wheel, "wheel"),
         (Origin::Bundled, "bundled"),

@@ -1,5 +1,5 @@
-//! Environment modules, in Tcl and in Lua: where those that are loaded put libraries, and, where the whole machine is
-//! looked at, those that could be loaded. None is run.
+//! Environment modules, in Tcl and in Lua: the directories of loaded modules and, if the whole machine is scanned, of
+//! available ones. No module is executed.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use super::location::{self, ScanContext, SearchLocation};
 use super::model::Origin;
 use super::{compat, hpc_sdk, toolkit};
 use crate::formats::modulefile::{self, Modulefile};
-use crate::host::{FileId, Kind};
+use crate::host::{Host, Kind};
 use crate::variables;
 
-/// What a module with NVIDIA's libraries has in its name, as a site writes it.
+/// Parts of the names of modules with NVIDIA's libraries.
 const NAMES: &[&str] = &[
     "cublas",
     "cuda",
@@ -30,22 +30,22 @@ const NAMES: &[&str] = &[
     "nvshmem",
     "tensorrt",
 ];
-/// What the variable is called that names the root of such libraries: `CUDNN_ROOT`, `EBROOTCUDA`, `NVHPC`.
+/// Endings of variables that name the root of such libraries: `CUDNN_ROOT`; besides `EBROOTCUDA` and `NVHPC`.
 const ROOTS: &[&str] = &["_BASE", "_DIR", "_HOME", "_PATH", "_ROOT"];
 const SEARCHED: [&str; 2] = [variables::LIBRARY_PATH, "LIBRARY_PATH"];
-/// What stands here is not the module's, although it may name it.
+/// Directories that a module may name, but that do not belong to it.
 const SYSTEM: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
-/// Where modules are on a machine that does not say.
+/// The usual directories of modules.
 pub const MODULE_DIRECTORIES: [&str; 3] =
     ["/etc/modulefiles", "/usr/share/modulefiles", "/usr/share/modules/modulefiles"];
-/// A module has a few thousand bytes; some name nothing but others.
+/// In bytes. A module has a few thousand.
 const SIZE_LIMIT: u64 = 256 << 10;
 /// `compiler/gcc/12/cuda/12.4.lua`, and some room.
 const DEPTH: usize = 6;
 /// More than the largest sites have.
 const ENTRIES: usize = 50_000;
 
-/// Those that are loaded. Their search path is in `LD_LIBRARY_PATH`; that it came from a module is known from here.
+/// Loaded modules. Their directories are in `LD_LIBRARY_PATH` too; this source gives them their origin.
 pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let listed = list(look, "_LMFILES_");
     let files = if listed.is_empty() { by_name(look) } else { listed };
@@ -59,37 +59,32 @@ pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     location::named(places)
 }
 
-/// Those that could be loaded.
+/// Available modules.
 pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut tops = list(look, "MODULEPATH");
     tops.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
-    let mut files = Vec::new();
-    let mut walk = Walk::default();
-    for top in tops {
-        look.watch(&top);
-        walk.files_below(look, &top, &mut files);
-    }
+    look.watched.extend(tops.iter().cloned());
     let mut places = Vec::new();
-    for file in files {
+    for file in files_below(look.host, tops) {
         look.watched.extend(file.parent().map(Path::to_owned));
         places.extend(places_of(look, &file));
     }
     places
 }
 
-/// The absolute paths in a variable that holds a list of them.
+/// The absolute paths in a variable with a list of paths.
 fn list(look: &ScanContext<'_>, variable: &str) -> Vec<PathBuf> {
     let value = look.host.env.non_empty(variable).map(OsStr::as_bytes).unwrap_or_default();
     let paths = value.split(|byte| *byte == b':').map(|path| PathBuf::from(OsStr::from_bytes(path)));
     paths.filter(|path| path.is_absolute()).collect()
 }
 
-/// Where nothing says which files were loaded: those that the names lead to.
+/// Returns the files of loaded modules by their names, for machines that do not list files.
 fn by_name(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let names = look.host.env.non_empty("LOADEDMODULES").and_then(OsStr::to_str).unwrap_or_default();
     let names: Vec<&str> = names.split(':').filter(|name| is_of_interest(Path::new(name))).collect();
     let tops = list(look, "MODULEPATH");
-    // Where there is anything to look for, the first to have it counts.
+    // The first directory with the module counts, so that a new module may change the result.
     if !names.is_empty() {
         look.watched.extend(tops.iter().cloned());
     }
@@ -100,7 +95,7 @@ fn by_name(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     names.iter().filter_map(find).collect()
 }
 
-/// By the last parts of its path: the module and its version, and what they stand below.
+/// True by the last parts of its path: a parent, the module and its version.
 fn is_of_interest(file: &Path) -> bool {
     let last = file.components().rev().take(3).filter_map(|component| component.as_os_str().to_str());
     last.into_iter().any(is_name)
@@ -111,7 +106,7 @@ fn is_name(text: &str) -> bool {
     NAMES.iter().any(|name| text.contains(name))
 }
 
-/// What one module names, as it is written.
+/// Returns the directories that one module names.
 fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
     let Ok(bytes) = look.host.read_start(file, SIZE_LIMIT) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes);
@@ -133,7 +128,8 @@ fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
     places
 }
 
-/// The directories that a module adds to a search path, and the variables that name roots of libraries with these.
+/// Returns the directories that a module adds to a search path, and the variables that name roots of libraries with their
+/// values.
 pub fn named(file: &Path, text: &str) -> (Vec<String>, Vec<(String, String)>) {
     let is_lua = file.extension().is_some_and(|extension| extension == "lua");
     let Modulefile { added, set, .. } = if is_lua { modulefile::lua(text) } else { modulefile::tcl(text) };
@@ -150,42 +146,36 @@ fn is_root(variable: &str) -> bool {
     is_name(variable) && (is_called_so || ROOTS.iter().any(|end| variable.ends_with(end)))
 }
 
-/// A walk that ends: each directory is entered once, by whatever link, and not too many.
-#[derive(Default)]
-struct Walk {
-    entered: HashSet<FileId>,
-    entries: usize,
-}
-
-impl Walk {
-    /// The modules of interest below a directory.
-    fn files_below(&mut self, look: &ScanContext<'_>, top: &Path, files: &mut Vec<PathBuf>) {
-        // With whether what they stand in is called so.
-        let mut pending = vec![(top.to_owned(), false, 0)];
-        while let Some((directory, is_named, depth)) = pending.pop() {
-            let Ok(stat) = look.host.stat(&directory) else { continue };
-            if !stat.is_directory() || !self.entered.insert(stat.id) {
-                continue;
+/// Returns the modules of interest below these directories. Enters each directory once, and reads a limited number of
+/// entries, so that links cannot make it endless.
+fn files_below(host: &Host, tops: Vec<PathBuf>) -> Vec<PathBuf> {
+    let (mut files, mut entered, mut entries) = (Vec::new(), HashSet::new(), 0);
+    // Each with its depth, and true if a part of its path is the name of such a module.
+    let mut pending: Vec<_> = tops.into_iter().rev().map(|top| (top, false, 0)).collect();
+    while let Some((directory, is_named, depth)) = pending.pop() {
+        let Ok(stat) = host.stat(&directory) else { continue };
+        if !stat.is_directory() || !entered.insert(stat.id) {
+            continue;
+        }
+        for entry in host.list(&directory).unwrap_or_default() {
+            entries += 1;
+            if entries > ENTRIES {
+                return files;
             }
-            for entry in look.host.list(&directory).unwrap_or_default() {
-                self.entries += 1;
-                if self.entries > ENTRIES {
-                    return;
-                }
-                let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-                let path = directory.join(name);
-                let is_named = is_named || is_name(name);
-                let is_directory = match entry.kind {
-                    Kind::Directory => true,
-                    Kind::Link => look.host.is_directory(&path),
-                    Kind::File | Kind::Other => false,
-                };
-                if is_directory && depth < DEPTH {
-                    pending.push((path, is_named, depth + 1));
-                } else if !is_directory && is_named && entry.kind != Kind::Other {
-                    files.push(path);
-                }
+            let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+            let path = directory.join(name);
+            let is_named = is_named || is_name(name);
+            let is_directory = match entry.kind {
+                Kind::Directory => true,
+                Kind::Link => host.is_directory(&path),
+                Kind::File | Kind::Other => false,
+            };
+            if is_directory && depth < DEPTH {
+                pending.push((path, is_named, depth + 1));
+            } else if !is_directory && is_named && entry.kind != Kind::Other {
+                files.push(path);
             }
         }
     }
+    files
 }

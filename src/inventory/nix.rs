@@ -1,4 +1,4 @@
-//! The stores of Nix and Guix, by the names of what is in them.
+//! The stores of Nix and Guix, read by the names of their packages.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::parts;
 use crate::formats::store;
 
 const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
-/// How the names of packages begin that hold more than one family.
+/// Prefixes of the names of packages with several families.
 const TOOLKITS: [&str; 3] = ["cuda", "cudnn", "tensorrt"];
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
@@ -23,7 +23,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
             let says = parts::says(package, name, version);
             for library in ["lib", "lib64"] {
                 let directory = top.join(&entry).join(library);
-                // A part of a package that has no libraries, of which there are many.
+                // Many packages have no libraries.
                 if !look.host.is_directory(&directory) {
                     continue;
                 }

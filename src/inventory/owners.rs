@@ -1,4 +1,4 @@
-//! Other users who can change what is installed or add to it, as far as owners and modes tell.
+//! Other users who can change an installation or add files to it, by owners and modes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Who {
 
 pub(super) struct Owners<'h> {
     host: &'h Host,
-    /// The groups that were met, and whether each is the user's own.
+    /// The groups that were asked for, each with true if it is the user's own.
     groups: BTreeMap<u32, bool>,
     maps_everybody: Option<bool>,
 }
@@ -51,15 +51,15 @@ impl<'h> Owners<'h> {
         Owners { host, groups: BTreeMap::new(), maps_everybody: None }
     }
 
-    /// The files that the answers depend on besides those that were judged. A start that was kept in one user namespace
-    /// does not hold in another.
+    /// The files that the answers depend on besides the judged ones. A start that was kept in one user namespace does not
+    /// hold in another.
     pub(super) fn asked(&self) -> impl Iterator<Item = PathBuf> {
         let lists = LISTS.into_iter().filter(|_| !self.groups.is_empty());
         lists.chain(self.maps_everybody.map(|_| UID_MAP)).map(PathBuf::from)
     }
 
-    /// The users besides root and this one who can change a file, or what is in a directory. The owners of another
-    /// machine have nothing to do with the user here.
+    /// Returns the users besides root and this one who can change a file or a directory. Owners on another machine are
+    /// not compared with the user here.
     pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<Open> {
         let mut who = Vec::new();
         if stat.mode & 0o002 != 0 {
@@ -77,14 +77,12 @@ impl<'h> Owners<'h> {
         who.into_iter().map(|who| Open { path: path.to_owned(), who }).collect()
     }
 
-    /// Tells whether its owner is outside this user namespace. A rootless container shows what its host's root owns so. It may
-    /// map that number as well; then a file that its root cannot write is the host's.
+    /// True if its owner is outside this user namespace. A rootless container shows files of its host's root so. If it
+    /// maps that number as well, a file that its root cannot write is the host's.
     fn is_roots(&mut self, path: &Path, stat: &Stat) -> bool {
-        stat.uid == UNMAPPED && !self.maps_everybody() && !self.host.may_write(path)
-    }
-
-    fn maps_everybody(&mut self) -> bool {
-        *self.maps_everybody.get_or_insert_with(|| maps_everybody(self.host))
+        stat.uid == UNMAPPED
+            && !*self.maps_everybody.get_or_insert_with(|| maps_everybody(self.host))
+            && !self.host.may_write(path)
     }
 
     fn is_harmless(&mut self, gid: u32) -> bool {

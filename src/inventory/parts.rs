@@ -1,5 +1,5 @@
-//! Packages that bring one library family or a whole toolkit: which family a package is of by its name, and what it
-//! says of the files in a directory that is its own.
+//! Packages of one library family or of a whole toolkit: the family in a package's name, and the package records of
+//! files in its own directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ use super::model::Origin;
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 
-/// Words of a package's name that say for what it is and not what it is.
+/// Words of a package's name that do not name a family.
 const FILLERS: &[&str] =
     &["64", "aarch64", "cuda", "dev", "devel", "impl", "lib", "linux", "nvidia", "sbsa", "static", "stubs"];
-/// What each package manager calls the driver where it packs the one that the kernel runs. Other packages of drivers
-/// have versions of their own: conda's `cuda-compat` that of a toolkit.
+/// The package of the driver that the kernel runs. Other packages of drivers have other versions: conda's `cuda-compat`
+/// has the version of a toolkit.
 const DRIVER: &str = "nvidia-x11";
 
-/// The family whose version is that of the package: `cuda_cudart`, `libcublas`, `cuda-nvrtc-dev_linux-64`,
-/// `cuda12.4-cudnn`. A `cudatoolkit` or a `cuda` holds many.
+/// Returns the family that has the version of the package: `cuda_cudart`, `libcublas`, `cuda-nvrtc-dev_linux-64`,
+/// `cuda12.4-cudnn`. None for a `cudatoolkit` or a `cuda` with many families.
 pub(super) fn family(package: &str) -> Option<&'static Family> {
     if package == DRIVER {
         return catalog().family("driver");
@@ -30,9 +30,9 @@ pub(super) fn family(package: &str) -> Option<&'static Family> {
     let mut words = package.split(['-', '_']).filter(|word| !FILLERS.contains(word) && !is_of_toolkit(word));
     let (Some(word), None) = (words.next(), words.next()) else { return None };
     let plain = word.strip_prefix("lib").unwrap_or(word);
-    let is_it = |name: &str| catalog().family(name).filter(|family| family.name != "driver");
+    let family = |name: &str| catalog().family(name).filter(|family| family.name != "driver");
     // `libnvshmem3`, `cutensor2`
-    is_it(plain).or_else(|| is_it(plain.trim_end_matches(|c: char| c.is_ascii_digit())))
+    family(plain).or_else(|| family(plain.trim_end_matches(|c: char| c.is_ascii_digit())))
 }
 
 /// The family of a library by its file name.
@@ -41,7 +41,7 @@ pub(super) fn family_of_file(name: &str) -> Option<&'static Family> {
     catalog().family_of_stem(stem)
 }
 
-/// A directory that is a package's own, with what the package says of the families in it.
+/// Returns a package's own directory with the records that `says` gives for its files.
 pub(super) fn place(
     look: &ScanContext<'_>,
     directory: PathBuf,
@@ -57,7 +57,7 @@ pub(super) fn place(
     place
 }
 
-/// What a package says that is called so and has this version: of the family that it is of, the version as well.
+/// Returns the record of a package for the files of each family. It has the version for the family in the package's name.
 pub(super) fn says(package: String, name: &str, version: &str) -> impl Fn(&Family) -> Option<Packaged> {
     let own = family(name);
     let version = version.parse().ok();
@@ -67,7 +67,7 @@ pub(super) fn says(package: String, name: &str, version: &str) -> impl Fn(&Famil
     }
 }
 
-/// The names in a directory that may be libraries.
+/// Returns the names in a directory that may be libraries, from the cache if it has them.
 fn libraries(look: &ScanContext<'_>, directory: &Path) -> Vec<String> {
     let known = look.host.stat(directory).ok().and_then(|stat| look.known.directories.get(&stat));
     if let Some(known) = known {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_package_is_of_the_family_that_it_is_called_after() {
-        let of = |name: &str| family(name).map_or("", |family| family.name.as_str());
+        let named = |name: &str| family(name).map_or("", |family| family.name.as_str());
         for (package, expected) in [
             ("cudnn", "cudnn"),
             ("libcudnn", "cudnn"),
@@ -98,7 +98,7 @@ mod tests {
             ("cusparselt", "cusparselt"),
             ("nvidia-x11", "driver"),
         ] {
-            assert_eq!(of(package), expected, "{package}");
+            assert_eq!(named(package), expected, "{package}");
         }
         for package in [
             "cuda",
@@ -114,7 +114,7 @@ mod tests {
             "_",
             "lib",
         ] {
-            assert_eq!(of(package), "", "{package}");
+            assert_eq!(named(package), "", "{package}");
         }
     }
 }

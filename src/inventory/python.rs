@@ -1,5 +1,5 @@
-//! Environments of Python other than the program's: the one in effect, and, where the whole machine is looked at, those
-//! of the project, of people, of tools and of the system.
+//! Environments of Python other than the program's: the active one and, if the whole machine is scanned, those of the
+//! project, of the user, of tools and of the system.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use super::location::{ScanContext, SearchLocation, named};
 use super::wheel;
 use crate::host::Kind;
 
-/// Directories with one environment in each child: the variable that moves them, what stands below it, and where they
-/// are in the home directory without it.
+/// Directories with one environment in each child: the variable that moves them, the directory below it, and the
+/// defaults below the home directory.
 const COLLECTIONS: &[(&str, &str, &[&str])] = &[
     ("PIPX_HOME", "venvs", &[".local/share/pipx/venvs", ".local/pipx/venvs"]),
     ("PYENV_ROOT", "versions", &[".pyenv/versions"]),
@@ -16,25 +16,25 @@ const COLLECTIONS: &[(&str, &str, &[&str])] = &[
     ("UV_TOOL_DIR", "", &[".local/share/uv/tools"]),
     ("WORKON_HOME", "", &[".virtualenvs", ".local/share/virtualenvs", ".cache/pypoetry/virtualenvs"]),
 ];
-/// What XDG lets people move.
+/// Variables of XDG that move directories of the home directory.
 const MOVED: [(&str, &str); 2] = [("XDG_DATA_HOME", ".local/share"), ("XDG_CACHE_HOME", ".cache")];
-/// Where the system keeps packages.
+/// Directories with the system's interpreters.
 const SYSTEM: [&str; 4] = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"];
-/// What an interpreter calls its own packages, and what Debian's does.
+/// Python's name for the directory of its packages, and Debian's.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
-/// Directories of a project that hold no environment, and much else.
+/// Large directories of a project that hold no environment.
 const PRUNED: &[&str] =
     &[".git", ".hg", ".mypy_cache", ".ruff_cache", "__pycache__", "node_modules", "target"];
-/// More children than any project has; a directory of data has more.
+/// More children than any project has, unlike a directory of data.
 const CHILDREN: usize = 1000;
 
-/// The environment that is in effect, whatever the program is.
+/// The active environment.
 pub(super) fn active(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let root = look.named("VIRTUAL_ENV");
     named(in_environments(look, root))
 }
 
-/// All that are not in effect.
+/// All other environments.
 pub(super) fn elsewhere(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut roots = of_project(look);
     roots.extend(of_people(look));
@@ -88,8 +88,7 @@ pub(super) fn project_directories(look: &ScanContext<'_>) -> impl Iterator<Item 
 
 /// The directories of interpreters: `python3`, `python3.12`.
 fn pythons(look: &mut ScanContext<'_>, library: &Path) -> Vec<PathBuf> {
-    let is_python = |name: &String| name.starts_with("python3");
-    let names = look.children(library).into_iter().filter(is_python);
+    let names = look.children(library).into_iter().filter(|name| name.starts_with("python3"));
     names.map(|name| library.join(name)).collect()
 }
 
@@ -111,7 +110,7 @@ fn of_project(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     roots
 }
 
-/// What is not watched: files come and go in a project all day, and an environment that is picked is watched itself.
+/// Watches nothing: files come and go in a project all day, and an environment that is used is watched itself.
 fn directories_in(look: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
     let entries = look.host.list(directory).unwrap_or_default();
     let directories = entries.into_iter().filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link));
@@ -124,7 +123,7 @@ fn is_environment(look: &ScanContext<'_>, directory: &Path) -> bool {
     look.host.is_file(&directory.join("pyvenv.cfg"))
 }
 
-/// What people and their tools keep in the home directory, or where a variable says.
+/// Environments in the home directory, or in the directories that variables name.
 fn of_people(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let host = look.host;
     let home = host.home();
@@ -140,7 +139,7 @@ fn of_people(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
         collections.extend(look.named(variable).map(|named| named.join(below)));
         collections.extend(usual.iter().filter_map(|usual| moved(usual)));
     }
-    // The packages of a user stand as in an environment.
+    // A user's packages are laid out like an environment.
     let user = look.named("PYTHONUSERBASE");
     let mut roots: Vec<PathBuf> = user.or_else(|| Some(home.as_ref()?.join(".local"))).into_iter().collect();
     for collection in collections {

@@ -1,4 +1,4 @@
-//! The real paths of directories. Those of one machine share most of their components, so each is looked at once.
+//! The real paths of directories. Directories of one machine share most of their components, so each is resolved once.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::host::{Host, Kind};
 
-/// No path is longer, and none that somebody uses is deeper.
+/// Longer paths do not exist, and deeper ones are not in use.
 const LENGTH: usize = 4096;
 const DEPTH: usize = 128;
 
 pub(super) struct RealPaths<'h> {
     host: &'h Host,
-    /// By their bytes: to tell two paths from each other component by component takes far longer.
+    /// By their bytes: comparing paths by component is slow.
     known: HashMap<OsString, Option<PathBuf>>,
 }
 
@@ -22,8 +22,8 @@ impl<'h> RealPaths<'h> {
         RealPaths { host, known: HashMap::new() }
     }
 
-    /// Where a directory really stands; none where there is no directory.
-    pub(super) fn of(&mut self, directory: &Path) -> Option<PathBuf> {
+    /// Returns the real path of a directory; none if there is none.
+    pub(super) fn real(&mut self, directory: &Path) -> Option<PathBuf> {
         let bytes = directory.as_os_str().as_bytes();
         if bytes.len() > LENGTH || memchr::memchr_iter(b'/', bytes).count() > DEPTH {
             return None;
@@ -31,9 +31,9 @@ impl<'h> RealPaths<'h> {
         self.look_up(directory)
     }
 
-    /// The nearest directory above one that is not there, where its first part would begin.
+    /// Returns the nearest directory that exists above a missing one.
     pub(super) fn nearest<'p>(&mut self, directory: &'p Path) -> Option<&'p Path> {
-        directory.ancestors().skip(1).find(|above| self.of(above).is_some())
+        directory.ancestors().skip(1).find(|above| self.real(above).is_some())
     }
 
     fn look_up(&mut self, directory: &Path) -> Option<PathBuf> {
@@ -41,7 +41,7 @@ impl<'h> RealPaths<'h> {
             return known.clone();
         }
         let real = self.find(directory);
-        // Below what is not there, nothing is: the first that is missing tells of all.
+        // Nothing exists below a missing directory: only the first one is kept.
         let is_missing = |above: &Path| matches!(self.known.get(above.as_os_str()), Some(None));
         if real.is_some() || !directory.ancestors().skip(1).any(is_missing) {
             self.known.insert(directory.as_os_str().to_owned(), real.clone());
@@ -96,15 +96,15 @@ mod tests {
         {
             let path = root.join(path);
             for _ in 0..2 {
-                assert_eq!(paths.of(&path), Some(path.canonicalize().unwrap()), "{}", path.display());
+                assert_eq!(paths.real(&path), Some(path.canonicalize().unwrap()), "{}", path.display());
             }
         }
         for path in ["a/file", "a/file/..", "a/none", "a/none/..", "round", "to_file", "round/a"] {
-            assert_eq!(paths.of(&root.join(path)), None, "{path}");
+            assert_eq!(paths.real(&root.join(path)), None, "{path}");
         }
         assert_eq!(paths.nearest(&root.join("a/none/other")), Some(root.join("a").as_path()));
-        assert_eq!(paths.of(&root.join("a/".repeat(20_000))), None);
-        assert_eq!(paths.of(Path::new("/..")), Some(PathBuf::from("/")));
-        assert_eq!(paths.of(Path::new("src")), Path::new("src").canonicalize().ok());
+        assert_eq!(paths.real(&root.join("a/".repeat(20_000))), None);
+        assert_eq!(paths.real(Path::new("/..")), Some(PathBuf::from("/")));
+        assert_eq!(paths.real(Path::new("src")), Path::new("src").canonicalize().ok());
     }
 }

@@ -1,5 +1,4 @@
-//! Lists of files that packages leave behind, a `RECORD` or a record of conda: each is read once, and not again as long
-//! as it looks the same.
+//! Packages' lists of files: a `RECORD` of Python or a record of conda. Each is read again only after it changed.
 
 use std::path::PathBuf;
 
@@ -8,11 +7,11 @@ use super::location::ScanContext;
 use super::warning::ReadFault;
 use crate::parallel;
 
-/// The libraries that a list names, with their sizes where it has them.
+/// The libraries in a list, with their sizes in bytes if it has them.
 pub(super) type Libraries = Vec<(String, Option<u64>)>;
 
-/// What each list names; nothing where there is none. One that is longer than `limit`, or that `parse` does not
-/// understand, is warned of.
+/// Returns the libraries of each list; none if the file is missing. Warns of one with more than `limit` bytes, and of one
+/// that `parse` fails on.
 pub(super) fn libraries(
     look: &mut ScanContext<'_>,
     files: &[PathBuf],
@@ -45,7 +44,7 @@ pub(super) fn libraries(
     all
 }
 
-/// Whether a path or a name is that of a library of a known family.
+/// True for the path or the name of a library of a known family.
 pub fn is_library(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(directory_scan::is_of_interest)
 }

@@ -1,5 +1,5 @@
-//! The RPM package that each library is from: `rpm` itself is asked, because its database has three formats. Only a
-//! person who reads the answer waits for it; a start never asks.
+//! The RPM package of each library, as `rpm` itself reports: its database has three formats. A start never asks it,
+//! only commands that print the package.
 #![allow(clippy::disallowed_methods, reason = "this is where rpm is started")]
 
 use std::collections::BTreeMap;
@@ -30,25 +30,25 @@ const OUTPUT_LIMIT: u64 = 64 << 20;
 /// another package has replaced has a state other than 0.
 const FORMAT: &str = "[%{FILESTATES}\t%{=NAME} %{=VERSION}-%{=RELEASE}\t%{FILENAMES}\n]";
 
-/// Names the packages of the installations that no other source has named one for. Under `--root` nothing is asked.
+/// Sets the package of each installation that has none yet. Does nothing under `--root`.
 pub fn name_owners(host: &Host, scope: &Scope, inventory: &mut Inventory) {
     if host.is_rerooted() || scope.without.iter().any(|source| source == SOURCE) {
         return;
     }
-    let is_open = |installation: &&mut Installation| {
+    let has_unknown_owner = |installation: &&mut Installation| {
         let may_be_rpm = [Origin::Compat, Origin::Stub, Origin::Driver, Origin::Toolkit, Origin::Loose];
         installation.package.is_none() && may_be_rpm.contains(&installation.origin)
     };
     let real = |installation: &Installation| host.canonical(&installation.files.first()?.path).ok();
-    let mut open: Vec<(PathBuf, &mut Installation)> = inventory
+    let mut unknown: Vec<(PathBuf, &mut Installation)> = inventory
         .installations
         .iter_mut()
-        .filter(is_open)
+        .filter(has_unknown_owner)
         .filter_map(|installation| Some((real(installation)?, installation)))
         .collect();
-    let files: Vec<&Path> = open.iter().map(|(file, _)| file.as_path()).collect();
+    let files: Vec<&Path> = unknown.iter().map(|(file, _)| file.as_path()).collect();
     let owners = rpm_owners(DIRECTORIES.as_ref(), &files, PATIENCE);
-    for (file, installation) in &mut open {
+    for (file, installation) in &mut unknown {
         if let Some(package) = owners.get(file) {
             installation.package = Some(package.clone());
             if installation.origin == Origin::Loose {
@@ -58,8 +58,8 @@ pub fn name_owners(host: &Host, scope: &Scope, inventory: &mut Inventory) {
     }
 }
 
-/// The package of each of these files, as `rpm` in one of these directories says in this time; none where there is no
-/// `rpm`, where it does not answer, and for files of no package.
+/// Returns the package of each file that has one, as the `rpm` in one of these directories reports. Empty if there is no
+/// `rpm`, or if it takes longer than `patience`.
 pub fn rpm_owners(directories: &OsStr, files: &[&Path], patience: Duration) -> BTreeMap<PathBuf, String> {
     let answer = || {
         let rpm = which::which_in("rpm", Some(directories), "/").ok()?;
@@ -69,14 +69,14 @@ pub fn rpm_owners(directories: &OsStr, files: &[&Path], patience: Duration) -> B
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         let output = child.stdout.take()?;
-        let (said, heard) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let mut text = Vec::new();
             let read = output.take(OUTPUT_LIMIT).read_to_end(&mut text);
-            let _ = said.send(read.map(|_| text));
+            let _ = sender.send(read.map(|_| text));
         });
-        let text = heard.recv_timeout(patience);
-        // Its helpers end with it, whether it has answered or not.
+        let text = receiver.recv_timeout(patience);
+        // Ends its helpers as well.
         let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
         let _ = child.wait();
         text.ok()?.ok()

@@ -1,5 +1,5 @@
-//! What was read of files and directories before, and holds as long as they look the same: a second look at a
-//! machine only asks how things look. Where it is kept between runs is no concern of this file.
+//! Facts of files and directories from earlier scans, which hold until size or times of the file change. Callers store
+//! the cache between runs.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 use super::evidence::File;
 use crate::host::{FileId, Stat};
 
-/// What changed this short a time ago may change again without its time showing it: file systems count in
-/// ticks, the coarsest in two seconds.
+/// A file that changed this recently may change again and keep its times: file systems count in ticks of up to two
+/// seconds.
 const GRACE: Duration = Duration::from_secs(2);
-/// More than any machine has; beyond it, what was not seen this time goes.
+/// More entries than any machine needs. A larger table drops those that the last scan did not use.
 const LIMIT: usize = 100_000;
 
 #[derive(Default, Serialize, Deserialize)]
 pub struct ScanCache {
     pub(super) files: Table<(String, File)>,
-    /// Of a directory, the names that are of interest, in order.
+    /// The names in a directory that may be libraries, in order.
     pub(super) directories: Table<Vec<Name>>,
-    /// Of a package's list of files, those that are libraries, with their sizes.
+    /// The libraries in a package's list of files, with their sizes.
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
-    /// Of a package manager's database, the packages with libraries.
+    /// The packages with libraries in a package manager's database.
     pub(super) packages: Table<Vec<Package>>,
-    /// When this look began, in seconds; what is younger is not kept.
+    /// Seconds since the epoch; younger files are not kept.
     #[serde(skip)]
     began: i64,
 }
@@ -50,7 +50,7 @@ pub(super) struct Name {
     pub link: Link,
 }
 
-/// Whether a name is one of a link: what a link says cannot change without its directory changing.
+/// The target of a name that is a link. It cannot change while its directory does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Link {
     No,
@@ -59,7 +59,7 @@ pub(super) enum Link {
     Elsewhere,
 }
 
-/// Facts as bytes, which are understood when they are asked for: most looks ask for some of them, once.
+/// Facts as bytes, which are decoded on demand: most scans need some of them, once.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub(super) struct Table<T> {
@@ -79,7 +79,7 @@ struct Remembered {
     is_used: AtomicBool,
 }
 
-/// Bytes as one value: without this, serde takes each of them for an element of a list.
+/// Bytes as one value: serde would handle each byte as an element of a list, which is slow.
 mod bytes {
     use std::fmt;
 
@@ -107,7 +107,7 @@ mod bytes {
     }
 }
 
-/// How a file looks: nothing can be written to it without one of these showing it.
+/// Size and times of a file: one of them changes with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     size: u64,
@@ -116,26 +116,26 @@ struct Stamp {
 }
 
 impl ScanCache {
-    /// To be called before a look: nothing that is younger than it will be kept.
+    /// Called before each scan, with its time.
     pub(super) fn begin(&mut self, now: SystemTime) {
         let before = now.checked_sub(GRACE).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
         self.began = before.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
     }
 
-    /// Whether a later change of what looks like this would show. It would not where it has just changed, nor on the
-    /// file systems of images: those give all of their files one time, and another image may have the same numbers.
+    /// True if a later change of this file would change its stamp. False for a file that has just changed, and on file
+    /// systems of images: those give all of their files one time, and another image may have equal inode numbers.
     pub(super) fn is_settled(&self, stat: &Stat) -> bool {
         let is_of_image = stat.changed == stat.modified && stat.changed.1 == 0;
         stat.modified.0.max(stat.changed.0) < self.began && !is_of_image
     }
 
-    /// Whether there is something in it that it was not read with.
+    /// True if a scan added an entry.
     pub fn has_changed(&self) -> bool {
         let (files, directories) = (self.files.has_changed, self.directories.has_changed);
         files || directories || self.records.has_changed || self.packages.has_changed
     }
 
-    /// Forgets what was not asked for, when there is too much of it.
+    /// Removes unused entries from tables that are too large.
     pub fn tidy(&mut self) {
         self.files.tidy();
         self.directories.tidy();
@@ -151,7 +151,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Table<T> {
-    /// What is known of a file that looks like this.
+    /// Returns the facts of a file with this id and stamp.
     pub(super) fn get(&self, stat: &Stat) -> Option<T> {
         let remembered = self.entries.get(&stat.id)?;
         remembered.is_used.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What Spack installed, by its own database.
+//! Packages of Spack, by its own database.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn places_of(look: &mut ScanContext<'_>, install: &Install) -> Vec<SearchLocatio
     let library = version.split('-').next().unwrap_or_default();
     let says = parts::says(format!("{name}@{version}"), name, library);
     let prefix = Path::new(prefix);
-    // An external package is a toolkit that stands where toolkits do, and known from there.
+    // An external package is a toolkit, which the source of toolkits knows as well.
     let mut places = toolkit::places_in(look, prefix);
     for place in &mut places {
         if place.origin == Origin::Toolkit {

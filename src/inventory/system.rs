@@ -1,4 +1,4 @@
-//! What the loader finds without any search path: `/etc/ld.so.cache` and the default directories.
+//! Directories that the loader searches without any search path: those in `/etc/ld.so.cache` and the defaults.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::loader::{rules, search};
 use crate::version::Version;
 
-/// Where the ABI of each kind of machine has its loader.
+/// The loaders, as the ABI of each kind of machine names them.
 const LOADERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
@@ -31,22 +31,18 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     directories.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect()
 }
 
-/// Whether one of the sources of Debian's package manager is NVIDIA's.
+/// True if Debian's package manager knows a repository of NVIDIA's.
 pub(super) fn has_cuda_apt(host: &Host) -> bool {
     let sources = Path::new("/etc/apt/sources.list.d");
     let is_nvidias = |name: &std::ffi::OsStr| {
         let name = name.to_string_lossy();
         name.contains("nvidia") || name.contains("cuda")
     };
-    has_dpkg(host) && host.list(sources).unwrap_or_default().iter().any(|entry| is_nvidias(&entry.name))
+    let has_dpkg = host.is_file(Path::new(debian::STATUS));
+    has_dpkg && host.list(sources).unwrap_or_default().iter().any(|entry| is_nvidias(&entry.name))
 }
 
-/// Whether Debian's package manager keeps this machine.
-pub(super) fn has_dpkg(host: &Host) -> bool {
-    host.is_file(Path::new(debian::STATUS))
-}
-
-/// The cache; or, when there is one that cannot be used, why.
+/// Returns the loader's cache. Fails with a warning if it is damaged, and without one if it is missing.
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
     let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
     LdCache::parse(&bytes, machine).map_err(|error| {
@@ -54,7 +50,7 @@ pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Wa
     })
 }
 
-/// The ELF machine of the first of the loaders that is there.
+/// Returns the ELF machine of the first loader that exists.
 pub(super) fn machine(host: &Host) -> Option<u16> {
     LOADERS.iter().find_map(|loader| {
         let file = host.map(Path::new(loader)).ok()?;

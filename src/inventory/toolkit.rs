@@ -1,5 +1,5 @@
-//! CUDA toolkits: `/usr/local/cuda*`, `/opt`, Debian's, and where `CUDA_HOME` and others of its kind lead; what a
-//! toolkit's own manifest says of its libraries.
+//! CUDA toolkits: `/usr/local/cuda*`, `/opt`, Debian's, and the directories in variables such as `CUDA_HOME`; and the
+//! versions in a toolkit's manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::catalog::Family;
 use crate::formats::{elf, manifest};
 
 const PARENTS: &[&str] = &["/usr/local", "/opt", "/opt/nvidia"];
-/// Where Debian puts what expects a toolkit.
+/// Debian's toolkits, for programs that expect one directory.
 const DEBIAN: (&str, [&str; 2]) = ("/usr/lib", ["cuda", "nvidia-cuda-toolkit"]);
 const VARIABLES: &[&str] = &["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
-/// Libraries that were unpacked somewhere: a directory with a `lib`, or the libraries' own.
-const OF_LIBRARIES: &[&str] = &[
+/// Variables with the directory of unpacked libraries, or with its parent.
+const LIBRARY_VARIABLES: &[&str] = &[
     "CUDNN_HOME",
     "CUDNN_PATH",
     "CUDNN_ROOT",
@@ -26,8 +26,8 @@ const OF_LIBRARIES: &[&str] = &[
     "NCCL_ROOT",
     "NCCL_ROOT_DIR",
 ];
-/// Named by those who have no toolkit of their own; everybody's libraries stand there.
-const EVERYBODYS: [&str; 4] = ["/", "/opt", "/usr", "/usr/local"];
+/// Shared directories: a user without a toolkit may name one of them.
+const SHARED: [&str; 4] = ["/", "/opt", "/usr", "/usr/local"];
 /// A manifest has a few thousand bytes.
 const MANIFEST_LIMIT: u64 = 1 << 20;
 
@@ -35,20 +35,24 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let mut places = Vec::new();
     for (root, is_named) in roots(look) {
         let mut below = places_in(look, &root);
-        // Debian's has links into the directory of all libraries.
+        // Debian's toolkit has links to the directory of all libraries.
         if root.starts_with(DEBIAN.0) {
             let is_own = |real: PathBuf| real.starts_with(&root);
             below.retain(|place| look.host.canonical(&place.directory).is_ok_and(is_own));
         }
         places.extend(if is_named { location::named(below) } else { below });
     }
-    let of_libraries = named(look, OF_LIBRARIES).into_iter();
-    let of_libraries = of_libraries.map(|directory| SearchLocation::new(directory, Origin::Loose));
-    places.extend(location::named(of_libraries.collect()));
+    let unpacked = named(look, LIBRARY_VARIABLES).into_iter();
+    places.extend(
+        unpacked.map(|directory| SearchLocation {
+            is_named: true,
+            ..SearchLocation::new(directory, Origin::Loose)
+        }),
+    );
     places
 }
 
-/// The directories in which toolkits stand, links resolved, and whether a variable names each.
+/// Returns the directories of toolkits, links resolved, each with true if a variable names it.
 pub(super) fn roots(look: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     let host = look.host;
     let mut roots: Vec<PathBuf> = Vec::new();
@@ -60,9 +64,9 @@ pub(super) fn roots(look: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     look.watch(parent);
     let debian = names.map(|name| Path::new(parent).join(name));
     roots.extend(debian.into_iter().filter(|root| host.is_directory(root)));
-    let named = [named(look, VARIABLES), named(look, OF_LIBRARIES)].concat();
+    let named = [named(look, VARIABLES), named(look, LIBRARY_VARIABLES)].concat();
     roots.extend(named.iter().cloned());
-    // As they are named, too: a link may lead elsewhere, and what is missing may come.
+    // Unresolved as well: a link may change, and a missing directory may appear.
     look.watched.extend(roots.iter().cloned());
     let (roots, named) = (look.real(roots), look.real(named));
     look.watched.extend(roots.iter().cloned());
@@ -73,9 +77,9 @@ fn named(look: &ScanContext<'_>, variables: &[&str]) -> Vec<PathBuf> {
     variables.iter().filter_map(|variable| look.named(variable)).collect()
 }
 
-/// What stands below one toolkit.
+/// The directories of one toolkit.
 pub(super) fn places_in(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
-    if EVERYBODYS.iter().any(|shared| root == Path::new(shared)) {
+    if SHARED.iter().any(|shared| root == Path::new(shared)) {
         return Vec::new();
     }
     let targets: &[&str] = match look.scope.machine {
@@ -112,10 +116,12 @@ fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::Manifes
     }
 }
 
-/// What a manifest says of a family; nothing of what was put beside the toolkit's own, such as cuDNN.
+/// Returns the manifest's record for the files of a family; none for a library that was added, such as cuDNN.
 fn said(manifest: &manifest::Manifest, family: &Family) -> Option<Packaged> {
-    let is_it = |(name, _): &(&String, _)| parts::family(name).is_some_and(|part| part.name == family.name);
-    let (_, version) = manifest.parts.iter().find(is_it)?;
+    let (_, version) = manifest
+        .parts
+        .iter()
+        .find(|(name, _)| parts::family(name).is_some_and(|part| part.name == family.name))?;
     let package = format!("cuda-toolkit {}", manifest.toolkit);
     Some(Packaged { package, version: Some(*version), size: None })
 }

@@ -1,4 +1,4 @@
-//! The version of an installation, from all that says something about it, and who says otherwise.
+//! The version of an installation, from all evidence of it, and the evidence that disagrees.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,14 @@ pub(super) struct Versions {
     pub shim: Option<Version>,
     pub evidence: Vec<VersionEvidence>,
     pub problems: Vec<Problem>,
-    /// The header that was asked, there or not.
+    /// The header that was looked up, present or missing.
     pub header: Option<PathBuf>,
 }
 
-/// The strongest evidence in the contents, then the package's record, then the file's own name, then a header. What
-/// agrees and says more completes what is stronger. A shim says its own version, and that of the installation only where it is alone.
-pub(super) fn of(
+/// Reads the version from the contents, else from the package's record, the file's name or a header. Weaker evidence that
+/// agrees and has more numbers completes it. The version of a shim counts for the installation only if there is nothing
+/// else in it.
+pub(super) fn determine(
     host: &Host,
     directory: &Path,
     main: &Candidate,
@@ -47,7 +48,7 @@ pub(super) fn of(
     };
     let mut written: Vec<(usize, Version, &String, bool)> = candidates.iter().flat_map(by_file).collect();
     written.sort_by_key(|(rule, ..)| *rule);
-    // Two rules may read the same of one file.
+    // Two rules may read one version in one file.
     written.dedup_by(|(_, a, file, _), (_, b, other, _)| (&*a, &*file) == (&*b, &*other));
     let contents = written.iter().find(|(.., decides)| *decides).map(|(_, version, ..)| *version);
     for (_, version, file, decides) in written {
@@ -64,8 +65,12 @@ pub(super) fn of(
         }
     }
     let by_name = named(family, main);
-    let of_rest = || candidates.iter().filter(|it| decides(it)).find_map(|it| named(family, it));
-    let deciding = if decides(main) { by_name.clone() } else { of_rest().filter(|_| contents.is_none()) };
+    let deciding = if decides(main) {
+        by_name.clone()
+    } else {
+        let rest = candidates.iter().filter(|candidate| decides(candidate) && contents.is_none());
+        rest.into_iter().find_map(|candidate| named(family, candidate))
+    };
     let is_news = |(version, _): &&(Version, String)| by_name.as_ref().is_none_or(|(own, _)| own != version);
     for (version, name) in deciding.iter().filter(is_news).chain(&by_name) {
         say(VersionSource::FileName, *version, name);
@@ -97,8 +102,9 @@ pub(super) fn of(
     let Some((base, from)) = strongest else {
         return Versions { version: None, from: None, shim, evidence, problems, header };
     };
-    // Of several that are as full the strongest, which comes last here.
-    let agreeing = evidence.iter().rev().map(|said| said.version).filter(|it| it.agrees_with(&base));
+    // `max_by_key` returns the last maximum, which is the strongest.
+    let agreeing =
+        evidence.iter().rev().map(|said| said.version).filter(|version| version.agrees_with(&base));
     let version = agreeing.max_by_key(|version| version.numbers().len()).unwrap_or(base);
     if let Some((file, shim)) = main.names.first().zip(shim).filter(|_| !decides(main))
         && !shim.agrees_with(&version)
@@ -109,7 +115,7 @@ pub(super) fn of(
     Versions { version: Some(version), from: Some(from), shim, evidence, problems, header }
 }
 
-/// The longest version in a file's names; a link may be called less than the file that it leads to.
+/// Returns the longest version in a file's names, and that name; a link may have a shorter one than its file.
 fn named(family: &Family, candidate: &Candidate) -> Option<(Version, String)> {
     let real = candidate.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let names = candidate.names.iter().chain([&real]);
@@ -117,8 +123,8 @@ fn named(family: &Family, candidate: &Candidate) -> Option<(Version, String)> {
     named.max_by_key(|(version, _)| version.numbers().len())
 }
 
-/// `libcublas.so.12.4.5.8` is 12.4.5.8; a lone number is the SONAME's and says nothing. Drivers have had two
-/// numbers, `libcuda.so.375.74`, and never a small one.
+/// `libcublas.so.12.4.5.8` is 12.4.5.8; a single number is that of the SONAME. Old drivers have two numbers,
+/// `libcuda.so.375.74`, and always large ones.
 fn version_of_name(family: &Family, name: &str) -> Option<Version> {
     let (_, suffix) = names::split(name).filter(|_| !family.numbered_otherwise)?;
     let is_driver = family.name == "driver";
@@ -132,7 +138,7 @@ fn header_beside(directory: &Path, family: &Family) -> Option<PathBuf> {
     Some(directory.parent()?.join("include").join(&family.header.as_ref()?.file))
 }
 
-/// What such a header defines.
+/// Returns the version that the header defines, and its name.
 fn version_of_header(host: &Host, path: &Path, family: &Family) -> Option<(Version, String)> {
     let header = family.header.as_ref()?;
     let text = host.read_text(path).ok()?;

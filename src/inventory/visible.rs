@@ -1,4 +1,4 @@
-//! Which of the GPUs the program will be given: by their device nodes, and by what `CUDA_VISIBLE_DEVICES` says.
+//! Marks the GPUs that the program can use, by device nodes and `CUDA_VISIBLE_DEVICES`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::machine::{Gpu, Visible};
 use crate::environment::Environment;
 
-/// As the CUDA programming guide has it: numbers or beginnings of UUIDs, up to the first that means no GPU.
-pub(super) fn tell(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {
+/// Follows the CUDA programming guide: numbers or beginnings of UUIDs, up to the first that matches no GPU.
+pub(super) fn mark(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {
     for gpu in gpus.iter_mut().filter(|gpu| !has_node(gpu, devices)) {
         gpu.visible = Visible::No;
     }
@@ -30,26 +30,26 @@ pub(super) fn tell(gpus: &mut [Gpu], devices: &[PathBuf], env: &Environment) {
     }
 }
 
-/// A container may have been given some of its host's GPUs only.
+/// A container may have only some of its host's GPUs.
 fn has_node(gpu: &Gpu, devices: &[PathBuf]) -> bool {
     node(gpu).is_none_or(|node| devices.contains(&node))
 }
 
-/// The device node of a GPU, which may be made only when somebody uses it.
+/// The device node of a GPU. The driver may create it at the first use.
 pub(super) fn node(gpu: &Gpu) -> Option<PathBuf> {
     Some(Path::new("/dev").join(format!("nvidia{}", gpu.minor?)))
 }
 
-/// None where a UUID is not known, or means more than one GPU.
+/// Returns None if a UUID is unknown, or matches more than one GPU.
 fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Option<Vec<usize>> {
     if gpus.iter().any(|gpu| gpu.uuid.is_none()) {
         return None;
     }
     let mut chosen = Vec::new();
     for word in words {
-        let means = |gpu: &Gpu| gpu.uuid.as_ref().is_some_and(|uuid| uuid.starts_with(word));
-        let mut meant = (0..gpus.len()).filter(|index| means(gpus[*index]));
-        match (meant.next(), meant.next()) {
+        let mut matching = (0..gpus.len())
+            .filter(|index| gpus[*index].uuid.as_ref().is_some_and(|uuid| uuid.starts_with(word)));
+        match (matching.next(), matching.next()) {
             (Some(index), None) => chosen.push(index),
             (None, _) => break,
             (Some(_), Some(_)) => return None,
@@ -58,7 +58,7 @@ fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Optio
     Some(chosen)
 }
 
-/// None where it matters which GPU is the fastest.
+/// Returns None if the result depends on which GPU is the fastest.
 fn by_number<'w>(
     words: impl Iterator<Item = &'w str>,
     gpus: &[&mut Gpu],
@@ -92,7 +92,7 @@ mod tests {
         let mut gpus: Vec<Gpu> =
             (0..).zip(capabilities).map(|(bus, capability)| gpu(bus, capability)).collect();
         let nodes = [0, 1, 2].map(|minor| PathBuf::from(format!("/dev/nvidia{minor}")));
-        tell(&mut gpus, &nodes, &variables.iter().copied().collect());
+        mark(&mut gpus, &nodes, &variables.iter().copied().collect());
         let letter = |gpu: &Gpu| match gpu.visible {
             Visible::Yes => 'y',
             Visible::No => 'n',

@@ -1,4 +1,4 @@
-//! What was passed over while looking, and why: a file that could have been a library, or could have told of one.
+//! Files and directories that a scan could not use.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::error::Category;
 use crate::formats::elf::ElfError;
 use crate::text;
 
-/// What was passed over, and why.
+/// A file or directory that the scan skipped, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     #[serde(serialize_with = "text::path")]
@@ -18,31 +18,31 @@ pub struct Warning {
     pub fault: ReadFault,
 }
 
-/// What is wrong with a file that could have been a library, or could have told of one.
+/// A reason to skip a file that looks like a library, a record or a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
 pub enum ReadFault {
-    /// A link that leads nowhere, or round in a circle.
+    /// A link to a missing file, or in a circle.
     DanglingLink,
-    /// Something else: a linker script, a git-lfs pointer, an empty file.
+    /// A linker script, a git-lfs pointer, an empty file.
     NotElf,
     /// 32-bit or big-endian.
     WrongClass,
-    /// Made for another kind of machine, by its number in the ELF header.
+    /// For another kind of machine, by its number in the ELF header.
     WrongMachine {
         machine: u16,
     },
     Malformed {
         what: String,
     },
-    /// A fifo, a socket, a device: never opened.
+    /// A fifo, a socket or a device, which is never opened.
     NotRegular,
     Unreadable {
         error: String,
     },
-    /// A directory that was to be looked into and is not there.
+    /// A directory that the user or the configuration names does not exist.
     NoDirectory,
-    /// A record of a package manager or a cache that is not what it should be.
+    /// A damaged record of a package manager, or a damaged cache.
     BadRecord {
         what: String,
     },
@@ -50,13 +50,13 @@ pub enum ReadFault {
 
 impl ReadFault {
     pub(super) fn unreadable(error: &io::Error) -> ReadFault {
-        // The words of the operating system, without its number.
+        // The operating system's text without the error number.
         let text = error.to_string();
         let error = text.split(" (os error").next().unwrap_or_default().to_lowercase();
         ReadFault::Unreadable { error }
     }
 
-    /// Where JSON is not what it should be; what stands there instead may be megabytes.
+    /// Gives the position of the error and not the text, which may have megabytes.
     pub(super) fn bad_json(error: &serde_json::Error) -> ReadFault {
         let what = match error.classify() {
             Category::Eof => "ends too early",
@@ -66,7 +66,7 @@ impl ReadFault {
         ReadFault::BadRecord { what: format!("{what}, line {} column {}", error.line(), error.column()) }
     }
 
-    /// Whether it is a sound library for other programs than ours.
+    /// True for a sound library of another kind of machine.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, ReadFault::WrongClass | ReadFault::WrongMachine { .. })
     }

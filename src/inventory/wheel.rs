@@ -1,5 +1,5 @@
-//! Wheels: every directory of an environment that an installed distribution records a library in, in both layouts
-//! (`nvidia/<part>/lib` and `nvidia/cu13/lib`) and wherever a package bundles installations of its own.
+//! Wheels: every directory with a library in a distribution's `RECORD`, in both layouts (`nvidia/<part>/lib` and
+//! `nvidia/cu13/lib`) and in packages that bundle libraries.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     places
 }
 
-/// What stands in one site-packages directory, recorded or not.
+/// The places of one site-packages directory, recorded or not.
 pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
     look.watch(site);
     let entries = look.host.list(site).unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<S
     places
 }
 
-/// What the distributions' own records say; one directory may be filled by many of them.
+/// The places in the distributions' records; several of them may fill one directory.
 fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let distributions: Vec<&str> = entries
         .iter()
@@ -35,9 +35,8 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
         .collect();
     let files: Vec<PathBuf> =
         distributions.iter().map(|directory| site.join(directory).join("RECORD")).collect();
-    let is_library = records::is_library;
     let records =
-        records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &is_library)));
+        records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &records::is_library)));
     let mut places = SearchLocations::default();
     for (directory, record) in distributions.into_iter().zip(records) {
         let Some((name, version)) = distribution(directory) else { continue };
@@ -45,7 +44,7 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
         for (path, size) in record {
-            // What a package that is not NVIDIA's puts elsewhere is no reason to call that place its own.
+            // Another package's file outside site-packages does not make its directory a bundled one.
             if !is_nvidias && path.starts_with("..") {
                 continue;
             }
@@ -63,7 +62,7 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
     places.all()
 }
 
-/// The directories where such libraries stand by convention, recorded or not.
+/// The usual directories of such libraries, recorded or not.
 fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<SearchLocation> {
     let nvidia = site.join("nvidia");
     let parts = look.children(&nvidia);

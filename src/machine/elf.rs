@@ -1,5 +1,5 @@
-//! Writes small shared objects that say what a description says of them: names, search paths, symbols with versions,
-//! constants. `readelf` reads them, and so does everything here that reads libraries; no loader is given one.
+//! Writes small shared objects with the names, search paths, symbols, versions and constants of a description. `readelf`
+//! and our own readers accept them; no loader opens one.
 #![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ mod parts;
 
 use parts::{Bytes, Section, Strings, count, fat_binary, note_of_build, note_section, section_table};
 
-/// The bytes of an entry of GPU code.
+/// The size in bytes of an entry of GPU code.
 pub(super) const ENTRY: usize = parts::ENTRY;
 /// More entries of GPU code than any library has.
 const ENTRIES: usize = 1 << 20;
@@ -28,12 +28,12 @@ pub struct Elf {
     pub interpreter: Option<String>,
     /// Exported functions; the version node is the SONAME.
     pub exports: Vec<String>,
-    /// They have no versions.
+    /// The exports have no versions.
     pub unversioned: bool,
-    /// Version nodes that it defines besides, as a C library does.
+    /// Other version nodes that it defines, as a C library does.
     pub versions: Vec<String>,
-    /// Imported functions, by the needed file that they come from; without a name they have no version. Its version node
-    /// is called like the file, or stands behind an `@`.
+    /// Imported functions by needed file; those of an empty file name have no version. The version node has the name of
+    /// the file, or follows an `@`.
     pub imports: BTreeMap<String, Vec<String>>,
     /// Texts in the read-only data.
     pub constants: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Elf {
     pub objects: BTreeMap<String, u32>,
     /// Functions that return the address of three numbers.
     pub pointers: BTreeMap<String, [u32; 3]>,
-    /// Numbers that it hands to `snprintf`.
+    /// Numbers that its code passes to `snprintf`.
     pub printed: Option<[u32; 3]>,
     /// The CUDA runtime that is linked into it: 12040 is 12.4.
     pub runtime: Option<u32>,
@@ -57,17 +57,15 @@ pub struct Elf {
     pub build_id: Option<String>,
     /// GPU code: `sm_90a`, `compute_90 x 12`; one container with an empty entry for each.
     pub code: Vec<String>,
-    /// The same in sections of their own, by the names of these.
+    /// GPU code in separate sections, by section name.
     pub code_in: BTreeMap<String, Vec<String>>,
-    /// Its headers speak of more than there is.
+    /// Its headers name a segment beyond the end of the file.
     pub truncated: bool,
 }
 
 const ALLOCATED: u64 = 2;
 const CODE: u64 = 4;
 const AARCH64: u16 = 183;
-
-const BASE: u64 = 0;
 
 /// Symbols with their versions, and the tables that both are in.
 struct Tables {
@@ -80,10 +78,10 @@ struct Tables {
 }
 
 impl Elf {
-    /// How many entries of GPU code are in all of it, or why it cannot be made.
+    /// Returns the number of entries of GPU code. Fails if there is too much of something.
     pub(super) fn entries(&self) -> Result<usize, String> {
         let entries = count(self.code.iter().chain(self.code_in.values().flatten()))?;
-        // Versions and what is imported with one have their numbers from one row.
+        // Defined and imported versions share one numbering.
         let versions = self.versions.len() + self.imports.values().map(Vec::len).sum::<usize>();
         let lists = [
             ("code: more than", entries, ENTRIES, "entries"),
@@ -91,16 +89,15 @@ impl Elf {
             ("versions and imports: more than", versions, NUMBERED, "names"),
         ];
         match lists.into_iter().find(|(_, length, most, _)| length > most) {
-            Some((what, _, most, of)) => Err(format!("{what} {most} {of}")),
+            Some((key, _, most, unit)) => Err(format!("{key} {most} {unit}")),
             None => Ok(entries),
         }
     }
 
-    /// The bytes of the file, or what is wrong with its description.
+    /// Returns the bytes of the file. Fails on a bad description.
     pub fn build(&self) -> Result<Vec<u8>, String> {
         self.entries()?;
         let mut strings = Strings::default();
-        strings.add("");
         let header = 64 + 56 * (4 + usize::from(self.truncated));
         let mut body = Bytes(vec![0; header]);
         let mut sections = Vec::new();
@@ -126,10 +123,7 @@ impl Elf {
             body.0.extend(fat_binary(code)?);
             sections.push(Section::new(name, ALLOCATED, start, body.0.len()));
         }
-        let build_id = match &self.build_id {
-            Some(id) => Some(note_of_build(&mut body, id)?),
-            None => None,
-        };
+        let build_id = self.build_id.as_ref().map(|id| note_of_build(&mut body, id)).transpose()?;
         body.align();
         let start = body.0.len();
         let defined = self.definitions(&mut body);
@@ -148,13 +142,11 @@ impl Elf {
         }
         let count = tables.symbols.0.len() / 24;
         let mut hash = Bytes::default();
-        for number in [1, count as u32, 0] {
-            hash.u32(number);
-        }
-        hash.0.resize(hash.0.len() + 4 * count, 0);
+        hash.u32([1, count as u32]);
+        hash.0.resize(hash.0.len() + 4 * (1 + count), 0);
         let mut place = |bytes: &[u8], tag: u64, entries: &mut Vec<(u64, u64)>| {
             body.align();
-            entries.push((tag, BASE + body.0.len() as u64));
+            entries.push((tag, body.0.len() as u64));
             body.0.extend_from_slice(bytes);
         };
         place(&tables.symbols.0, 6, &mut entries);
@@ -174,12 +166,9 @@ impl Elf {
 
         body.align();
         let dynamic = body.0.len() as u64;
-        for (tag, value) in &entries {
-            body.u64(*tag);
-            body.u64(*value);
-        }
+        body.u64(entries.into_iter().flat_map(|(tag, value)| [tag, value]));
         let dynamic_size = body.0.len() as u64 - dynamic;
-        // Where nothing is told by sections alone there are none of them, and all is found by segments.
+        // Without facts that only sections contain there are no sections: readers then use segments.
         if self.runtime.is_none() && self.printed.is_none() && self.code_in.is_empty() {
             sections.clear();
         }
@@ -195,7 +184,7 @@ impl Elf {
         Ok(body.0)
     }
 
-    /// Functions and objects: each name with where it stands and how long it is.
+    /// Writes functions and objects. Returns the name, offset and size of each.
     fn definitions(&self, body: &mut Bytes) -> Vec<(String, u64, u64)> {
         let mut defined = Vec::new();
         let is_arm = self.machine == Some(AARCH64);
@@ -203,13 +192,12 @@ impl Elf {
             let at = body.0.len();
             if is_arm {
                 // movz w0,#low; movk w0,#high,lsl #16; ret
-                body.u32(0x5280_0000 | (number & 0xffff) << 5);
-                body.u32(0x72a0_0000 | (number >> 16) << 5);
-                body.u32(0xd65f_03c0);
+                let (low, high) = (number & 0xffff, number >> 16);
+                body.u32([0x5280_0000 | low << 5, 0x72a0_0000 | high << 5, 0xd65f_03c0]);
             } else {
                 // mov $number,%eax; ret
                 body.0.push(0xb8);
-                body.u32(*number);
+                body.u32([*number]);
                 body.0.push(0xc3);
             }
             defined.push((name.clone(), at as u64, (body.0.len() - at) as u64));
@@ -217,43 +205,38 @@ impl Elf {
         if let Some(number) = self.runtime {
             if is_arm {
                 body.align();
-                for word in [0x5280_0002 | (number & 0xffff) << 5, 0x5280_0000, 0xb900_0022, 0xd65f_03c0] {
-                    body.u32(word);
-                }
+                body.u32([0x5280_0002 | (number & 0xffff) << 5, 0x5280_0000, 0xb900_0022, 0xd65f_03c0]);
             } else {
                 body.0.extend_from_slice(&[0x48, 0x85, 0xff, 0x74, 0x0b, 0xc7, 0x07]);
-                body.u32(number);
+                body.u32([number]);
                 body.0.extend_from_slice(&[0x31, 0xc0, 0xc3]);
             }
         }
         if let Some([major, minor, patch]) = self.printed {
             // push $patch; mov $minor,%r9d; mov $major,%r8d
             body.0.extend_from_slice(&[0x6a, patch as u8, 0x41, 0xb9]);
-            body.u32(minor);
+            body.u32([minor]);
             body.0.extend_from_slice(&[0x41, 0xb8]);
-            body.u32(major);
+            body.u32([major]);
         }
         for (name, number) in &self.objects {
             body.align();
             defined.push((name.clone(), body.0.len() as u64, 4));
-            body.u32(*number);
+            body.u32([*number]);
         }
         for (name, numbers) in &self.pointers {
             body.align();
             defined.push((name.clone(), body.0.len() as u64, 8));
-            // lea 1(%rip),%rax; ret, and the numbers right behind.
+            // lea 1(%rip),%rax; ret, then the numbers.
             body.0.extend_from_slice(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3]);
-            for number in numbers {
-                body.u32(*number);
-            }
+            body.u32(*numbers);
         }
         defined
     }
 
-    /// Imports first, then what is defined; version indexes beside them.
+    /// Writes imports, then definitions, and their version indexes.
     fn tables(&self, defined: &[(String, u64, u64)], strings: &mut Strings) -> Tables {
-        let (mut symbols, mut versions) = (Bytes(vec![0; 24]), Bytes::default());
-        versions.u16(0);
+        let (mut symbols, mut versions) = (Bytes(vec![0; 24]), Bytes(vec![0; 2]));
         let has_own = !(self.unversioned || self.exports.is_empty() && defined.is_empty());
         let own: Vec<&String> = self.soname.iter().filter(|_| has_own).collect();
         let own_nodes: Vec<&String> = own.iter().copied().chain(&self.versions).collect();
@@ -274,11 +257,9 @@ impl Elf {
                         next - 1
                     }
                 };
-                symbols.u32(strings.add(name));
-                symbols.0.extend_from_slice(&[0x12, 0, 0, 0]);
-                symbols.u64(0);
-                symbols.u64(0);
-                versions.u16(index);
+                symbols.u32([strings.add(name), 0x12]);
+                symbols.u64([0, 0]);
+                versions.u16([index]);
             }
             if !nodes.is_empty() {
                 needed.push((file, nodes));
@@ -287,44 +268,31 @@ impl Elf {
         let exported = self.exports.iter().map(|name| (name, 0, 6));
         let all = exported.chain(defined.iter().map(|(name, at, size)| (name, *at, *size)));
         for (name, at, size) in all {
-            symbols.u32(strings.add(name));
-            symbols.0.extend_from_slice(&[0x12, 0, 1, 0]);
-            symbols.u64(BASE + at);
-            symbols.u64(size);
-            versions.u16(if own.is_empty() { 1 } else { 2 });
+            symbols.u32([strings.add(name), 0x0001_0012]);
+            symbols.u64([at, size]);
+            versions.u16([if own.is_empty() { 1 } else { 2 }]);
         }
         let needed_files = needed.len() as u64;
         let mut verneed = Bytes::default();
         for (position, (file, nodes)) in needed.iter().enumerate() {
-            verneed.u16(1);
-            verneed.u16(nodes.len() as u16);
-            verneed.u32(strings.add(file));
-            verneed.u32(16);
             let is_last = position + 1 == needed.len();
-            verneed.u32(if is_last { 0 } else { 16 + 16 * nodes.len() as u32 });
+            let next = if is_last { 0 } else { 16 + 16 * nodes.len() as u32 };
+            verneed.u16([1, nodes.len() as u16]);
+            verneed.u32([strings.add(file), 16, next]);
             for (place, (node, index)) in nodes.iter().enumerate() {
-                verneed.u32(0);
-                verneed.u16(0);
-                verneed.u16(*index);
-                verneed.u32(strings.add(node));
-                verneed.u32(if place + 1 == nodes.len() { 0 } else { 16 });
+                let next = if place + 1 == nodes.len() { 0 } else { 16 };
+                verneed.u32([0, u32::from(*index) << 16, strings.add(node), next]);
             }
         }
         let mut verdef = Bytes::default();
-        // The first names the file itself, and no symbol has it.
+        // The first is the name of the file itself; no symbol has it.
         let base = self.soname.iter().filter(|_| !own_nodes.is_empty()).map(|name| (1, 1, name));
         let nodes = base.chain(own_nodes.iter().zip(2..).map(|(name, index)| (0, index, *name)));
         let nodes: Vec<(u16, u16, &String)> = nodes.collect();
         for (position, (flags, index, name)) in nodes.iter().enumerate() {
-            verdef.u16(1);
-            verdef.u16(*flags);
-            verdef.u16(*index);
-            verdef.u16(1);
-            verdef.u32(0);
-            verdef.u32(20);
-            verdef.u32(if position + 1 == nodes.len() { 0 } else { 28 });
-            verdef.u32(strings.add(name));
-            verdef.u32(0);
+            let next = if position + 1 == nodes.len() { 0 } else { 28 };
+            verdef.u16([1, *flags, *index, 1]);
+            verdef.u32([0, 20, next, strings.add(name), 0]);
         }
         Tables {
             symbols,
@@ -340,28 +308,15 @@ impl Elf {
         let mut head = Bytes::default();
         head.0.extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
         head.0[4] = if self.is_32_bit { 1 } else { 2 };
-        head.u16(3);
-        head.u16(self.machine.unwrap_or(62));
-        head.u32(1);
-        head.u64(0);
-        head.u64(64);
-        head.u64(table.unwrap_or(0));
-        head.u32(0);
-        head.u16(64);
-        head.u16(56);
-        head.u16(segments.len() as u16);
-        head.u16(64);
-        head.u16(if table.is_some() { sections } else { 0 });
-        head.u16(if table.is_some() { sections - 1 } else { 0 });
+        head.u16([3, self.machine.unwrap_or(62)]);
+        head.u32([1]);
+        head.u64([0, 64, table.unwrap_or(0)]);
+        head.u32([0]);
+        let (sections, names) = if table.is_some() { (sections, sections - 1) } else { (0, 0) };
+        head.u16([64, 56, segments.len() as u16, 64, sections, names]);
         for (kind, offset, size) in segments {
-            head.u32(*kind);
-            head.u32(4);
-            head.u64(*offset);
-            head.u64(BASE + offset);
-            head.u64(BASE + offset);
-            head.u64(*size);
-            head.u64(*size);
-            head.u64(8);
+            head.u32([*kind, 4]);
+            head.u64([*offset, *offset, *offset, *size, *size, 8]);
         }
         head
     }

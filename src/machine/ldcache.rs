@@ -7,10 +7,10 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
-/// A name, and the file that the loader takes for it.
+/// A name, and the file that the loader opens for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct CacheEntry {
     pub name: String,
     pub path: String,
     /// The processor that it is for: 62 is x86-64, 183 is aarch64.
@@ -22,7 +22,7 @@ fn x86_64() -> u16 {
     62
 }
 
-pub fn cache(entries: &[Entry]) -> Vec<u8> {
+pub fn cache(entries: &[CacheEntry]) -> Vec<u8> {
     let (mut table, mut strings) = (Vec::new(), Vec::new());
     let base = HEADER + entries.len() * ENTRY;
     let mut add = |text: &str| {

@@ -1,6 +1,5 @@
-//! A machine as text: which files there are and what matters of them, `docs/doctor.md`. A description makes the files in
-//! a directory of its own, in which everything here looks as under `--root`. What others have written is hostile until
-//! it is read: it makes nothing outside that directory, and no more than there is room for.
+//! Descriptions of machines: their files as text, see `docs/doctor.md`. Makes the files in a private directory, which is
+//! then read like `--root`. A description is hostile: it makes nothing outside that directory, and has limits.
 #![allow(clippy::disallowed_methods, reason = "makes files in a directory of our own, and nothing else")]
 
 use std::collections::BTreeMap;
@@ -22,25 +21,25 @@ pub mod save;
 
 use elf::Elf;
 
-/// More files than any machine has that matter.
+/// More files than any description needs.
 const FILES: usize = 200_000;
-/// More bytes than all of them have as they are made.
+/// More bytes than all of them have.
 const BYTES: usize = 512 << 20;
-/// What the names of our directories begin with.
+/// Prefix of the names of our directories.
 const PREFIX: &str = "cudarun-machine-";
-/// The largest description.
+/// The largest description, in bytes.
 const TEXT: u64 = 64 << 20;
-/// More parts than any path has that matters.
+/// More components than any path needs.
 const DEPTH: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
-    /// What it is like, for a reader.
+    /// A comment for the reader.
     about: String,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The directory that everything is asked from.
+    /// The current directory.
     cwd: Option<String>,
     #[serde(default)]
     file: Vec<File>,
@@ -50,17 +49,17 @@ struct Description {
 #[serde(deny_unknown_fields)]
 struct File {
     path: String,
-    /// More files like this one: `{name}` in path and contents stands for each.
+    /// Makes a file for each of these, with it in place of `{name}` in path and contents.
     #[serde(default)]
     each: Vec<String>,
     elf: Option<Elf>,
     link: Option<String>,
     /// Another name for the file at this path.
     hard_link: Option<String>,
-    /// Descriptions of version 0.1 list the packages of a database of RPM, which is read no more.
+    /// Descriptions of version 0.1 list packages of RPM's database, which are ignored.
     rpm: Option<IgnoredAny>,
-    /// What the loader's cache knows.
-    ld_cache: Option<Vec<ldcache::Entry>>,
+    /// Entries of the loader's cache.
+    ld_cache: Option<Vec<ldcache::CacheEntry>>,
     text: Option<String>,
     directory: Option<bool>,
     fifo: Option<bool>,
@@ -69,19 +68,19 @@ struct File {
     cut: Option<usize>,
 }
 
-/// A machine that was made: its files go when this does.
+/// The files of a machine, which are removed when this is dropped.
 pub struct Machine {
     root: tempfile::TempDir,
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
 }
 
-/// What is wrong with a description.
+/// An error in a description.
 #[derive(Debug)]
 pub struct Fault(pub String);
 
 impl Machine {
-    /// The machine that the text describes.
+    /// Makes the machine that the text describes.
     pub fn make(text: &str) -> Result<Machine, Fault> {
         let description: Description = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -107,7 +106,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The machine that a file describes.
+    /// Makes the machine that a file describes.
     pub fn read(host: &Host, path: &Path) -> Result<Machine, Fault> {
         let path = host.absolute(path);
         let plain = |error: &io::Error| {
@@ -129,9 +128,9 @@ impl Machine {
         self.root.path().join(guest.trim_start_matches('/'))
     }
 
-    /// What can be asked like any other machine; its files go with it.
+    /// Returns the machine as a host, which owns its files.
     pub fn host(self) -> io::Result<Host> {
-        // What no description says is as on most machines.
+        // Defaults for a description without these.
         let usual = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/user")];
         let mut environment: Environment = usual.into_iter().collect();
         self.env.iter().for_each(|(name, value)| environment.set(name, value));
@@ -140,8 +139,8 @@ impl Machine {
     }
 }
 
-/// What stands before a process id in the names that this machine, since its start, and this container give: elsewhere
-/// the same id is another process. Nothing where that cannot be told.
+/// Returns the prefix of directory names from this boot and this process namespace: process ids are unique only there.
+/// None if the kernel does not tell.
 fn makers() -> Option<String> {
     let started = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let ids = fs::metadata("/proc/self/ns/pid").ok()?.ino();
@@ -149,7 +148,7 @@ fn makers() -> Option<String> {
     Some(format!("{PREFIX}{started}-{ids}-"))
 }
 
-/// Takes away what makers have left that were interrupted.
+/// Removes the directories of interrupted processes.
 fn remove_left_over(directory: &Path, makers: &str) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -157,7 +156,7 @@ fn remove_left_over(directory: &Path, makers: &str) {
             let asked = nix::sys::signal::kill(nix::unistd::Pid::from_raw(maker), None);
             asked == Err(nix::errno::Errno::ESRCH)
         });
-        // Neither this nor what removes it follows a link.
+        // Neither the check nor the removal follows a link.
         let is_ours = |stat: &fs::Metadata| {
             stat.is_dir() && stat.uid() == nix::unistd::geteuid().as_raw() && stat.mode() & 0o7777 == 0o700
         };
@@ -167,12 +166,12 @@ fn remove_left_over(directory: &Path, makers: &str) {
     }
 }
 
-/// The process that made a directory of this name.
+/// Returns the id of the process that made a directory of this name.
 fn maker(name: &str, makers: &str) -> Option<i32> {
     let (id, random) = name.strip_prefix(makers)?.split_once('-')?;
     let is_random = random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
-    // Zero is no process, and asks for a group of them.
+    // Zero is a process group.
     id.parse().ok().filter(|id| is_random && is_number && *id > 0)
 }
 
@@ -180,7 +179,7 @@ struct Maker<'r> {
     root: &'r Path,
     files: usize,
     bytes: usize,
-    /// What has been made: of two plain files that are called alike the later counts.
+    /// The paths that were made. The later of two plain files with one path counts.
     made: BTreeMap<PathBuf, Made>,
 }
 
@@ -192,9 +191,9 @@ enum Made {
 }
 
 impl File {
-    /// The keys that say what it is.
+    /// The keys for kinds of files that it has.
     fn kinds(&self) -> Vec<&'static str> {
-        let said = [
+        let kinds = [
             ("elf", self.elf.is_some()),
             ("rpm", self.rpm.is_some()),
             ("ld_cache", self.ld_cache.is_some()),
@@ -204,10 +203,10 @@ impl File {
             ("hard_link", self.hard_link.is_some()),
             ("link", self.link.is_some()),
         ];
-        said.iter().filter(|(_, is_said)| *is_said).map(|(key, _)| *key).collect()
+        kinds.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
 
-    /// Each path that it stands for, with the word that `{name}` is there.
+    /// Returns each path, with the word for `{name}` there.
     fn paths(&self) -> impl Iterator<Item = (String, &str)> {
         let one = self.each.is_empty().then_some("");
         let names = one.into_iter().chain(self.each.iter().map(String::as_str));
@@ -216,12 +215,12 @@ impl File {
 }
 
 impl Maker<'_> {
-    /// Files first, links last: while anything is written, no link leads anywhere.
+    /// Makes links last, so that no file is written through a link.
     fn all(&mut self, files: &[File]) -> Result<(), Fault> {
         let fault = |path: &str, why: String| Fault(format!("file `{}`: {why}", crate::text::show(path)));
         for file in files {
-            is_one_thing(file).map_err(|why| fault(&file.path, why))?;
-            // All of them before one is made; directories, also those that nobody names, as they are made.
+            check(file).map_err(|why| fault(&file.path, why))?;
+            // Counts files before one is made. Directories are counted when they are made, with their parents.
             let names = if file.directory == Some(true) { 0 } else { file.each.len().max(1) };
             self.count_files(names).map_err(|why| fault(&file.path, why))?;
         }
@@ -233,12 +232,12 @@ impl Maker<'_> {
                 self.one(file, &path, name).map_err(|why| fault(&path, why))?;
             }
         }
-        // What nobody may write to is closed last.
+        // Read-only directories get their mode after their files.
         for file in files.iter().filter(|file| file.directory == Some(true)) {
             let Some(mode) = file.mode else { continue };
             for (path, _) in file.paths() {
                 let Ok(guest) = inside(Path::new(&path)) else { continue };
-                // We ourselves must be able to look, and to take all of it away.
+                // We must be able to read and to remove them.
                 let _ = set_mode(&self.root.join(guest), mode & 0o7777 | 0o700);
             }
         }
@@ -275,7 +274,7 @@ impl Maker<'_> {
             symlink(target.replace("{name}", name), &real).map_err(plain)?;
         } else if let Some(same) = &file.hard_link {
             let same = inside(Path::new(same)).map_err(|why| format!("hard_link: {why}"))?;
-            // What was made before is no link, and neither is anything above it.
+            // A path in `made` has no link in it or above it.
             if self.made.get(&same).is_none_or(|made| *made == Made::Directory) {
                 return Err("hard_link: there is no such file".to_owned());
             }
@@ -292,7 +291,7 @@ impl Maker<'_> {
     fn write(&mut self, file: &File, name: &str, real: &Path, is_new: bool) -> Result<(), String> {
         let plain = |error: io::Error| error.to_string();
         if let Some(elf) = &file.elf {
-            // What a few words make much of is counted before it is made.
+            // Counted before it is made: a few words can describe much code.
             let least = elf.entries().map_err(|why| format!("elf: {why}"))?.saturating_mul(elf::ENTRY);
             self.count_bytes(least)?;
             self.bytes -= least;
@@ -310,7 +309,7 @@ impl Maker<'_> {
         made.set_permissions(fs::Permissions::from_mode(mode & 0o7777)).map_err(plain)
     }
 
-    /// A directory and those above it, one by one: each is one that we have made, and no link.
+    /// Makes a directory and its parents, one by one, and none through a link.
     fn directory(&mut self, guest: &Path) -> Result<(), String> {
         let Some(parent) = guest.parent() else { return Ok(()) };
         match self.made.get(guest) {
@@ -321,9 +320,9 @@ impl Maker<'_> {
         self.count_files(1)?;
         let real = self.root.join(guest);
         match fs::create_dir(&real) {
-            // As on most machines, whatever the umask says: that others could write to it would be another machine.
+            // Not the umask's mode: if others could write to it, the result would change.
             Ok(()) => set_mode(&real, 0o755).map_err(|error| error.to_string())?,
-            // Where upper and lower case are one it may be there by another name, and then as a link.
+            // A file system that ignores case may have it by another name, and then as a link.
             Err(_) if fs::symlink_metadata(&real).is_ok_and(|stat| stat.is_dir()) => {}
             Err(error) => return Err(error.to_string()),
         }
@@ -332,8 +331,8 @@ impl Maker<'_> {
     }
 }
 
-/// Whether one key says what it is, and no other says that it is something else.
-fn is_one_thing(file: &File) -> Result<(), String> {
+/// Fails unless exactly one key gives the kind of file, and the path is valid.
+fn check(file: &File) -> Result<(), String> {
     inside(Path::new(&file.path))?;
     match file.kinds()[..] {
         [_] => Ok(()),
@@ -344,7 +343,7 @@ fn is_one_thing(file: &File) -> Result<(), String> {
     }
 }
 
-/// Sets the mode of a directory that is none by a link.
+/// Sets the mode of a directory. Fails on a link.
 fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -364,7 +363,7 @@ fn content(file: &File, name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A guest's path below its root.
+/// Returns an absolute path without its `/`. Fails if it could lead out of the root.
 fn inside(path: &Path) -> Result<PathBuf, String> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {

@@ -1,4 +1,4 @@
-//! What such a file is put together from: bytes, strings, containers of GPU code, notes, the table of sections.
+//! Parts of an ELF file: numbers, strings, containers of GPU code, notes, the table of sections.
 #![allow(clippy::cast_possible_truncation, reason = "nothing that is written is longer than a description")]
 
 /// The bytes of an entry of GPU code.
@@ -8,33 +8,35 @@ pub(super) const ENTRY: usize = 64;
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
 impl Bytes {
-    pub(super) fn u16(&mut self, value: u16) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+    pub(super) fn u16(&mut self, values: impl IntoIterator<Item = u16>) {
+        self.0.extend(values.into_iter().flat_map(u16::to_le_bytes));
     }
 
-    pub(super) fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+    pub(super) fn u32(&mut self, values: impl IntoIterator<Item = u32>) {
+        self.0.extend(values.into_iter().flat_map(u32::to_le_bytes));
     }
 
-    pub(super) fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+    pub(super) fn u64(&mut self, values: impl IntoIterator<Item = u64>) {
+        self.0.extend(values.into_iter().flat_map(u64::to_le_bytes));
     }
 
     pub(super) fn align(&mut self) {
-        while !self.0.len().is_multiple_of(8) {
-            self.0.push(0);
-        }
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
     }
 }
 
-#[derive(Default)]
+/// A string table, which begins with an empty string.
 pub(super) struct Strings(pub(super) Vec<u8>);
 
+impl Default for Strings {
+    fn default() -> Strings {
+        Strings(vec![0])
+    }
+}
+
 impl Strings {
+    /// Returns the offset of the text in the table.
     pub(super) fn add(&mut self, text: &str) -> u32 {
-        if self.0.is_empty() {
-            self.0.push(0);
-        }
         let at = self.0.len() as u32;
         self.0.extend_from_slice(text.as_bytes());
         self.0.push(0);
@@ -42,7 +44,7 @@ impl Strings {
     }
 }
 
-/// A section to be written into the table of them.
+/// An entry of the table of sections.
 pub(super) struct Section {
     name: String,
     kind: u32,
@@ -68,23 +70,21 @@ pub(super) fn note_of_build(body: &mut Bytes, id: &str) -> Result<(u64, u64), St
     });
     let bytes: Option<Vec<u8>> = digits.collect();
     let bytes = bytes.ok_or_else(|| format!("build_id: `{id}` is not hexadecimal"))?;
-    body.u32(4);
-    body.u32(bytes.len() as u32);
-    body.u32(3);
+    body.u32([4, bytes.len() as u32, 3]);
     body.0.extend_from_slice(b"GNU\0");
     body.0.extend_from_slice(&bytes);
     Ok((at, body.0.len() as u64 - at))
 }
 
-/// Entries of GPU code that are all alike.
-struct Alike<'t> {
+/// A number of equal entries of GPU code.
+struct CodeEntries<'t> {
     kind: u16,
     number: u32,
     suffix: &'t str,
     count: usize,
 }
 
-fn alike(text: &str) -> Result<Alike<'_>, String> {
+fn code_entries(text: &str) -> Result<CodeEntries<'_>, String> {
     let bad = || format!("code: `{text}` is not like `sm_90a` or `compute_90 x 12`");
     let (name, count) = text.split_once(" x ").unwrap_or((text, "1"));
     let count: usize = count.parse().map_err(|_| bad())?;
@@ -96,92 +96,70 @@ fn alike(text: &str) -> Result<Alike<'_>, String> {
         "compute" => 1,
         _ => return Err(bad()),
     };
-    Ok(Alike { kind, number, suffix, count })
+    Ok(CodeEntries { kind, number, suffix, count })
 }
 
-/// How many entries these are.
+/// Returns the number of all entries.
 pub(super) fn count<'t>(code: impl IntoIterator<Item = &'t String>) -> Result<usize, String> {
-    code.into_iter().try_fold(0_usize, |sum, text| Ok(sum.saturating_add(alike(text)?.count)))
+    code.into_iter().try_fold(0_usize, |sum, text| Ok(sum.saturating_add(code_entries(text)?.count)))
 }
 
-/// A container of entries that hold nothing but what they are made for.
+/// Returns a container of entries without code, each for its architecture.
 pub(super) fn fat_binary(code: &[String]) -> Result<Vec<u8>, String> {
     let mut entries = Bytes::default();
     for text in code {
-        let Alike { kind, number, suffix, count } = alike(text)?;
+        let CodeEntries { kind, number, suffix, count } = code_entries(text)?;
+        let flags = match suffix {
+            "a" => 0x0010_0011,
+            "f" => 0x0020_0011,
+            _ => 0x11,
+        };
         for _ in 0..count {
-            entries.u16(kind);
-            entries.u16(0x0101);
-            entries.u32(ENTRY as u32);
-            entries.u64(0);
-            entries.u64(0);
-            entries.u32(0);
-            entries.u32(number);
-            entries.u64(0);
-            entries.u64(match suffix {
-                "a" => 0x0010_0011,
-                "f" => 0x0020_0011,
-                _ => 0x11,
-            });
+            entries.u16([kind, 0x0101]);
+            entries.u32([ENTRY as u32, 0, 0, 0, 0, 0, number]);
+            entries.u64([0, flags]);
             entries.0.resize(entries.0.len().next_multiple_of(ENTRY), 0);
         }
     }
     let mut container = Bytes::default();
     if !code.is_empty() {
-        container.u32(0xba55_ed50);
-        container.u16(1);
-        container.u16(16);
-        container.u64(entries.0.len() as u64);
+        container.u32([0xba55_ed50]);
+        container.u16([1, 16]);
+        container.u64([entries.0.len() as u64]);
         container.0.extend(entries.0);
     }
     Ok(container.0)
 }
 
-/// A note of NVIDIA's in a section of its own.
+/// Writes NVIDIA's note and returns its section.
 pub(super) fn note_section(body: &mut Bytes, json: &str) -> Section {
     body.align();
     let note = body.0.len();
     let owner = b"NVIDIA Corporation\0";
-    body.u32(owner.len() as u32);
-    body.u32(json.len() as u32);
-    body.u32(1);
+    body.u32([owner.len() as u32, json.len() as u32, 1]);
     body.0.extend_from_slice(owner);
-    while !body.0.len().is_multiple_of(4) {
-        body.0.push(0);
-    }
+    body.0.resize(body.0.len().next_multiple_of(4), 0);
     body.0.extend_from_slice(json.as_bytes());
     let section = Section::new(".note.cuda.fwd_compatibility", 0, note, body.0.len());
     Section { kind: 7, align: 4, ..section }
 }
 
-/// The table that names the sections, after their names; where it begins.
+/// Writes the names of the sections and then their table. Returns the offset of the table.
 pub(super) fn section_table(body: &mut Bytes, sections: &[Section]) -> u64 {
     body.align();
-    let names_at = body.0.len() as u64;
+    let names_at = body.0.len();
     let mut names = Strings::default();
-    names.add("");
     let offsets: Vec<u32> = sections.iter().map(|section| names.add(&section.name)).collect();
     let own = names.add(".shstrtab");
     body.0.extend_from_slice(&names.0);
     body.align();
     let table = body.0.len() as u64;
-    let mut write = |name: u32, section: &Section| {
-        body.u32(name);
-        body.u32(section.kind);
-        body.u64(section.flags);
-        body.u64(0);
-        body.u64(section.at);
-        body.u64(section.size);
-        body.u32(0);
-        body.u32(0);
-        body.u64(section.align);
-        body.u64(0);
-    };
-    let of = |kind, at, size| Section { name: String::new(), kind, flags: 0, at, size, align: 1 };
-    write(0, &of(0, 0, 0));
-    for (name, section) in offsets.iter().zip(sections) {
-        write(*name, section);
+    body.0.resize(body.0.len() + 64, 0);
+    let of_names = Section { kind: 3, ..Section::new(".shstrtab", 0, names_at, names_at + names.0.len()) };
+    let all = offsets.into_iter().zip(sections).chain([(own, &of_names)]);
+    for (name, Section { kind, flags, at, size, align, .. }) in all {
+        body.u32([name, *kind]);
+        body.u64([*flags, 0, *at, *size, 0, *align, 0]);
     }
-    write(own, &of(3, names_at, names.0.len() as u64));
     table
 }

@@ -1,6 +1,4 @@
-//! A library as a description: what the reader of libraries reads of it, and nothing of its code.
-
-use serde_json::{Map, Value};
+//! Describes a library by the facts that our reader finds in it, without its code.
 
 use super::super::elf::Elf as Description;
 use crate::catalog::Evidence;
@@ -8,22 +6,22 @@ use crate::formats::elf::{Elf, X86_64};
 use crate::inventory::{self, Facts, GpuCode};
 use crate::version::Version;
 
-/// What a file is to the reader.
-pub(super) enum Kept {
-    /// With so many bytes cut off its end.
+/// The description of a file.
+pub(super) enum SavedLibrary {
+    /// With the number of bytes to cut off its end.
     Elf(Box<Description>, usize),
-    /// Something else, in a few words.
+    /// A file that is no library, with a text in its place.
     Text(&'static str),
 }
 
-/// None where no description is read as the file is.
-pub(super) fn describe(data: &[u8], name: &str) -> Option<Kept> {
+/// Returns None if no description gives the facts of the file.
+pub(super) fn describe(data: &[u8], name: &str) -> Option<SavedLibrary> {
     let elf = match Elf::parse(data) {
         Ok(elf) => elf,
         Err(error) => return broken(&error.to_string()),
     };
     let mut kept = generic(&elf)?;
-    // Of another kind of machine, only that counts.
+    // A library of no family has no other facts.
     if let Some(facts) = inventory::facts(data, name, elf.machine()) {
         of_family(&facts, &mut kept);
         let built = kept.build().ok()?;
@@ -32,12 +30,13 @@ pub(super) fn describe(data: &[u8], name: &str) -> Option<Kept> {
             return None;
         }
     }
-    Some(Kept::Elf(Box::new(kept), 0))
+    Some(SavedLibrary::Elf(Box::new(kept), 0))
 }
 
-fn broken(why: &str) -> Option<Kept> {
+/// Returns a file that the reader rejects with this error.
+fn broken(why: &str) -> Option<SavedLibrary> {
     if why == "not an ELF file" {
-        return Some(Kept::Text("not a library\n"));
+        return Some(SavedLibrary::Text("not a library\n"));
     }
     let odd = Description { is_32_bit: true, ..Description::default() };
     let whole = Description { needed: vec!["libc.so.6".to_owned()], ..Description::default() };
@@ -47,11 +46,11 @@ fn broken(why: &str) -> Option<Kept> {
             Elf::parse(&bytes[..bytes.len() - cut]).err().is_some_and(|error| error.to_string() == why)
         };
         let cut = (0..bytes.len()).find(fails_so)?;
-        Some(Kept::Elf(Box::new(description), cut))
+        Some(SavedLibrary::Elf(Box::new(description), cut))
     })
 }
 
-/// What the loader reads of any file, and what says which release a loader and its C library are of.
+/// Describes what the loader reads in any file, and the release of a loader or a C library.
 fn generic(elf: &Elf<'_>) -> Option<Description> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     let soname = elf.soname().and_then(text);
@@ -68,46 +67,45 @@ fn generic(elf: &Elf<'_>) -> Option<Description> {
         needed: needed?,
         rpath: elf.rpath().and_then(text),
         runpath: elf.runpath().and_then(text),
-        interpreter: elf.interpreter().and_then(|it| it.into_string().ok()),
+        interpreter: elf.interpreter().and_then(|interpreter| interpreter.into_string().ok()),
         versions: newest.into_iter().collect(),
         machine: Some(elf.machine()).filter(|machine| *machine != X86_64),
-        build_id: elf.build_id().map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()),
+        build_id: elf.build_id().map(inventory::hexadecimal),
         constants: release(elf).into_iter().collect(),
         truncated: elf.is_truncated(),
         ..Description::default()
     })
 }
 
-/// `release version 2.36`, where it is a loader that says so.
+/// Returns `stable release version 2.36` for a loader with this text.
 fn release(elf: &Elf<'_>) -> Option<String> {
-    const SAYS: &[u8] = b"release version ";
+    const BEFORE: &[u8] = b"release version ";
     let soname = elf.soname()?;
     if !soname.starts_with(b"ld-linux") {
         return None;
     }
     elf.constants().into_iter().find_map(|range| {
-        let at = memchr::memmem::find(range, SAYS)? + SAYS.len();
+        let at = memchr::memmem::find(range, BEFORE)? + BEFORE.len();
         let end = range[at..].iter().position(|byte| !(byte.is_ascii_digit() || *byte == b'.'))?;
         Some(format!("stable release version {}", std::str::from_utf8(&range[at..at + end]).ok()?))
     })
 }
 
-/// What says its version, by the rules that gave an answer.
+/// Adds the facts of its family, by the rules that found them.
 fn of_family(facts: &Facts, kept: &mut Description) {
     let family = facts.family();
     for (rule, version) in &facts.versions {
         if let Some(evidence) = family.version.get(*rule) {
-            say(evidence, version, kept);
+            add_version(evidence, version, kept);
         }
     }
     for (rule, major) in &facts.cuda {
         if let Some(evidence @ (Evidence::Text { .. } | Evidence::Object { .. } | Evidence::Pointer { .. })) =
             family.cuda.get(*rule)
         {
-            // The version of the contents may have been read at the same place, in full.
-            let is_said = family.version.contains(evidence);
-            if !is_said {
-                say(evidence, &Version::new(&[*major, 0]), kept);
+            // A rule for the version may have added the full version already.
+            if !family.version.contains(evidence) {
+                add_version(evidence, &Version::new(&[*major, 0]), kept);
             }
         }
     }
@@ -125,7 +123,7 @@ fn of_family(facts: &Facts, kept: &mut Description) {
         }
     }
     if let Some(code) = &facts.code {
-        take_code(code, kept);
+        add_code(code, kept);
     }
     if let Some(compat) = &facts.forward_compatibility {
         let cuda = compat.cuda.map(|cuda| cuda.to_string()).unwrap_or_default();
@@ -137,7 +135,7 @@ fn of_family(facts: &Facts, kept: &mut Description) {
     }
 }
 
-fn say(evidence: &Evidence, version: &Version, kept: &mut Description) {
+fn add_version(evidence: &Evidence, version: &Version, kept: &mut Description) {
     let number = |index: usize| version.numbers().get(index).copied().unwrap_or(0);
     match evidence {
         Evidence::Text { after, then, separator, .. } => {
@@ -164,55 +162,27 @@ fn say(evidence: &Evidence, version: &Version, kept: &mut Description) {
     }
 }
 
-/// Replaces what may be a path in somebody's home directory.
+/// Hides names of users in texts that may be paths.
 pub(super) fn hide(elf: &mut Description, hidden: &dyn Fn(&str) -> String) {
     for text in [&mut elf.soname, &mut elf.rpath, &mut elf.runpath, &mut elf.interpreter] {
-        *text = text.take().map(|it| hidden(&it));
+        *text = text.take().map(|text| hidden(&text));
     }
-    elf.needed = elf.needed.iter().map(|it| hidden(it)).collect();
+    elf.needed = elf.needed.iter().map(|needed| hidden(needed)).collect();
     let imports = std::mem::take(&mut elf.imports);
     elf.imports = imports.into_iter().map(|(name, symbols)| (hidden(&name), symbols)).collect();
 }
 
-fn take_code(code: &GpuCode, kept: &mut Description) {
+fn add_code(code: &GpuCode, kept: &mut Description) {
     for (section, entries) in code {
-        let entry = |(made_for, count): (&_, &u32)| match count {
-            1 => format!("{made_for}"),
-            count => format!("{made_for} x {count}"),
-        };
-        let entries: Vec<String> = entries.iter().map(|(made_for, count)| entry((made_for, count))).collect();
+        let entries = entries.iter().map(|(architecture, count)| match count {
+            1 => architecture.to_string(),
+            count => format!("{architecture} x {count}"),
+        });
+        let entries: Vec<String> = entries.collect();
         if section.is_empty() {
             kept.code = entries;
         } else {
             kept.code_in.insert(section.clone(), entries);
         }
-    }
-}
-
-/// The fields that say something, as TOML writes them in one line.
-pub(super) fn toml(elf: &Description) -> String {
-    inline(&serde_json::to_value(elf).unwrap_or_default())
-}
-
-fn inline(value: &Value) -> String {
-    match value {
-        Value::String(text) => super::quoted(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Value::Object(fields) => {
-            let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-            let is_empty = |value: &Value| {
-                value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
-            };
-            let fields = fields.iter().filter(|(_, value)| says(value) && !is_empty(value));
-            let fields: Vec<String> = fields
-                .map(|(name, value)| {
-                    let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                    let name = if is_bare && !name.is_empty() { name.clone() } else { super::quoted(name) };
-                    format!("{name} = {}", inline(value))
-                })
-                .collect();
-            format!("{{ {} }}", fields.join(", "))
-        }
-        other => other.to_string(),
     }
 }

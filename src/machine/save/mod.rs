@@ -1,5 +1,5 @@
-//! A machine as it was looked at, as the text that describes it: of everything that was asked, what it takes to get the
-//! same answers. No user's name, no value that nobody needs; what cannot be kept is said.
+//! Writes the description of a machine: for every path that was read, enough to get an equal result. Without names of
+//! users and private values. Lists the files that a description cannot reproduce.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -20,44 +20,46 @@ mod modules;
 mod names;
 mod settings;
 mod texts;
+mod toml_text;
 
 use crate::variables;
 use names::Names;
+use toml_text::quoted;
 
-/// Larger texts are tables of somebody else's.
+/// In bytes. Larger texts have no effect on cudarun.
 const TEXT: u64 = 4 << 20;
 
-/// The variables by which environments are found that are not the program's.
+/// Variables that lead to environments other than the program's.
 const FOR_OTHERS: [&str; 3] = ["CONDA_EXE", "CONDA_DEFAULT_ENV", "SPACK_ROOT"];
 
-/// A directory as most are.
+/// A directory with the usual mode.
 const DIRECTORY: &str = "directory = true\n";
 
-/// What is to be written, and what of the machine is not in it.
+/// The description of a machine.
 #[derive(Debug)]
 pub struct Saved {
     pub text: String,
     pub files: usize,
-    /// Files of which a description says less than they do.
+    /// Files that the description cannot reproduce.
     pub lost: Vec<PathBuf>,
 }
 
 /// One file of the description.
-struct Entry {
+struct SavedFile {
     path: PathBuf,
     /// In TOML, without its path.
     fields: String,
-    /// It says something by being there; other directories and links only lead to what does.
+    /// It affects the result; other directories and links only lead to such files.
     matters: bool,
-    /// Where a link leads in the end.
+    /// The target of a link.
     leads_to: Option<PathBuf>,
 }
 
-/// Describes what was asked of `host`, which has recorded it, and what `examination` found there.
+/// Describes the paths that `host` recorded, and the findings of `examination`.
 pub fn describe(host: &Host, examination: &Examination) -> Saved {
     let asked = host.asked();
     let plain = host.inside(host.env.clone(), host.cwd.clone());
-    let names = Names::of(host.home().as_deref(), &host.env, asked.keys().map(PathBuf::as_path));
+    let names = Names::collect(host.home().as_deref(), &host.env, asked.keys().map(PathBuf::as_path));
     let mut writer = Writer {
         host: &plain,
         names: &names,
@@ -67,16 +69,16 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
         lost: Vec::new(),
     };
     let needed = needed(&plain, examination);
-    let mut entries: BTreeMap<PathBuf, Entry> = BTreeMap::new();
+    let mut entries: BTreeMap<PathBuf, SavedFile> = BTreeMap::new();
     for (path, how) in &asked {
-        if !writer.is_nobodys(path)
+        if !writer.is_own(path)
             && let Some(entry) = writer.entry(path, *how)
         {
             entries.insert(path.clone(), entry);
         }
     }
-    // What a list shows by names alone says less than what was read.
-    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_nobodys(path));
+    // Entries of files that were read come first: a listing shows only names.
+    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_own(path));
     for entry in listed.flat_map(|(path, _)| writer.listed(path, needed.contains(path))) {
         entries.entry(entry.path.clone()).or_insert(entry);
     }
@@ -109,7 +111,7 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
     Saved { text, files: entries.len(), lost }
 }
 
-/// The lines of start-up files, by number, written anew with no more than the findings and elements need.
+/// Rewrites the lines of start-up files, by number, with only the parts that findings and elements need.
 fn lines(examination: &Examination) -> BTreeMap<PathBuf, BTreeMap<usize, String>> {
     let mut files: BTreeMap<PathBuf, BTreeMap<usize, String>> = BTreeMap::new();
     let mut add = |line: &Line, code: &str| {
@@ -130,30 +132,31 @@ fn lines(examination: &Examination) -> BTreeMap<PathBuf, BTreeMap<usize, String>
     files
 }
 
-/// What must be there although nothing stands below it: places that the environment names.
+/// Returns directories that are kept even if they are empty: those that the environment names.
 fn needed(host: &Host, examination: &Examination) -> BTreeSet<PathBuf> {
     let path = host.env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
     let preload = host.env.get(variables::PRELOAD).map(preload_elements).unwrap_or_default();
     let home = host.home();
-    let named = path.iter().chain(&preload).map(|it| host.absolute(Path::new(it)));
+    let named = path.iter().chain(&preload).map(|text| host.absolute(Path::new(text)));
     let of_loader = examination.lines.of_loader.iter().map(|(_, directory)| directory.clone());
-    // By these, a loader knows where else it looks.
-    let defaults = [elf::X86_64, elf::AARCH64].into_iter().flat_map(|it| default_directories(host, it));
+    // The existence of these decides the loader's default directories.
+    let defaults =
+        [elf::X86_64, elf::AARCH64].into_iter().flat_map(|machine| default_directories(host, machine));
     let all = named.chain(of_loader).chain(home).chain([host.cwd.clone()]).chain(defaults);
     let real = |path: PathBuf| [host.canonical(&path).ok(), Some(path)];
     all.flat_map(real).flatten().collect()
 }
 
-/// Without directories in which nothing matters, and links that lead to such.
-fn without_idle(mut entries: BTreeMap<PathBuf, Entry>, needed: &BTreeSet<PathBuf>) -> Vec<Entry> {
+/// Removes directories without files that matter, and links to such directories.
+fn without_idle(mut entries: BTreeMap<PathBuf, SavedFile>, needed: &BTreeSet<PathBuf>) -> Vec<SavedFile> {
     let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
     let mut fresh: Vec<PathBuf> = entries
         .values()
-        .filter(|it| it.matters || needed.contains(&it.path))
-        .map(|it| it.path.clone())
+        .filter(|entry| entry.matters || needed.contains(&entry.path))
+        .map(|entry| entry.path.clone())
         .collect();
     let links: Vec<(PathBuf, PathBuf)> =
-        entries.values().filter_map(|it| Some((it.path.clone(), it.leads_to.clone()?))).collect();
+        entries.values().filter_map(|entry| Some((entry.path.clone(), entry.leads_to.clone()?))).collect();
     while let Some(path) = fresh.pop() {
         for above in path.ancestors() {
             if kept.insert(above.to_owned()) && above != path && entries.contains_key(above) {
@@ -167,20 +170,20 @@ fn without_idle(mut entries: BTreeMap<PathBuf, Entry>, needed: &BTreeSet<PathBuf
                 }
             }
         }
-        // Other names of what is kept.
+        // Links to a kept file.
         let leads_here =
             links.iter().filter(|(link, target)| !kept.contains(link) && path.starts_with(target));
         fresh.extend(leads_here.map(|(link, _)| link.clone()));
     }
     entries.retain(|path, _| kept.contains(path));
-    // A directory that is like most comes with what stands in it.
+    // A usual directory is made together with the files in it.
     let above: BTreeSet<PathBuf> =
         entries.keys().flat_map(|path| path.ancestors().skip(1)).map(Path::to_owned).collect();
     entries.retain(|path, entry| entry.fields != DIRECTORY || !above.contains(path));
     entries.into_values().collect()
 }
 
-/// That a project's file is allowed goes with its place and content, both of which may have changed here.
+/// Returns the record that allows the project's file, for its hidden path and rewritten content.
 fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
     let path = files::nearest(host);
     let bytes = path.as_ref().and_then(|path| files::read(host, path).ok().flatten());
@@ -194,7 +197,7 @@ fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
         return Vec::new();
     };
     let hidden = names.hide(&settings::settings(&bytes));
-    let name = trust::name(&names::guest(path.clone()), hidden.as_bytes());
+    let name = trust::name(Path::new(&path), hidden.as_bytes());
     let own = format!("{directory}/{name}");
     if text.contains(&quoted(&own)) { Vec::new() } else { vec![(own, path)] }
 }
@@ -204,27 +207,27 @@ struct Writer<'w> {
     names: &'w Names,
     examination: &'w Examination,
     lines: BTreeMap<PathBuf, BTreeMap<usize, String>>,
-    /// Of files with several names, the first.
+    /// The first name of each file.
     first_names: BTreeMap<FileId, PathBuf>,
     lost: Vec<PathBuf>,
 }
 
 impl Writer<'_> {
-    /// What is said of the process that looks, and what we have put down ourselves.
-    fn is_nobodys(&self, path: &Path) -> bool {
+    /// True for files of the current process, and for cudarun's own.
+    fn is_own(&self, path: &Path) -> bool {
         let own = self.examination.kept.directory.as_deref();
         let is_own = own.is_some_and(|own| path.starts_with(own) && path != own);
         is_own || ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
     }
 
-    fn entry(&mut self, path: &Path, how: Asked) -> Option<Entry> {
+    fn entry(&mut self, path: &Path, how: Asked) -> Option<SavedFile> {
         let stat = self.host.lstat(path).ok()?;
         if path.to_str().is_none() {
             self.lost.push(path.to_owned());
             return None;
         }
         let entry =
-            |fields: String, matters| Entry { path: path.to_owned(), fields, matters, leads_to: None };
+            |fields: String, matters| SavedFile { path: path.to_owned(), fields, matters, leads_to: None };
         let mode = stat.mode & 0o7777;
         match stat.kind {
             Kind::Link => self.link(path),
@@ -241,23 +244,23 @@ impl Writer<'_> {
             }
             Kind::Other if !path.starts_with("/dev") => Some(entry("fifo = true\n".to_owned(), true)),
             Kind::Other => {
-                // A device is as much as whoever looked may do with it.
+                // A file replaces a device, readable if this user may use the device.
                 let open = if self.host.may_use_here(path) { mode | 0o004 } else { mode & !0o004 };
                 Some(entry(format!("text = \"\"\nmode = 0o{open:o}\n"), true))
             }
         }
     }
 
-    fn link(&self, path: &Path) -> Option<Entry> {
+    fn link(&self, path: &Path) -> Option<SavedFile> {
         let target = self.host.read_link(path).ok()?;
         let target = self.names.hide_path(&target)?;
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let matters = catalog().family_of(name).is_some() || name.starts_with("python");
         let above = path.parent().and_then(|parent| self.host.canonical(parent).ok());
         let own = self.host.read_link(path).ok();
-        // Where it leads in one step, since the next may be a link as well.
+        // One step only, since the target may be a link as well.
         let leads_to = above.zip(own).map(|(above, own)| names::normal(&above.join(own)));
-        Some(Entry {
+        Some(SavedFile {
             path: path.to_owned(),
             fields: format!("link = {}\n", quoted(&target)),
             matters,
@@ -265,8 +268,8 @@ impl Writer<'_> {
         })
     }
 
-    /// What a list shows by names alone.
-    fn listed(&self, directory: &Path, is_searched: bool) -> Vec<Entry> {
+    /// Returns entries for the names in a listing.
+    fn listed(&self, directory: &Path, is_searched: bool) -> Vec<SavedFile> {
         let entries = self.host.list(directory).unwrap_or_default();
         let is_of_device = directory == Path::new("/dev");
         let is_source = directory == Path::new("/etc/apt/sources.list.d");
@@ -279,7 +282,7 @@ impl Writer<'_> {
             let tells = match () {
                 () if is_of_device => name.starts_with("nvidia") || name == "dxg",
                 () if is_source => name.contains("nvidia") || name.contains("cuda"),
-                // That there are others counts, and not which.
+                // One other library is enough.
                 () => {
                     let is_first_other = is_searched && is_library && !is_known && !has_other;
                     has_other |= is_first_other;
@@ -288,7 +291,7 @@ impl Writer<'_> {
             };
             if tells {
                 let fields = "text = \"\"\n".to_owned();
-                kept.push(Entry { path: directory.join(name), fields, matters: true, leads_to: None });
+                kept.push(SavedFile { path: directory.join(name), fields, matters: true, leads_to: None });
             }
         }
         if is_of_device {
@@ -303,9 +306,10 @@ impl Writer<'_> {
         kept
     }
 
-    fn file(&mut self, path: &Path, stat: &Stat, how: Asked) -> Option<Entry> {
-        let entry =
-            |fields: String, matters| Some(Entry { path: path.to_owned(), fields, matters, leads_to: None });
+    fn file(&mut self, path: &Path, stat: &Stat, how: Asked) -> Option<SavedFile> {
+        let entry = |fields: String, matters| {
+            Some(SavedFile { path: path.to_owned(), fields, matters, leads_to: None })
+        };
         let mode = |usual: u32| {
             let mode = stat.mode & 0o7777;
             if mode == usual { String::new() } else { format!("mode = 0o{mode:o}\n") }
@@ -328,7 +332,7 @@ impl Writer<'_> {
             return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
         }
         if how != Asked::Read && !is_library {
-            return entry(format!("text = \"\"\n{}", mode(0o644)), is_told_by_being(path));
+            return entry(format!("text = \"\"\n{}", mode(0o644)), matters_by_name(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
             return entry(self.ld_cache(path) + &mode(0o644), true);
@@ -342,15 +346,22 @@ impl Writer<'_> {
                 return entry(format!("text = \"\"\n{}", mode(0o644)), true);
             };
             return match kept {
-                library::Kept::Text(text) if !data.is_empty() => {
+                library::SavedLibrary::Text(text) if !data.is_empty() => {
                     entry(format!("text = {}\n{}", quoted(text), mode(0o644)), true)
                 }
-                library::Kept::Text(_) => entry(format!("text = \"\"\n{}", mode(0o644)), true),
-                library::Kept::Elf(mut elf, cut) => {
+                library::SavedLibrary::Text(_) => entry(format!("text = \"\"\n{}", mode(0o644)), true),
+                library::SavedLibrary::Elf(mut elf, cut) => {
                     library::hide(&mut elf, &|text| self.names.hide(text));
                     let usual = if elf.interpreter.is_some() { 0o755 } else { 0o644 };
                     let cut = if cut == 0 { String::new() } else { format!("cut = {cut}\n") };
-                    entry(format!("elf = {}\n{cut}{}", library::toml(&elf), mode(usual)), true)
+                    entry(
+                        format!(
+                            "elf = {}\n{cut}{}",
+                            toml_text::inline(&serde_json::to_value(&elf).unwrap_or_default()),
+                            mode(usual)
+                        ),
+                        true,
+                    )
                 }
             };
         }
@@ -361,17 +372,17 @@ impl Writer<'_> {
         let bytes = self.host.read(path).ok()?;
         let site = path.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
         let is_size =
-            |file: &str, size: u64| self.host.stat(&site.join(file)).map_or(true, |it| it.size == size);
+            |file: &str, size: u64| self.host.stat(&site.join(file)).map_or(true, |stat| stat.size == size);
         let usual = if bytes.starts_with(b"#!") { 0o755 } else { 0o644 };
         match texts::keep(path, &bytes, &is_size) {
-            texts::Kept::Text(text) => {
-                // The kernel's files look otherwise, and that says nothing.
+            texts::SavedText::Text(text) => {
+                // Modes of the kernel's files have no effect.
                 let is_kernels = path.starts_with("/proc") || path.starts_with("/sys");
                 let mode = if is_kernels { String::new() } else { mode(usual) };
                 entry(format!("text = {}\n{mode}", quoted(&self.names.hide(&text))), true)
             }
-            texts::Kept::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
-            texts::Kept::Nothing => None,
+            texts::SavedText::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
+            texts::SavedText::Nothing => None,
         }
     }
 
@@ -381,7 +392,7 @@ impl Writer<'_> {
                 || self.host.read_start(path, 8).is_ok_and(|start| start == b"#%Module"))
     }
 
-    /// Of a start-up file or a module, what it says of search paths.
+    /// Returns the search paths of a start-up file or a module.
     fn script(&self, path: &Path) -> String {
         let kept = self.lines.get(path).map(|lines| texts::in_place(lines, self.names)).unwrap_or_default();
         let bytes = self.host.read_start(path, TEXT).unwrap_or_default();
@@ -391,7 +402,7 @@ impl Writer<'_> {
         modules::with_places(path, kept, &String::from_utf8_lossy(&bytes), self.names)
     }
 
-    /// NVIDIA's names in the loader's cache; of one that cannot be used, as much.
+    /// Returns NVIDIA's names in the loader's cache; for a damaged cache, a text with an equal error.
     fn ld_cache(&self, path: &Path) -> String {
         let bytes = self.host.read(path).unwrap_or_default();
         let mut entries = Vec::new();
@@ -419,22 +430,10 @@ impl Writer<'_> {
     }
 }
 
-/// A program, or what only says by being there what kind of place this is.
-fn is_told_by_being(path: &Path) -> bool {
+/// True for a file that matters by its name alone: a device, a library or the mark of a kind of machine.
+fn matters_by_name(path: &Path) -> bool {
     let is_mark = doctor::marks().any(|mark| path == Path::new(mark));
     is_mark
         || path.starts_with("/dev")
         || catalog().family_of(&path.file_name().unwrap_or_default().to_string_lossy()).is_some()
-}
-
-/// As a string of TOML; what has many lines as one that shows them.
-fn quoted(text: &str) -> String {
-    let escaped = |c: char| match c {
-        '"' | '\\' => format!("\\{c}"),
-        '\n' => "\\n".to_owned(),
-        '\t' => "\\t".to_owned(),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
 }

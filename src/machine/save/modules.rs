@@ -1,5 +1,4 @@
-//! What is kept of a module: the directories and roots that it names for libraries, written anew. All else that it
-//! says may be anybody's secret.
+//! Reduces an environment module to the directories and roots of libraries that it names. The rest may be secret.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +6,7 @@ use super::names::Names;
 use crate::environment::Environment;
 use crate::inventory;
 
-/// Whether the environment says that it is one, or where it stands.
+/// True for a loaded module, and for a file in a directory of modules.
 pub(super) fn is_named(env: &Environment, path: &Path) -> bool {
     let list = |name: &str| {
         let list = env.non_empty(name).map(|list| list.to_string_lossy().into_owned()).unwrap_or_default();
@@ -19,13 +18,13 @@ pub(super) fn is_named(env: &Environment, path: &Path) -> bool {
         || inventory::MODULE_DIRECTORIES.iter().any(|top| is_below(Path::new(top)))
 }
 
-/// After the lines that are kept, which are no commands of a module, the directories and roots.
+/// Appends commands for the directories and roots of a module to the lines in `kept`.
 pub(super) fn with_places(path: &Path, mut kept: String, text: &str, names: &Names) -> String {
     let is_lua = path.extension().is_some_and(|extension| extension == "lua");
     let (directories, roots) = inventory::named_by_module(path, text);
-    let mut say = |command: &str, variable: &str, value: &str| {
+    let mut add = |command: &str, variable: &str, value: &str| {
         let value = names.hide(value);
-        // No shell's and no language's own letters.
+        // No characters with a meaning in Tcl, Lua or a shell.
         if value.chars().all(|c| c.is_alphanumeric() || "/._-+@:,=~% ".contains(c)) {
             let line = if is_lua {
                 format!("{}(\"{variable}\", \"{value}\")\n", command.replace('-', "_"))
@@ -36,10 +35,10 @@ pub(super) fn with_places(path: &Path, mut kept: String, text: &str, names: &Nam
         }
     };
     for directory in &directories {
-        say("prepend-path", "LIBRARY_PATH", directory);
+        add("prepend-path", "LIBRARY_PATH", directory);
     }
     for (variable, root) in &roots {
-        say("setenv", variable, root);
+        add("setenv", variable, root);
     }
     kept
 }

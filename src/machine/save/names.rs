@@ -1,4 +1,4 @@
-//! What must not be in a file that is sent to others: names of users, tokens, values of variables that nobody needs.
+//! Removes private data from a description: names of users, tokens, values of variables.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use crate::environment::Environment;
 
 /// Below these, the next part of a path is a user's name.
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
-/// What stands in paths of every machine cannot be replaced in them, whoever is called so.
+/// Words in the paths of every machine, which are kept even if a user has such a name.
 const COMMON: &[&str] = &[
     "bin", "boot", "conda", "cuda", "dev", "etc", "home", "lib", "local", "nvidia", "opt", "proc", "root",
     "run", "sbin", "share", "srv", "sys", "tmp", "user", "usr", "var", "venv",
 ];
-/// What looks like it opens something.
+/// Parts of the names of variables with secrets.
 const SECRETS: [&str; 7] = ["token", "secret", "passw", "credential", "api_key", "apikey", "private"];
 
-/// The same name has the same other name everywhere.
+/// Names to replace, each by one other name everywhere.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// By what it is replaced, longest first.
+    /// Each with its replacement, longest first.
     users: Vec<(String, String)>,
     home: Option<(String, String)>,
-    /// Where this user's home directory stands, others' do too.
+    /// The parents of home directories.
     homes: Vec<String>,
 }
 
-/// Variables of libraries whose values say nothing of anybody; of others, that they are set.
+/// Variables of libraries whose values are never private. Of others, a description keeps only that they are set.
 const SHOWN: &[&str] = &[
     "CUDA_CACHE_DISABLE",
     "CUDA_CACHE_PATH",
@@ -43,8 +43,8 @@ const SHOWN: &[&str] = &[
 ];
 
 impl Names {
-    /// Of whoever is asking, and of those whose home directories are among the paths.
-    pub(super) fn of<'p>(
+    /// Collects the name of this user, and the names of users with home directories among the paths.
+    pub(super) fn collect<'p>(
         home: Option<&Path>,
         env: &'p Environment,
         paths: impl Iterator<Item = &'p Path>,
@@ -59,22 +59,22 @@ impl Names {
         let home = home.filter(|home| home.len() > 1).filter(is_own);
         let homes = HOMES.map(str::to_owned).into_iter();
         let above = home.and_then(|home| home.rsplit_once('/')).map(|(above, _)| format!("{above}/"));
-        // What stands in places that are for all is no home directory.
+        // A shared directory is no parent of home directories.
         let above = above.filter(|above| {
             above.matches('/').count() > 2 || above.len() > 1 && !COMMON.contains(&above.trim_matches('/'))
         });
         let above = above.filter(|above| !HOMES.contains(&above.as_str()));
         names.homes = homes.chain(above).collect();
         let last = home.and_then(|home| home.rsplit('/').next()).map(str::to_owned);
-        let said = ["USER", "LOGNAME"]
+        let user = ["USER", "LOGNAME"]
             .into_iter()
             .filter_map(|name| env.non_empty(name)?.to_str().map(str::to_owned));
-        for own in last.into_iter().chain(said).filter(|name| !COMMON.contains(&name.as_str())) {
+        for own in last.into_iter().chain(user).filter(|name| !COMMON.contains(&name.as_str())) {
             found.insert(own, "user".to_owned());
         }
         let mut count = 1;
         let of_env =
-            env.iter().filter_map(|(_, value)| value.to_str()).flat_map(|it| it.split([':', ' ', ';']));
+            env.iter().filter_map(|(_, value)| value.to_str()).flat_map(|value| value.split([':', ' ', ';']));
         for path in paths.filter_map(Path::to_str).chain(of_env) {
             for above in &names.homes {
                 let Some(name) = path.strip_prefix(above.as_str()).and_then(|rest| rest.split('/').next())
@@ -93,7 +93,7 @@ impl Names {
         names
     }
 
-    /// A text without any of them.
+    /// Returns the text with all names replaced, and without logins in URLs.
     pub(super) fn hide(&self, text: &str) -> String {
         let mut text = match &self.home {
             Some((home, other)) => replace(text, home, other, |c| c.is_alphanumeric() || "_-.".contains(c)),
@@ -119,7 +119,7 @@ impl Names {
         path.to_str().map(|path| self.hide(path))
     }
 
-    /// The variables that tell something of the search for libraries, as far as their values are nobody's secret.
+    /// Returns the known variables, with values that are shown and plain; `yes` for variables that are not shown.
     pub(super) fn environment(
         &self,
         env: &Environment,
@@ -129,13 +129,9 @@ impl Names {
         let mut kept = BTreeMap::new();
         for (name, value) in env.iter() {
             let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
-            if is_secret(name) {
+            if is_secret(name) || !is_known(name) {
                 continue;
             }
-            if !is_known(name) {
-                continue;
-            }
-            // Whose value may be an address of somebody's machine, or anything.
             if is_shown(name) && is_plain(value) {
                 kept.insert(name.to_owned(), self.hide(value));
             } else if !is_shown(name) {
@@ -146,7 +142,7 @@ impl Names {
     }
 }
 
-/// Of the variables that only reach libraries.
+/// True if a description keeps the value of the variable.
 pub(super) fn is_shown(name: &str) -> bool {
     SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_")
 }
@@ -156,29 +152,29 @@ pub(super) fn is_secret(name: &str) -> bool {
     SECRETS.iter().any(|word| name.contains(word))
 }
 
-/// Paths, numbers and words: no sentence and no key.
+/// True for paths, numbers and words, unlike keys.
 fn is_plain(value: &str) -> bool {
     let is_path_like = |part: &str| part.is_empty() || part.contains('/') || part.len() <= 64;
     value.split([':', ';', ',', ' ']).all(is_path_like) && !value.contains(['\n', '\0'])
 }
 
-/// Every occurrence that is not a part of something longer.
-fn replace(text: &str, what: &str, by: &str, goes_on: impl Fn(char) -> bool) -> String {
+/// Replaces every occurrence that is not a part of a longer name.
+fn replace(text: &str, name: &str, by: &str, goes_on: impl Fn(char) -> bool) -> String {
     let (mut out, mut last) = (String::new(), 0);
-    for (at, _) in text.match_indices(what) {
+    for (at, _) in text.match_indices(name) {
         let before = text[..at].chars().next_back();
-        let after = text[at + what.len()..].chars().next();
-        let is_part = before.is_some_and(&goes_on) && !what.starts_with('/') || after.is_some_and(&goes_on);
+        let after = text[at + name.len()..].chars().next();
+        let is_part = before.is_some_and(&goes_on) && !name.starts_with('/') || after.is_some_and(&goes_on);
         if at >= last && !is_part {
             out.push_str(&text[last..at]);
             out.push_str(by);
-            last = at + what.len();
+            last = at + name.len();
         }
     }
     out + &text[last..]
 }
 
-/// Whoever else has a home directory there, and was not seen before, is `someone`.
+/// Replaces unknown users with home directories below `above` by `someone`.
 fn without_others(text: &str, above: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let (mut out, mut last) = (String::new(), 0);
@@ -197,7 +193,7 @@ fn without_others(text: &str, above: &str) -> String {
     out + &text[last..]
 }
 
-/// `https://user:token@host/` has no user and no token.
+/// Removes user and token from `https://user:token@host/`.
 fn without_logins(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -212,7 +208,7 @@ fn without_logins(text: &str) -> String {
     out + rest
 }
 
-/// Without `.` and `..`.
+/// Returns the path without `.` and `..`.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for component in path.components() {
@@ -225,11 +221,6 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// A path that was hidden, as a path again.
-pub(super) fn guest(text: String) -> PathBuf {
-    PathBuf::from(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,10 +229,10 @@ mod tests {
     fn saved_descriptions_name_no_user() {
         let env = [("USER", "alice-secret")].into_iter().collect();
         let paths = [Path::new("/home/bob/x"), Path::new("/scratch/alice-secret/y")];
-        let names = Names::of(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
+        let names = Names::collect(Some(Path::new("/home/alice-secret")), &env, paths.into_iter());
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
         assert_eq!(names.hide("/scratch/alice-secret/lib:/home/bob/l"), "/scratch/user/lib:/home/user2/l");
-        assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "another one, who was not seen");
+        assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "an unknown user");
         assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
         assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
         let env: Environment =

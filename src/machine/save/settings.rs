@@ -1,16 +1,16 @@
-//! Files with settings, as they go into a description.
+//! Files with settings, as a description keeps them.
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::names;
+use super::toml_text::quoted;
 use crate::settings::read;
 
-/// What stands for settings that are no TOML, which it is not either.
+/// Replaces a file that is no TOML, and is no TOML either.
 const NO_TOML: &str = "no TOML\n";
 
-/// A file with settings, or a lock, written anew: each value in its line as far as there is room, and nothing of a value
-/// that nobody here reads, such as those of variables.
+/// Rewrites a file with settings, or a lock: each value in its line if there is room. Hides values that cudarun does not
+/// read, such as those of variables.
 pub(super) fn settings(bytes: &[u8]) -> String {
     let Some(table) = std::str::from_utf8(bytes).ok().and_then(|text| {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -38,26 +38,26 @@ pub(super) fn settings(bytes: &[u8]) -> String {
     out
 }
 
-/// Each value with its whole key, and where it stands.
-fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, say: &mut dyn FnMut(usize, String)) {
+/// Passes each value with its whole key, and its offset, to `add`.
+fn flat<'t>(table: &'t DeTable<'_>, above: &mut Vec<&'t str>, add: &mut dyn FnMut(usize, String)) {
     for (key, value) in table {
         above.push(key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) if !inner.is_empty() && is_known(above) => flat(inner, above, say),
+            DeValue::Table(inner) if !inner.is_empty() && is_known(above) => flat(inner, above, add),
             inner => {
-                let path: Vec<String> = above.iter().map(|part| super::quoted(part)).collect();
+                let path: Vec<String> = above.iter().map(|part| quoted(part)).collect();
                 let is_shown =
                     is_known(above) && !above.iter().any(|part| *part == "env" || names::is_secret(part));
-                // An unknown key is told by where it stands, and a bad value by where that does.
+                // Errors give the position of an unknown key, and that of a bad value.
                 let at = if is_known(above) { value.span().start } else { key.span().start };
-                say(at, format!("{} = {}", path.join("."), written(inner, is_shown)));
+                add(at, format!("{} = {}", path.join("."), written(inner, is_shown)));
             }
         }
         above.pop();
     }
 }
 
-/// Tables of settings and of locks. What else there may be is somebody's own.
+/// True for a key of settings or of locks.
 fn is_known(path: &[&str]) -> bool {
     const OF_LOCKS: [&str; 4] = ["format", "driver", "family", "gpus"];
     let known = [read::TABLES, read::VALUES, read::TOP, &OF_LOCKS];
@@ -69,32 +69,26 @@ fn is_known(path: &[&str]) -> bool {
 
 fn written(value: &DeValue<'_>, is_shown: bool) -> String {
     match value {
-        DeValue::String(text) if is_shown => super::quoted(text),
+        DeValue::String(text) if is_shown => quoted(text),
         DeValue::String(text) if text.is_empty() => "\"\"".to_owned(),
         DeValue::String(_) => "\"…\"".to_owned(),
-        DeValue::Boolean(flag) => {
-            if is_shown {
-                flag.to_string()
-            } else {
-                "true".to_owned()
-            }
-        }
+        DeValue::Boolean(flag) => (*flag || !is_shown).to_string(),
         DeValue::Integer(number) if is_shown && number.radix() == 10 => number.as_str().to_owned(),
         DeValue::Float(number) if is_shown => number.as_str().to_owned(),
         DeValue::Integer(_) => "0".to_owned(),
         DeValue::Float(_) => "0.0".to_owned(),
         DeValue::Datetime(_) => "1970-01-01".to_owned(),
         DeValue::Array(items) => {
-            let items: Vec<String> = items.iter().map(|it| written(it.get_ref(), is_shown)).collect();
+            let items: Vec<String> = items.iter().map(|item| written(item.get_ref(), is_shown)).collect();
             format!("[{}]", items.join(", "))
         }
         DeValue::Table(table) => {
-            let entry = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            let entries = table.iter().map(|(key, value)| {
                 let key = key.get_ref();
                 let is_shown = is_shown && key != "env" && !names::is_secret(key);
-                format!("{} = {}", super::quoted(key), written(value.get_ref(), is_shown))
-            };
-            let entries: Vec<String> = table.iter().map(entry).collect();
+                format!("{} = {}", quoted(key), written(value.get_ref(), is_shown))
+            });
+            let entries: Vec<String> = entries.collect();
             if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
         }
     }
