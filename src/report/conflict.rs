@@ -34,7 +34,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     let askers: Vec<String> = askers.into_iter().map(|asker| format!("`{asker}`")).collect();
     let family = words::family(&unmet.family);
     let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
-    let mut text = format!("{} no installed {family} {fits}\n", style.error("error:"));
+    let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
     let mut rows = Vec::new();
     let needs = words::needs(&unmet.requirements);
     if !needs.is_empty() {
@@ -68,7 +68,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
 
 fn rule(rule: Before) -> &'static str {
     match rule {
-        Before::Rpath => "DT_RPATH",
+        Before::Rpath => "its DT_RPATH",
         Before::AbsolutePath => "an absolute path",
     }
 }

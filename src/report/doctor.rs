@@ -26,13 +26,13 @@ pub(super) fn verdict(examination: &Examination) -> String {
             1 => ", and one more error".to_owned(),
             more => format!(", and {more} more errors"),
         };
-        return format!("GPU programs cannot work here: {}{more}", sentence(first));
+        return format!("GPU programs cannot work from here: {}{more}", sentence(first));
     }
     match us.next() {
         Some(first) => {
-            format!("GPU programs can work here, but cudarun cannot start them: {}", sentence(first))
+            format!("GPU programs can work from here, but cudarun cannot start them: {}", sentence(first))
         }
-        None => "GPU programs can work here".to_owned(),
+        None => "GPU programs can work from here".to_owned(),
     }
 }
 

@@ -43,7 +43,7 @@ pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{NO_MORE_PROGRESS, fallback, looking, proof_line, proving, verdict};
-pub use words::warnings;
+pub use words::{family, warnings};
 
 /// Writes to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {

@@ -32,7 +32,7 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             show(interpreter)
         ),
         Note::StartsAnother => format!(
-            "`{program}` starts another program, which cudarun cannot see: put cudarun before that program"
+            "`{program}` starts another program, which cudarun cannot see: put cudarun right before that one"
         ),
         Note::Elsewhere => format!(
             "`{program}` starts its program on another machine or under another root, which this environment does not reach: put cudarun inside"
@@ -50,7 +50,8 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             match libraries.as_slice() {
                 [] => "every library".to_owned(),
                 [only] => show(only),
-                [first, rest @ ..] => format!("{} with {} more NVIDIA libraries", show(first), rest.len()),
+                [first, _] => format!("{} and 1 more library", show(first)),
+                [first, rest @ ..] => format!("{} and {} more libraries", show(first), rest.len()),
             }
         ),
         Note::SourceNotRead { file, why } => format!("cannot read {}: {}", show(file), show(why)),
@@ -85,9 +86,9 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
 fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
     // The started program may not have been found.
     let before = if program == wrapper {
-        "put cudarun before the program that it starts".to_owned()
+        "put cudarun right before the program that it starts".to_owned()
     } else {
-        format!("put cudarun before `{program}`")
+        format!("put cudarun right before `{program}`")
     };
     match loss {
         EnvironmentLoss::Rights => {

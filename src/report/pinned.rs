@@ -225,7 +225,7 @@ fn hint(decision: &Decision, program: &Program) -> Option<String> {
 }
 
 pub(super) fn instead(mode: Mode) -> String {
-    format!("remove --pin-mode: {} is enough", mode_name(mode))
+    format!("leave out --pin-mode: {} is enough", mode_name(mode))
 }
 
 fn leak_hint(decision: &Decision, program: &Program) -> String {

@@ -55,7 +55,7 @@ fn no_set(conflict: &Conflict) -> String {
         versions.sort();
         versions.dedup();
         let here = if versions.is_empty() { "none".to_owned() } else { list(&versions) };
-        format!("no installed {name} fits {}: needs {needs}, found {here}", list(&by))
+        format!("no {name} here fits {}: needs {needs}, found {here}", list(&by))
     });
     let what = broken.or(unmet).unwrap_or_else(|| "the requirements exclude each other".to_owned());
     let hint = conflict.hint.as_ref().map(super::hint);

@@ -158,14 +158,14 @@ pub(super) fn malformed(malformed: &Malformed) -> String {
 
 /// The keys of a project's file that need `cudarun allow`.
 pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
-    let need = if keys.len() > 1 { "need" } else { "needs" };
+    let count = if keys.len() > 1 { "count" } else { "counts" };
     let rest = keys.len().saturating_sub(KEYS);
     let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
     if rest > 0 {
         keys.push(format!("{rest} more"));
     }
     format!(
-        "{}: {} {need} your permission: `cudarun allow {}`",
+        "{}: {} {count} only after `cudarun allow {}`",
         show(file),
         list(&keys),
         quoted_where_needed(file)

@@ -16,7 +16,7 @@ use crate::text::{escape, show};
 use crate::version::Version;
 
 /// NVIDIA's name of a family; any other name is returned as it is.
-pub(super) fn family(name: &str) -> &str {
+pub fn family(name: &str) -> &str {
     catalog().family(name).map_or(name, |family| &family.display)
 }
 
