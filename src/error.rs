@@ -1,19 +1,37 @@
-//! One error type for all that ends a command, and its exit code in each form of the command line.
-//! Words are in `report`.
+//! One error type for everything that ends a command, and its exit code in each form of the command line.
+//! The words are in `report`.
 
+use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 
 use crate::storage::{NoPlace, Unfit};
+use crate::version::Version;
 
-/// What ends a command early.
+/// A typed reason that a later room defines. `report` implements the words, so a type without words does not compile.
+pub trait Reason: Debug {
+    fn sentence(&self) -> String;
+
+    /// Returns the command to type, if one is known.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The C library's version, `None` if unknown: before glibc 2.35, an auditor slows down every library call.
+#[derive(Clone, Copy, Debug)]
+pub struct OldLoader {
+    pub glibc: Option<Version>,
+}
+
+/// An error that ends a command.
 #[derive(Debug)]
 pub enum Error {
-    /// No such program on the PATH that the program itself would get.
+    /// The PATH that the program itself would get has no such program.
     NotFound {
         name: PathBuf,
     },
-    /// There is one, but it cannot be run.
+    /// The file exists, but cannot be run.
     NotExecutable {
         path: PathBuf,
         why: Refusal,
@@ -32,36 +50,33 @@ pub enum Error {
     NoOtherSet {
         passed: usize,
     },
-    /// `list` was asked for a family that there is not.
+    /// `list` names an unknown library family.
     NoSuchFamily {
         name: String,
         families: Vec<&'static str>,
     },
-    /// `--without` names a source that there is not.
+    /// `--without` names an unknown source.
     NoSuchSource {
         name: String,
         sources: Vec<&'static str>,
     },
-    /// `--also` names a directory that is not there.
+    /// `--also` names a directory that does not exist.
     NoSuchDirectory {
         option: &'static str,
         path: PathBuf,
     },
-    /// Something that is set cannot be used: where it stands and what is wrong with it.
-    Setting {
-        why: String,
-        hint: Option<String>,
-    },
-    /// `list --python` was given another program.
+    /// A setting cannot be used.
+    Setting(Box<dyn Reason>),
+    /// `list --python` names a program that is not Python.
     NotPython {
         program: PathBuf,
     },
-    /// `--root` or `--machine` with a verb that would run something.
+    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine.
     NothingRunsUnderRoot {
         option: &'static str,
         verb: &'static str,
     },
-    /// What `--machine` names describes no machine.
+    /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable {
         file: PathBuf,
         why: String,
@@ -70,70 +85,68 @@ pub enum Error {
         root: PathBuf,
         error: io::Error,
     },
-    /// No place for the view that nobody else can write to.
+    /// Other users can write to every directory that could hold the cache, or it cannot be written.
     NoCache {
         tried: Vec<(PathBuf, Unfit)>,
     },
-    /// Some step of writing the view failed.
+    /// A step of writing the view failed.
     View {
         path: PathBuf,
         error: io::Error,
     },
-    /// A person has said by an option what libraries must be, and this start cannot be made to obey.
+    /// An option of the command line pins libraries, and this program cannot be pinned.
     NotPinned {
         option: &'static str,
-        why: String,
+        why: Box<dyn Reason>,
     },
-    /// `trace` could not watch the program.
-    NotTraced {
-        why: String,
-    },
-    /// The verifying child could not be started at all.
+    /// The program does not load the audit module of `trace`.
+    NotTraced(Box<dyn Reason>),
+    /// The child process of the proof could not be started.
     Verifier {
         error: io::Error,
     },
     Output {
         error: io::Error,
     },
-    /// `init` writes over nothing.
+    /// `init` and `--save` never overwrite a file.
     Exists {
         path: PathBuf,
     },
-    /// What was allowed cannot be kept in a place that only we can write to.
+    /// `allow` cannot write its record.
     NotKept {
         path: PathBuf,
         error: io::Error,
     },
-    /// The file for a report cannot be written.
+    /// The file for the output cannot be written.
     Report {
         path: PathBuf,
         error: io::Error,
     },
 }
 
-/// Why a file is not run.
+/// The reason why a file is not run.
 #[derive(Debug)]
 pub enum Refusal {
     PermissionDenied,
     IsDirectory,
-    /// Its `#!` line names this file, which cannot be run.
+    /// The file that its `#!` line names cannot be run.
     Interpreter {
         file: PathBuf,
         error: io::Error,
     },
-    /// Its `#!` lines lead to one another.
+    /// Its `#!` lines form a circle.
     Circle,
     System {
         error: io::Error,
     },
 }
 
-/// Which promise the exit code keeps.
+/// The meaning of the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The program's own status, or 125, 126, 127 when it was not started.
+    /// The program's own status, or 125, 126, 127 if it was not started.
     Run,
-    /// 0 yes, 1 the answer is no, 2 could not answer.
+    /// 0 yes, 1 no, 2 unknown.
     Answer,
 }
 
@@ -146,25 +159,7 @@ impl Error {
             Error::NotFound { .. } => 127,
             Error::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Error::NotExecutable { .. } | Error::Exec { .. } => 126,
-            Error::NoSuchPackage { .. }
-            | Error::NoOtherSet { .. }
-            | Error::NoSuchFamily { .. }
-            | Error::NoSuchSource { .. }
-            | Error::NoSuchDirectory { .. }
-            | Error::Setting { .. }
-            | Error::Exists { .. }
-            | Error::NotKept { .. }
-            | Error::NotTraced { .. }
-            | Error::NotPinned { .. }
-            | Error::NotPython { .. }
-            | Error::NothingRunsUnderRoot { .. }
-            | Error::RootUnusable { .. }
-            | Error::MachineUnusable { .. }
-            | Error::NoCache { .. }
-            | Error::View { .. }
-            | Error::Verifier { .. }
-            | Error::Output { .. }
-            | Error::Report { .. } => 125,
+            _ => 125,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Text from disk is hostile to a terminal, and paths are bytes: how both become words that can be shown.
-//! Imports nothing of the crate.
+//! Makes text and paths from disk, which may be hostile, safe for a terminal and for JSON. Imports nothing of the crate.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,8 +6,7 @@ use std::path::Path;
 
 use serde::Serializer;
 
-/// Escapes control characters and those that reorder or hide text, so that a name read from disk
-/// shows as what it is. Bytes that are not UTF-8 show as `\xNN`.
+/// Escapes control characters and characters that reorder or hide text. Bytes that are not UTF-8 become `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -26,17 +24,17 @@ pub fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// A path or name as it can be shown.
+/// A path or name, escaped.
 pub fn show(name: &(impl AsRef<OsStr> + ?Sized)) -> String {
     escape(name.as_ref().as_bytes())
 }
 
-/// For `#[serde(serialize_with = "text::path")]`: JSON has no bytes, so other than UTF-8 is replaced.
+/// For `#[serde(serialize_with = "text::path")]`: U+FFFD replaces bytes that are not UTF-8.
 pub fn path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.as_ref().to_string_lossy())
 }
 
-/// The same for an optional path.
+/// Like [`path`], for an optional path.
 pub fn optional_path<S: Serializer>(
     path: &Option<impl AsRef<Path>>,
     serializer: S,
@@ -47,7 +45,7 @@ pub fn optional_path<S: Serializer>(
     }
 }
 
-/// The same for a list of paths.
+/// Like [`path`], for a list of paths.
 pub fn paths<S: Serializer>(paths: &[impl AsRef<Path>], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
 }

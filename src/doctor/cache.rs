@@ -1,18 +1,17 @@
-//! FindingKind is kept between starts: where, how much, and whether the place is fit for it.
+//! The cache: its directory, its size, and the directories that are refused for it.
 
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, FindingKind};
+use super::finding::{Evidence, Finding, FindingKind};
 use crate::host::Host;
-use crate::storage::Unfit;
-use crate::storage::examined_candidates;
+use crate::storage::{Unfit, examined_candidates};
 
-/// A view and a start take a few thousand bytes; the module for the loader fifty thousand.
+/// In bytes: a view and a start take a few thousand, the audit module fifty thousand.
 const ENOUGH: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// The first place that can be used.
+    /// The first usable directory.
     pub directory: Option<PathBuf>,
     pub starts: usize,
     pub views: usize,
@@ -49,7 +48,7 @@ pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
 fn kept(host: &Host, directory: PathBuf) -> Kept {
     let count = |below: &str| {
         let entries = host.list(&directory.join(below)).unwrap_or_default();
-        // FindingKind begins with a dot is not finished.
+        // A name that begins with a dot is an unfinished entry.
         entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.')).count()
     };
     let (starts, views) = (count("starts"), count("views"));

@@ -1,10 +1,10 @@
-//! The driver: which one the kernel runs, whether there is one at all, and the half of it that programs load.
+//! The driver: the kernel's part, and the libraries of it that programs load.
 
 use std::path::Path;
 
-use super::finding::Named;
+use super::finding::{Evidence, Finding, FindingKind, Named};
 use super::gpus::{self, Card};
-use super::{Evidence, Finding, FindingKind, OS_RELEASE, Subject, Surroundings};
+use super::subject::{OS_RELEASE, Subject, Surroundings};
 use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
 
 const NOUVEAU: &str = "/sys/module/nouveau";
@@ -22,14 +22,14 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
         Some(kernel) => of_kernel(inventory, kernel, &real, surroundings),
         None => {
             let cards = gpus::cards(subject.host);
-            // That there is no GPU is said where the GPUs are.
+            // The section of the GPUs reports a missing GPU.
             if cards.is_empty() { Vec::new() } else { vec![not_loaded(subject, &real, &cards)] }
         }
     }
 }
 
-/// The installations of libcuda that could be those of a kernel's driver.
-pub(super) fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
+/// The installations of libcuda that can belong to a kernel's driver.
+fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
     let is_real =
         |installation: &&Installation| !matches!(installation.origin, Origin::Compat | Origin::Stub);
     inventory.installations.iter().filter(|installation| installation.family == "driver").filter(is_real)
@@ -66,7 +66,7 @@ fn of_kernel(
             evidence.extend(real.iter().map(|installation| named(installation)));
             vec![Finding::error(FindingKind::DriverMismatch { installed, kernel: kernel.version }, evidence)]
         }
-        // FindingKind LD_LIBRARY_PATH does to it is said of its elements.
+        // The environment's section reports a libcuda from LD_LIBRARY_PATH.
         (Some(right), Some(given)) if is_other(given) && !is_by_path(inventory, given) => {
             let what = FindingKind::LibcudaShadowed { given: given.version, kernel: kernel.version };
             vec![Finding::error(what, vec![says, named(given), named(right)])]
@@ -81,7 +81,7 @@ fn is_by_path(inventory: &Inventory, installation: &Installation) -> bool {
     elements.into_iter().any(|element| installation.directories().any(|own| own == element))
 }
 
-/// There is a card, and no driver of NVIDIA's runs it.
+/// A card is present, but no NVIDIA driver runs it.
 fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> Finding {
     let host = subject.host;
     let mut evidence: Vec<Evidence> = cards.iter().map(Card::evidence).collect();
@@ -105,7 +105,7 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
     }
 }
 
-/// Windows runs the driver, and gives its libraries.
+/// In WSL, Windows runs the driver and provides its libraries.
 fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
     let is_windows =
         |installation: &Installation| installation.directories().any(|directory| directory.starts_with(WSL));
@@ -120,16 +120,5 @@ fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
             vec![Finding::warning(FindingKind::WslLinuxDriver, vec![named(given), named(windows)])]
         }
         _ => Vec::new(),
-    }
-}
-
-impl Named {
-    pub(super) fn of(installation: &Installation) -> Named {
-        Named {
-            family: installation.family.clone(),
-            version: installation.version,
-            origin: installation.origin,
-            directory: installation.directory.clone(),
-        }
     }
 }

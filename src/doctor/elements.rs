@@ -1,31 +1,30 @@
-//! `LD_LIBRARY_PATH` and `LD_PRELOAD`, element by element: where each leads, what it holds, who has put it there.
+//! The elements of `LD_LIBRARY_PATH` and `LD_PRELOAD`: their targets, their libraries, the lines that set them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Subject;
 use super::finding::Named;
 use super::startup::{Line, Lines};
+use super::subject::Subject;
 use crate::variables;
 
-/// One of them.
 #[derive(Clone, Debug)]
 pub struct Element {
     pub variable: &'static str,
-    /// From 1 on.
+    /// Starts at 1.
     pub position: usize,
     pub text: OsString,
     /// The directory, or the file, that it leads to.
     pub leads_to: Option<PathBuf>,
     pub holds: Vec<Named>,
-    /// The family that a preloaded file is of.
+    /// The family of a preloaded file.
     pub family: Option<String>,
-    /// Lines that may have put it there.
+    /// Lines that may have set it.
     pub set_by: Vec<Line>,
 }
 
-pub(super) fn of(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
+pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     let inventory = subject.inventory;
     let holds = |directory: &Path| {
         let here = inventory
@@ -63,12 +62,12 @@ impl Element {
         self.variable == variables::LIBRARY_PATH
     }
 
-    /// A name without a directory, which the loader looks for like any other.
+    /// True for a name without a directory, which the loader searches like any other.
     pub(super) fn is_bare_name(&self) -> bool {
         !self.is_path() && !self.text.as_bytes().contains(&b'/')
     }
 
-    /// With tokens of the loader, where it leads depends on the program.
+    /// True if it has tokens of the loader: its target depends on the program.
     pub(super) fn has_token(&self) -> bool {
         self.text.as_bytes().contains(&b'$')
     }

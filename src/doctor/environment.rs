@@ -1,16 +1,17 @@
-//! FindingKind the environment does to the search for libraries.
+//! Effects of the environment on the loader's search.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::finding::Named;
+use super::elements::Element;
+use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
 use super::startup::Line;
-use super::{Element, Evidence, Finding, FindingKind, Severity, Subject};
+use super::subject::Subject;
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
 use crate::variables;
 
-/// FindingKind we set ourselves for what we start.
+/// The variables that cudarun sets for the programs that it starts.
 const OF_OURS: [&str; 4] = [variables::VIEW, variables::PINS, variables::PINS_FOR, variables::TRACE];
 
 pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Finding> {
@@ -29,7 +30,7 @@ pub(super) fn findings(subject: &Subject<'_>, elements: &[Element]) -> Vec<Findi
     findings
 }
 
-/// The element, and the lines that put it there.
+/// The element, and the lines that set it.
 fn evidence(element: &Element) -> Vec<Evidence> {
     let Element { variable, position, text, .. } = element;
     let own = Evidence::Element { variable, position: *position, text: text.clone() };
@@ -54,13 +55,13 @@ fn of_path(subject: &Subject<'_>, before: &[Element], element: &Element) -> Vec<
         return vec![(Severity::Note, FindingKind::PathOwnView)];
     }
     if before.iter().any(|other| other.leads_to.as_ref() == Some(directory)) {
-        // All that it holds was said of the first.
+        // The first element reports its libraries.
         found.push((Severity::Note, FindingKind::PathDuplicate));
         return found;
     }
     let drivers = held(subject.inventory, directory).filter(|installation| installation.family == "driver");
     for installation in drivers {
-        // FindingKind programs get fails them; what only stands there is in the way of nobody yet.
+        // It breaks programs only if the loader finds it by default.
         let severity = if installation.loader_gives { Severity::Error } else { Severity::Warning };
         if installation.origin == Origin::Stub {
             found.push((severity, FindingKind::PathStubs));
@@ -97,8 +98,8 @@ fn held<'i>(inventory: &'i Inventory, directory: &'i Path) -> impl Iterator<Item
         .filter(move |installation| installation.directories().any(|own| own == directory))
 }
 
-/// Of a family of which the search path has two versions of one SONAME, what the loader takes, and what of it comes
-/// from the other where the first lacks it.
+/// Families of which the search path has two versions of one SONAME: the one that the loader takes, and the files that
+/// come from the other one because the first lacks them.
 fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     let mut directories: Vec<(PathBuf, Option<&Element>)> = Vec::new();
     for element in elements.iter().filter(|element| element.is_path()) {
@@ -110,9 +111,9 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     if directories.is_empty() {
         return Vec::new();
     }
-    // After them, what every program is given.
+    // The installations on default paths follow.
     let is_default = |installation: &&Installation| {
-        installation.files.iter().any(|it| inventory.file_by_default(&it.soname) == Some(it.id))
+        installation.files.iter().any(|file| inventory.file_by_default(&file.soname) == Some(file.id))
     };
     let default = inventory
         .installations
@@ -122,7 +123,7 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     directories.extend(default);
     let mut findings: Vec<Finding> = Vec::new();
     for (index, (directory, element)) in directories.iter().enumerate() {
-        // FindingKind nothing in the path gives is not mixed by it.
+        // Default paths alone are not the fault of the environment.
         let Some(element) = element else { break };
         let is_library = |installation: &&Installation| {
             installation.family != "driver" && installation.origin != Origin::Stub
@@ -174,12 +175,12 @@ fn is_same(installation: &Installation, other: &Installation) -> bool {
     installation.version == other.version
 }
 
-/// True if the first gives nothing but a shim, which works over the other.
+/// True if the first has only a shim, which works over the other.
 fn is_shim_over(first: &Installation, other: &Installation) -> bool {
     first.files.iter().all(|file| first.is_shim(&file.stem)) && other.works_under_shim_of(first)
 }
 
-/// FindingKind must come with the first and does not, and the other has.
+/// The required files that the first lacks and the other has.
 fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
     let missing = first.problems.iter().filter_map(|problem| match problem {
         Problem::Missing { stems } => Some(stems),
@@ -188,7 +189,7 @@ fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
     missing.flatten().filter(|stem| other.member(stem).is_some()).cloned().collect()
 }
 
-/// FindingKind else the loader, its C library and we ourselves are told.
+/// Other variables that the loader, glibc and cudarun read.
 fn others(subject: &Subject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let variable = |name: &str| {
@@ -199,8 +200,9 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
         let ours = subject.views.iter().filter_map(|views| views.parent());
         let ours: Vec<&Path> = ours.collect();
-        let is_ours =
-            audit_elements(value).iter().all(|it| ours.iter().any(|own| Path::new(it).starts_with(own)));
+        let is_ours = audit_elements(value)
+            .iter()
+            .all(|module| ours.iter().any(|own| Path::new(module).starts_with(own)));
         findings.push(Finding::note(FindingKind::AuditSet { is_ours }, vec![evidence]));
     }
     if let Some(evidence) = variable("GLIBC_TUNABLES") {

@@ -1,4 +1,4 @@
-//! FindingKind can be found: each with its name, where it belongs and what it keeps from working.
+//! The findings: each with its code, its section and the programs that it stops.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::{self, Origin, Problem, Warning};
+use crate::inventory::{self, Installation, Origin, Problem, Warning};
 use crate::settings::{Fault, Remark, container::Malformed};
 use crate::storage::Unfit;
 use crate::version::{DriverVersion, Version};
@@ -22,15 +22,15 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// No GPU program can work from here, or none can be started by us.
+    /// No GPU program can work here, or cudarun can start none.
     Error,
-    /// Some programs may fail, or get what nobody meant.
+    /// Some programs may fail, or load unintended libraries.
     Warning,
     /// Good to know.
     Note,
 }
 
-/// A part of the page, in order.
+/// A section of the page, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Section {
@@ -55,25 +55,35 @@ impl Section {
     ];
 }
 
-/// Whom an error stops.
+/// The programs that an error stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
     Programs,
-    /// A program that is started by cudarun, and no other.
+    /// Only programs that cudarun starts.
     Us,
 }
 
-/// FindingKind is wrong. The names of these, in kebab case, are those of `--json` and of docs/doctor.md.
+/// A fault or a fact. `section_and_code` has the names of `--json` and of docs/doctor.md.
 #[derive(Clone, Debug)]
 pub enum FindingKind {
     NoDriver,
     DriverNotLoaded,
-    NoModuleForKernel { release: String },
+    NoModuleForKernel {
+        release: String,
+    },
     Nouveau,
-    DriverMismatch { installed: Version, kernel: DriverVersion },
-    NoLibcuda { is_container: bool },
+    DriverMismatch {
+        installed: Version,
+        kernel: DriverVersion,
+    },
+    NoLibcuda {
+        is_container: bool,
+    },
     LibcudaNotFound,
-    LibcudaShadowed { given: Option<Version>, kernel: DriverVersion },
+    LibcudaShadowed {
+        given: Option<Version>,
+        kernel: DriverVersion,
+    },
     WslWithoutGpu,
     WslLinuxDriver,
     NoGpu,
@@ -82,47 +92,103 @@ pub enum FindingKind {
     DeviceNotPermitted,
     UvmMissing,
     GpusHidden,
-    NoSuchGpu { word: String, leaves_some: bool },
-    CopyIncomplete { installation: Named, problem: Problem },
-    CopyMixed { installation: Named, problem: Problem },
-    CopyDamaged { installation: Named, problem: Problem },
-    CopyNotAsInstalled { installation: Named, problem: Problem },
-    CopyWorldWritable { installation: Named, problem: Problem },
-    TwoOfOneSoname { installation: Named, problem: Problem },
-    StubGiven { installation: Named, problem: Problem },
-    PassedOver { first: Warning, more: usize },
-    PathMissing { variable: &'static str },
-    PathEmpty { directory: PathBuf },
-    PathRelative { variable: &'static str },
+    NoSuchGpu {
+        word: String,
+        leaves_some: bool,
+    },
+    /// `code` is one of those of docs/doctor.md.
+    BadInstallation {
+        code: &'static str,
+        installation: Named,
+        problem: Problem,
+    },
+    PassedOver {
+        first: Warning,
+        more: usize,
+    },
+    PathMissing {
+        variable: &'static str,
+    },
+    PathEmpty {
+        directory: PathBuf,
+    },
+    PathRelative {
+        variable: &'static str,
+    },
     PathDuplicate,
     PathStubs,
-    PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
+    PathOtherDriver {
+        version: Option<Version>,
+        kernel: DriverVersion,
+    },
     PathOwnView,
-    VersionsMixed { family: String, taken: Named, passed_over: Named },
-    CompletedElsewhere { family: String, stems: Vec<String>, first: Named, rest: Named },
+    VersionsMixed {
+        family: String,
+        taken: Named,
+        passed_over: Named,
+    },
+    CompletedElsewhere {
+        family: String,
+        stems: Vec<String>,
+        first: Named,
+        rest: Named,
+    },
     PreloadMissing,
-    PreloadLibrary { family: String },
-    AuditSet { is_ours: bool },
+    PreloadLibrary {
+        family: String,
+    },
+    AuditSet {
+        is_ours: bool,
+    },
     TunablesSet,
-    OwnVariables { names: Vec<String> },
-    SetAtStart { variables: BTreeSet<&'static str> },
-    HookShadowed { variable: &'static str },
+    OwnVariables {
+        names: Vec<String>,
+    },
+    SetAtStart {
+        variables: BTreeSet<&'static str>,
+    },
+    HookShadowed {
+        variable: &'static str,
+    },
     SystemPreload,
-    CacheStale { directory: PathBuf, name: String },
-    CacheOfLoaderBad { fault: inventory::ReadFault },
-    SettingFault { fault: Fault },
-    UnknownKey { remark: Remark },
-    NotAllowed { file: PathBuf, keys: BTreeSet<String> },
-    LockFault { fault: Fault },
-    LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
-    ImageConditionMalformed { malformed: Malformed },
+    CacheStale {
+        directory: PathBuf,
+        name: String,
+    },
+    CacheOfLoaderBad {
+        fault: inventory::ReadFault,
+    },
+    SettingFault {
+        fault: Fault,
+    },
+    UnknownKey {
+        remark: Remark,
+    },
+    NotAllowed {
+        file: PathBuf,
+        keys: BTreeSet<String>,
+    },
+    LockFault {
+        fault: Fault,
+    },
+    LockNeedsDriver {
+        needs: DriverVersion,
+        kernel: DriverVersion,
+    },
+    ImageConditionMalformed {
+        malformed: Malformed,
+    },
     NoCache,
-    CacheRefused { used: PathBuf },
-    CacheFull { free: u64 },
+    CacheRefused {
+        used: PathBuf,
+    },
+    CacheFull {
+        free: u64,
+    },
     CacheNoexec,
 }
 
-/// An installation, as it is named.
+/// The name of an installation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     pub family: String,
@@ -131,10 +197,10 @@ pub struct Named {
     pub directory: PathBuf,
 }
 
-/// FindingKind a finding rests on.
+/// Evidence for a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
-    /// FindingKind a file says, in a line of it where that is known.
+    /// The content of a file, in a line if that is known.
     File {
         path: PathBuf,
         line: Option<usize>,
@@ -143,28 +209,28 @@ pub enum Evidence {
     Absent {
         path: PathBuf,
     },
-    /// Who may use it: mode, and, where that is known of this machine, owner and group.
+    /// Permissions of a file: mode, and on this machine owner and group.
     Mode {
         path: PathBuf,
         mode: u32,
         owner: Option<(u32, u32)>,
     },
-    /// A variable, whose value is nobody's secret.
+    /// A variable whose value is no secret.
     Variable {
         name: String,
         value: String,
     },
-    /// The same without its value.
+    /// A variable whose value may be secret.
     Set {
         name: String,
     },
-    /// A part of a list in a variable, from 1 on.
+    /// An element of a list in a variable; `position` starts at 1.
     Element {
         variable: &'static str,
         position: usize,
         text: OsString,
     },
-    /// A card that the bus shows.
+    /// A card on the PCI bus.
     Card {
         bus: String,
         id: String,
@@ -172,11 +238,22 @@ pub enum Evidence {
         driver: Option<String>,
     },
     Installation(Named),
-    /// A place that is refused, and why.
+    /// A directory that is refused for the cache.
     Place {
         path: PathBuf,
         why: Unfit,
     },
+}
+
+impl Named {
+    pub(super) fn of(installation: &Installation) -> Named {
+        Named {
+            family: installation.family.clone(),
+            version: installation.version,
+            origin: installation.origin,
+            directory: installation.directory.clone(),
+        }
+    }
 }
 
 impl Finding {
@@ -209,63 +286,15 @@ impl Evidence {
 
 impl FindingKind {
     pub fn section(&self) -> Section {
-        use FindingKind as W;
-        match self {
-            W::NoDriver
-            | W::DriverNotLoaded
-            | W::NoModuleForKernel { .. }
-            | W::Nouveau
-            | W::DriverMismatch { .. }
-            | W::NoLibcuda { .. }
-            | W::LibcudaNotFound
-            | W::LibcudaShadowed { .. }
-            | W::WslLinuxDriver => Section::Driver,
-            W::WslWithoutGpu
-            | W::NoGpu
-            | W::ContainerWithoutGpus
-            | W::DeviceNodesMissing
-            | W::DeviceNotPermitted
-            | W::UvmMissing
-            | W::GpusHidden
-            | W::NoSuchGpu { .. } => Section::Gpus,
-            W::CopyIncomplete { .. }
-            | W::CopyMixed { .. }
-            | W::CopyDamaged { .. }
-            | W::CopyNotAsInstalled { .. }
-            | W::CopyWorldWritable { .. }
-            | W::TwoOfOneSoname { .. }
-            | W::StubGiven { .. }
-            | W::PassedOver { .. } => Section::Libraries,
-            W::PathMissing { .. }
-            | W::PathEmpty { .. }
-            | W::PathRelative { .. }
-            | W::PathDuplicate
-            | W::PathStubs
-            | W::PathOtherDriver { .. }
-            | W::PathOwnView
-            | W::VersionsMixed { .. }
-            | W::CompletedElsewhere { .. }
-            | W::PreloadMissing
-            | W::PreloadLibrary { .. }
-            | W::AuditSet { .. }
-            | W::TunablesSet
-            | W::OwnVariables { .. } => Section::Environment,
-            W::SetAtStart { .. }
-            | W::HookShadowed { .. }
-            | W::SystemPreload
-            | W::CacheStale { .. }
-            | W::CacheOfLoaderBad { .. } => Section::StartUp,
-            W::SettingFault { .. }
-            | W::UnknownKey { .. }
-            | W::NotAllowed { .. }
-            | W::LockFault { .. }
-            | W::LockNeedsDriver { .. }
-            | W::ImageConditionMalformed { .. } => Section::Project,
-            W::NoCache | W::CacheRefused { .. } | W::CacheFull { .. } | W::CacheNoexec => Section::Cache,
-        }
+        self.section_and_code().0
     }
 
-    /// Whom it stops, where it is an error.
+    /// Its name in JSON and in docs/doctor.md.
+    pub fn code(&self) -> &'static str {
+        self.section_and_code().1
+    }
+
+    /// The programs that it stops if it is an error.
     pub fn stops(&self) -> Stops {
         match self.section() {
             Section::Project | Section::Cache => Stops::Us,
@@ -273,64 +302,57 @@ impl FindingKind {
         }
     }
 
-    /// Its name in JSON and in docs/doctor.md.
-    pub fn code(&self) -> &'static str {
-        use FindingKind as W;
+    fn section_and_code(&self) -> (Section, &'static str) {
+        use FindingKind as Kind;
         match self {
-            W::NoDriver => "no-driver",
-            W::DriverNotLoaded => "driver-not-loaded",
-            W::NoModuleForKernel { .. } => "no-module-for-kernel",
-            W::Nouveau => "nouveau",
-            W::DriverMismatch { .. } => "driver-mismatch",
-            W::NoLibcuda { .. } => "no-libcuda",
-            W::LibcudaNotFound => "libcuda-not-found",
-            W::LibcudaShadowed { .. } => "libcuda-shadowed",
-            W::WslWithoutGpu => "wsl-without-gpu",
-            W::WslLinuxDriver => "wsl-linux-driver",
-            W::NoGpu => "no-gpu",
-            W::ContainerWithoutGpus => "container-without-gpus",
-            W::DeviceNodesMissing => "device-nodes-missing",
-            W::DeviceNotPermitted => "device-not-permitted",
-            W::UvmMissing => "uvm-missing",
-            W::GpusHidden => "gpus-hidden",
-            W::NoSuchGpu { .. } => "no-such-gpu",
-            W::CopyIncomplete { .. } => "installation-incomplete",
-            W::CopyMixed { .. } => "installation-mixed",
-            W::CopyDamaged { .. } => "installation-damaged",
-            W::CopyNotAsInstalled { .. } => "installation-not-as-installed",
-            W::CopyWorldWritable { .. } => "installation-world-writable",
-            W::TwoOfOneSoname { .. } => "two-of-one-soname",
-            W::StubGiven { .. } => "stub-given",
-            W::PassedOver { .. } => "passed-over",
-            W::PathMissing { .. } => "path-missing",
-            W::PathEmpty { .. } => "path-empty",
-            W::PathRelative { .. } => "path-relative",
-            W::PathDuplicate => "path-duplicate",
-            W::PathStubs => "path-stubs",
-            W::PathOtherDriver { .. } => "path-other-driver",
-            W::PathOwnView => "path-own-view",
-            W::VersionsMixed { .. } => "versions-mixed",
-            W::CompletedElsewhere { .. } => "completed-elsewhere",
-            W::PreloadMissing => "preload-missing",
-            W::PreloadLibrary { .. } => "preload-library",
-            W::AuditSet { .. } => "audit-set",
-            W::TunablesSet => "tunables-set",
-            W::OwnVariables { .. } => "own-variables",
-            W::SetAtStart { .. } => "set-at-start",
-            W::HookShadowed { .. } => "hook-shadowed",
-            W::SystemPreload => "system-preload",
-            W::CacheStale { .. } => "cache-stale",
-            W::CacheOfLoaderBad { .. } => "cache-of-loader-bad",
-            W::SettingFault { .. } => "setting-fault",
-            W::UnknownKey { .. } => "unknown-key",
-            W::NotAllowed { .. } => "not-allowed",
-            W::LockFault { .. } => "lock-fault",
-            W::LockNeedsDriver { .. } => "lock-needs-driver",
-            W::ImageConditionMalformed { .. } => "image-condition-malformed",
-            W::NoCache => "no-cache",
-            W::CacheRefused { .. } => "cache-refused",
-            W::CacheFull { .. } => "cache-full",
-            W::CacheNoexec => "cache-noexec",
+            Kind::NoDriver => (Section::Driver, "no-driver"),
+            Kind::DriverNotLoaded => (Section::Driver, "driver-not-loaded"),
+            Kind::NoModuleForKernel { .. } => (Section::Driver, "no-module-for-kernel"),
+            Kind::Nouveau => (Section::Driver, "nouveau"),
+            Kind::DriverMismatch { .. } => (Section::Driver, "driver-mismatch"),
+            Kind::NoLibcuda { .. } => (Section::Driver, "no-libcuda"),
+            Kind::LibcudaNotFound => (Section::Driver, "libcuda-not-found"),
+            Kind::LibcudaShadowed { .. } => (Section::Driver, "libcuda-shadowed"),
+            Kind::WslWithoutGpu => (Section::Gpus, "wsl-without-gpu"),
+            Kind::WslLinuxDriver => (Section::Driver, "wsl-linux-driver"),
+            Kind::NoGpu => (Section::Gpus, "no-gpu"),
+            Kind::ContainerWithoutGpus => (Section::Gpus, "container-without-gpus"),
+            Kind::DeviceNodesMissing => (Section::Gpus, "device-nodes-missing"),
+            Kind::DeviceNotPermitted => (Section::Gpus, "device-not-permitted"),
+            Kind::UvmMissing => (Section::Gpus, "uvm-missing"),
+            Kind::GpusHidden => (Section::Gpus, "gpus-hidden"),
+            Kind::NoSuchGpu { .. } => (Section::Gpus, "no-such-gpu"),
+            Kind::BadInstallation { code, .. } => (Section::Libraries, code),
+            Kind::PassedOver { .. } => (Section::Libraries, "passed-over"),
+            Kind::PathMissing { .. } => (Section::Environment, "path-missing"),
+            Kind::PathEmpty { .. } => (Section::Environment, "path-empty"),
+            Kind::PathRelative { .. } => (Section::Environment, "path-relative"),
+            Kind::PathDuplicate => (Section::Environment, "path-duplicate"),
+            Kind::PathStubs => (Section::Environment, "path-stubs"),
+            Kind::PathOtherDriver { .. } => (Section::Environment, "path-other-driver"),
+            Kind::PathOwnView => (Section::Environment, "path-own-view"),
+            Kind::VersionsMixed { .. } => (Section::Environment, "versions-mixed"),
+            Kind::CompletedElsewhere { .. } => (Section::Environment, "completed-elsewhere"),
+            Kind::PreloadMissing => (Section::Environment, "preload-missing"),
+            Kind::PreloadLibrary { .. } => (Section::Environment, "preload-library"),
+            Kind::AuditSet { .. } => (Section::Environment, "audit-set"),
+            Kind::TunablesSet => (Section::Environment, "tunables-set"),
+            Kind::OwnVariables { .. } => (Section::Environment, "own-variables"),
+            Kind::SetAtStart { .. } => (Section::StartUp, "set-at-start"),
+            Kind::HookShadowed { .. } => (Section::StartUp, "hook-shadowed"),
+            Kind::SystemPreload => (Section::StartUp, "system-preload"),
+            Kind::CacheStale { .. } => (Section::StartUp, "cache-stale"),
+            Kind::CacheOfLoaderBad { .. } => (Section::StartUp, "cache-of-loader-bad"),
+            Kind::SettingFault { .. } => (Section::Project, "setting-fault"),
+            Kind::UnknownKey { .. } => (Section::Project, "unknown-key"),
+            Kind::NotAllowed { .. } => (Section::Project, "not-allowed"),
+            Kind::LockFault { .. } => (Section::Project, "lock-fault"),
+            Kind::LockNeedsDriver { .. } => (Section::Project, "lock-needs-driver"),
+            Kind::ImageConditionMalformed { .. } => (Section::Project, "image-condition-malformed"),
+            Kind::NoCache => (Section::Cache, "no-cache"),
+            Kind::CacheRefused { .. } => (Section::Cache, "cache-refused"),
+            Kind::CacheFull { .. } => (Section::Cache, "cache-full"),
+            Kind::CacheNoexec => (Section::Cache, "cache-noexec"),
         }
     }
 }

@@ -1,23 +1,22 @@
-//! The GPUs: cards on the bus, the nodes through which a program reaches them, and what the environment leaves of them.
+//! The GPUs: cards on the bus, their device nodes, and the ones that the environment hides.
 
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, FindingKind, Severity, Subject, Surroundings};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
+use super::subject::{NODE_MAKER, Subject, Surroundings};
 use crate::catalog;
 use crate::host::Host;
 use crate::inventory::Visible;
 
 const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
-/// Controllers of displays, in the first byte of the class: sound and USB of a card are other classes.
+/// The first byte of the class of display controllers; sound and USB of a card have other classes.
 const DISPLAY: &str = "0x03";
 const CONTROL: &str = "/dev/nvidiactl";
 const UVM: &str = "/dev/nvidia-uvm";
-/// FindingKind is started, with more rights, to make a missing node.
-pub(super) const MAKER: &str = "/usr/bin/nvidia-modprobe";
 const WSL: &str = "/dev/dxg";
 
-/// A GPU on the bus, whatever runs it.
+/// A GPU on the bus, with any driver or none.
 pub(super) struct Card {
     bus: String,
     id: String,
@@ -48,7 +47,7 @@ pub(super) fn cards(host: &Host) -> Vec<Card> {
     cards
 }
 
-/// `before` is what is known of the driver: where that does not run, nothing here can.
+/// `before` has the driver's findings: without a driver, there is no more to find here.
 pub(super) fn findings(
     subject: &Subject<'_>,
     surroundings: Surroundings,
@@ -80,11 +79,11 @@ pub(super) fn findings(
         } else {
             findings.extend(not_permitted(host, &inventory.devices));
             if !is_there(UVM) {
-                let makes = host.stat(Path::new(MAKER)).is_ok_and(|stat| stat.mode & 0o4000 != 0);
+                let makes = host.stat(Path::new(NODE_MAKER)).is_ok_and(|stat| stat.mode & 0o4000 != 0);
                 let severity = if makes { Severity::Note } else { Severity::Error };
                 let mut evidence = vec![stat(Path::new(UVM))];
-                if host.stat(Path::new(MAKER)).is_err() {
-                    evidence.push(stat(Path::new(MAKER)));
+                if host.stat(Path::new(NODE_MAKER)).is_err() {
+                    evidence.push(stat(Path::new(NODE_MAKER)));
                 }
                 findings.push(Finding::new(severity, FindingKind::UvmMissing, evidence));
             }
@@ -100,7 +99,7 @@ pub(super) fn findings(
 }
 
 fn no_card() -> Evidence {
-    Evidence::file(BUS, "no display controller of NVIDIA's (0x10de)")
+    Evidence::file(BUS, "no NVIDIA display controller (0x10de)")
 }
 
 fn variable(host: &Host, name: &str) -> Option<Evidence> {
@@ -108,7 +107,7 @@ fn variable(host: &Host, name: &str) -> Option<Evidence> {
     Some(Evidence::Variable { name: name.to_owned(), value })
 }
 
-/// One finding for all that this user may not read and write.
+/// One finding for all nodes that this user may not read and write.
 fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let shared = [CONTROL, UVM].map(PathBuf::from);
     let nodes = devices.iter().chain(shared.iter().filter(|path| host.stat(path).is_ok()));
@@ -120,14 +119,14 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
             Some(Evidence::Mode { path: path.clone(), mode: stat.mode & 0o777, owner })
         })
         .collect();
-    // With one GPU of many, programs that take that one can work.
+    // If one GPU of many is usable, programs that use it work.
     let shared_closed = shared.iter().any(|path| host.stat(path).is_ok() && !host.may_use(path));
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
     let severity = if is_error { Severity::Error } else { Severity::Warning };
     (!closed.is_empty()).then(|| Finding::new(severity, FindingKind::DeviceNotPermitted, closed))
 }
 
-/// FindingKind `CUDA_VISIBLE_DEVICES` takes away.
+/// The GPUs that `CUDA_VISIBLE_DEVICES` hides.
 fn hidden(subject: &Subject<'_>) -> Option<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
     let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];

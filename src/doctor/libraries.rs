@@ -1,19 +1,18 @@
-//! Installations and their problems, of those that a program from here may come to, and what was passed over.
+//! Installations with problems, and the files that the scan skipped.
 
-use super::finding::Named;
-use super::{Evidence, Finding, FindingKind, Severity, Subject};
+use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
+use super::subject::Subject;
 use crate::inventory::{Finder, Installation, Origin, Problem};
 
-/// How many files that were passed over are named.
+/// Further skipped files are only counted.
 const FEW: usize = 5;
 
 pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
     let inventory = subject.inventory;
-    let of_copy = |installation| {
-        let problems = Installation::clone(installation).problems.into_iter();
-        problems.filter_map(move |problem| finding(installation, problem))
-    };
-    let mut findings: Vec<Finding> = inventory.installations.iter().flat_map(of_copy).collect();
+    let mut findings = Vec::new();
+    for installation in &inventory.installations {
+        findings.extend(installation.problems.iter().filter_map(|problem| finding(installation, problem)));
+    }
     if let Some(first) = inventory.warnings.first() {
         let named = inventory.warnings.iter().take(FEW);
         let evidence = named.map(|warning| Evidence::file(&warning.path, "")).collect();
@@ -23,41 +22,28 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-fn finding(installation: &Installation, problem: Problem) -> Option<Finding> {
-    let named = Named::of(installation);
-    // FindingKind nobody is given without asking for it hurts those alone who do.
+fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
+    // An installation outside every default search path matters only to programs that name it.
     let severity = if installation.loader_gives { Severity::Warning } else { Severity::Note };
-    let evidence = vec![Evidence::Installation(named.clone())];
-    let (severity, what) = match problem {
-        // Stubs are never whole, and that is as it should be.
+    let (severity, code) = match problem {
+        // A stub is never complete.
         Problem::Missing { .. } if installation.origin == Origin::Stub => return None,
-        Problem::Missing { .. } => (severity, FindingKind::CopyIncomplete { installation: named, problem }),
-        Problem::OtherVersionAmongTheRest { .. } => {
-            (Severity::Warning, FindingKind::CopyMixed { installation: named, problem })
-        }
-        Problem::Truncated { .. } => {
-            (Severity::Warning, FindingKind::CopyDamaged { installation: named, problem })
-        }
+        Problem::Missing { .. } => (severity, "installation-incomplete"),
+        Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, "installation-mixed"),
+        Problem::Truncated { .. } => (Severity::Warning, "installation-damaged"),
         Problem::PackageSaysOtherwise { .. }
         | Problem::NameSaysOtherwise { .. }
-        | Problem::SizeIsNotRecorded { .. } => {
-            (severity, FindingKind::CopyNotAsInstalled { installation: named, problem })
-        }
-        Problem::SecondOfOneSoname { .. } => {
-            (severity, FindingKind::TwoOfOneSoname { installation: named, problem })
-        }
-        Problem::WorldWritable { .. } => {
-            (Severity::Warning, FindingKind::CopyWorldWritable { installation: named, problem })
-        }
-        // Of these, the driver's section tells, and the element of LD_LIBRARY_PATH.
+        | Problem::SizeIsNotRecorded { .. } => (severity, "installation-not-as-installed"),
+        Problem::SecondOfOneSoname { .. } => (severity, "two-of-one-soname"),
+        Problem::WorldWritable { .. } => (Severity::Warning, "installation-world-writable"),
+        // The sections of the driver and of the environment report these.
         Problem::StubOnSearchPath { by: Finder::LibraryPath }
         | Problem::CompatOlderThanKernel { .. }
         | Problem::NotTheKernelsDriver { .. } => return None,
-        Problem::StubOnSearchPath { .. } => {
-            let harms = installation.loader_gives;
-            let severity = if harms { Severity::Warning } else { Severity::Note };
-            (severity, FindingKind::StubGiven { installation: named, problem })
-        }
+        Problem::StubOnSearchPath { .. } => (severity, "stub-given"),
     };
+    let installation = Named::of(installation);
+    let evidence = vec![Evidence::Installation(installation.clone())];
+    let what = FindingKind::BadInstallation { code, installation, problem: problem.clone() };
     Some(Finding::new(severity, what, evidence))
 }

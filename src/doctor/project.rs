@@ -1,15 +1,18 @@
-//! Layers: the nearest project's, the user's and those for everybody, what of them nobody has allowed, and the lock.
+//! The files with settings, the keys in them that are not allowed, and the lock.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::{Evidence, Finding, FindingKind, Severity, Subject, evidence};
-use crate::settings::{Fault, Layers, Setting, container, files, invocation, lock, read, trust};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
+use super::subject::{Subject, evidence};
+use crate::settings::{
+    Fault, Layers, Place, Setting, Wrong, container, files, invocation, lock, read, trust,
+};
 
-/// FindingKind there is.
+/// The files that count here.
 #[derive(Debug, Default)]
 pub struct Project {
-    /// Every file with settings that counts.
+    /// The files with settings, nearest first.
     pub files: Vec<PathBuf>,
     pub lock: Option<PathBuf>,
 }
@@ -22,7 +25,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         let evidence = evidence(&fault.place);
         Finding::error(FindingKind::SettingFault { fault }, evidence)
     };
-    // In the order in which a start takes them.
+    // In the order of a start.
     let mut settings = Layers::default();
     match invocation::variables(&host.env, &subject.vocabulary) {
         Ok(layer) => settings.add(layer),
@@ -51,8 +54,8 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
         if asks && !trust::is_allowed(host, &source.path, &source.bytes) {
             let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.key.name()).collect();
             let evidence = proposed.iter().flat_map(|setting| self::evidence(&setting.from)).collect();
-            // A fault in the settings of one program stops no other.
-            let is_of_all = |it: &Setting| it.needs_trust() && it.stands_in(&source.path);
+            // Keys for one program stop only that program.
+            let is_of_all = |setting: &Setting| setting.needs_trust() && setting.stands_in(&source.path);
             let severity = if settings.iter().any(is_of_all) { Severity::Error } else { Severity::Warning };
             findings.push(Finding::new(
                 severity,
@@ -70,7 +73,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     (project, findings)
 }
 
-/// A lock that nothing obeys does no harm today.
+/// A fault of a lock is an error only if the settings demand the lock.
 fn of_lock(
     subject: &Subject<'_>,
     found: &files::Found,
@@ -83,10 +86,10 @@ fn of_lock(
         let evidence = evidence(&fault.place);
         vec![Finding::new(severity, FindingKind::LockFault { fault }, evidence)]
     };
-    let place = crate::settings::Place::File { path: path.clone(), line: None };
+    let place = Place::File { path: path.clone(), line: None };
     let bytes = match files::read(subject.host, &path) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) if is_locked => return fault(Fault { place, wrong: crate::settings::Wrong::NoLock }),
+        Ok(None) if is_locked => return fault(Fault { place, wrong: Wrong::NoLock }),
         Ok(None) => return Vec::new(),
         Err(wrong) => return fault(wrong),
     };

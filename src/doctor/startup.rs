@@ -1,11 +1,12 @@
-//! Files that shells, sessions and the loader read first: which of their lines say where libraries are sought. They are
-//! searched as text; no shell evaluates anything.
+//! Lines of start-up files that set the search path for libraries. The files are searched as text; no shell evaluates
+//! them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Evidence, Finding, FindingKind, Subject};
+use super::finding::{Evidence, Finding, FindingKind};
+use super::subject::Subject;
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
@@ -48,13 +49,13 @@ const OF_MANY: &[(&str, &str)] = &[
     ("~/.config/fish/conf.d", ".fish"),
     ("$CONDA_PREFIX/etc/conda/activate.d", ".sh"),
 ];
-/// Where an editor or a tool of a project sets variables for what it starts.
+/// Files in which an editor or a tool of a project sets variables.
 const OF_PROJECT: &[&str] =
     &[".env", ".envrc", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json"];
 const PRELOAD: &str = "/etc/ld.so.preload";
 pub(super) const CONF: &str = "/etc/ld.so.conf";
 const CONF_DEPTH: usize = 8;
-/// No start-up file is as large; what is longer is read so far.
+/// In bytes; the rest of a longer file is ignored.
 const LIMIT: u64 = 1 << 20;
 const LINE_LIMIT: usize = 2000;
 
@@ -62,20 +63,20 @@ const LINE_LIMIT: usize = 2000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub path: PathBuf,
-    /// From 1 on.
+    /// Starts at 1.
     pub number: usize,
-    /// Never shown: it may hold passwords.
+    /// Never shown: it may contain passwords.
     code: String,
 }
 
-/// The lines that say something of the search for libraries.
+/// The lines that affect the search for libraries.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// By the variable that each mentions.
+    /// Each with the variable that it mentions.
     pub of_variables: Vec<(&'static str, Line)>,
-    /// The directories that `/etc/ld.so.conf` and what it includes name.
+    /// The directories that `/etc/ld.so.conf` and its included files name.
     pub of_loader: Vec<(Line, PathBuf)>,
-    /// Lines that undo a hook of ours: the variable, the hook, the line.
+    /// Lines that undo cudarun's hook: the variable, the hook, the line.
     pub shadows: Vec<(&'static str, Line, Line)>,
     home: Option<PathBuf>,
     env: Environment,
@@ -129,7 +130,6 @@ impl Lines {
         let mut hook: Option<Line> = None;
         for (number, line) in text.lines().enumerate() {
             let code = line.trim();
-            // A quarter of all such lines are commented out, and say nothing.
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
@@ -149,10 +149,12 @@ impl Lines {
         }
     }
 
-    /// Those that put this element into this variable, as far as they write it out.
+    /// The lines that mention this variable and contain this element.
     pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<Line> {
-        let Some(element) = element.to_str().map(|it| it.trim_end_matches('/')) else { return Vec::new() };
-        // FindingKind is too short stands in every line.
+        let Some(element) = element.to_str().map(|text| text.trim_end_matches('/')) else {
+            return Vec::new();
+        };
+        // A shorter text would be in every line.
         if element.len() < 2 {
             return Vec::new();
         }
@@ -164,7 +166,7 @@ impl Lines {
         of_variable.map(|(_, line)| line).filter(names).cloned().collect()
     }
 
-    /// A text with `~` and variables put in, as far as this environment has them.
+    /// Expands `~` and the variables that this environment has.
     fn expanded(&self, text: &str) -> String {
         let home = self.home.as_ref().map(|home| home.to_string_lossy().into_owned()).unwrap_or_default();
         let mut out = String::new();
@@ -197,13 +199,13 @@ impl Lines {
     }
 
     fn value(&self, name: &str) -> Option<String> {
-        // The list itself would make every line name every element.
+        // Expanding the list itself would make every line contain every element.
         let is_list = VARIABLES.contains(&name) || name.is_empty();
         self.env.non_empty(name).filter(|_| !is_list).map(|value| value.to_string_lossy().into_owned())
     }
 }
 
-/// Whether a line speaks of this variable, and not of a longer name.
+/// True if a line contains this variable, not as part of a longer name.
 fn mentions(line: &str, variable: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(variable).any(|(at, _)| {
@@ -213,7 +215,7 @@ fn mentions(line: &str, variable: &str) -> bool {
     })
 }
 
-/// Whether the path stands in the text as a whole, and not as the beginning of another.
+/// True if the text contains the path, not as part of a longer one.
 fn has_path(text: &str, path: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
     text.match_indices(path).any(|(at, _)| {
@@ -223,7 +225,7 @@ fn has_path(text: &str, path: &str) -> bool {
     })
 }
 
-/// The variable that a line gives a new value, and of its old one nothing.
+/// The variable whose value a line replaces entirely.
 fn replaced(line: &str) -> Option<&'static str> {
     let of = |variable: &'static str, assignment: &str| {
         let value = line.trim_start_matches("export ").strip_prefix(assignment)?;
@@ -232,7 +234,7 @@ fn replaced(line: &str) -> Option<&'static str> {
     of("PROMPT_COMMAND", "PROMPT_COMMAND=").or_else(|| of("precmd_functions", "precmd_functions=("))
 }
 
-/// The directories that `ldconfig` is told of, in order. Files may include each other: each is read once.
+/// The directories that configure `ldconfig`, in order. Files may include each other: each is read once.
 fn configured(
     host: &Host,
     path: &Path,
@@ -265,7 +267,7 @@ fn configured(
     }
 }
 
-/// The files that a pattern with one `*` in its last part names.
+/// The files that match a pattern with at most one `*`, in its last part.
 fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name().and_then(OsStr::to_str))
     else {
@@ -300,7 +302,7 @@ pub(super) fn findings(subject: &Subject<'_>, lines: &Lines) -> Vec<Finding> {
     findings
 }
 
-/// FindingKind the loader's cache does not know although its configuration names the place.
+/// Libraries that the loader's cache lacks although its configuration names their directory.
 fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     if let Some(warning) = inventory.warnings.iter().find(|warning| warning.path == cache) {

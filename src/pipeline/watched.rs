@@ -4,14 +4,14 @@ use std::process::ExitStatus;
 
 use super::facts::Facts;
 use super::publish::{Change, publish_module};
-use crate::error::Error;
+use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
 use crate::launch::{self, Exec};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::Observation;
 use crate::program::Command;
-use crate::report;
+use crate::settings::resolve::NotPinnable;
 use crate::solve::Outcome;
 use crate::storage;
 
@@ -51,12 +51,11 @@ pub fn expected(facts: &Facts<'_>, decision: &Decision, as_is: bool) -> Predicti
 
 /// Fails where the dynamic loader does not ask an audit module.
 pub fn can_be_watched(facts: &Facts<'_>) -> Result<(), Error> {
-    let why = match facts.program.cannot_be_pinned() {
-        Some(note) => report::note(note, &facts.program),
+    match facts.program.cannot_be_pinned() {
+        Some(note) => Err(Error::NotTraced(NotPinnable::boxed(note, &facts.program))),
         None if !pin::suits_auditors(&facts.searcher) => {
-            report::too_old_for_auditors(pin::release(&facts.searcher))
+            Err(Error::NotTraced(Box::new(OldLoader { glibc: pin::release(&facts.searcher) })))
         }
-        None => return Ok(()),
-    };
-    Err(Error::NotTraced { why })
+        None => Ok(()),
+    }
 }

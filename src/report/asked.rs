@@ -1,8 +1,8 @@
-//! What is asked of the machine and of the whole set, what stands against what, and what is to be known of a set.
+//! Conditions on the machine, contradictions, and cautions about a set.
 
 use super::Style;
 use super::style::columns;
-use super::words::{self, family, list, title, written_in};
+use super::words::{by_and_place, family, list, title, wants, written_in};
 use crate::program::{Condition, Demand, Want};
 use crate::solve::{Broken, Caution, Contradiction, Has, Member};
 use crate::text::show;
@@ -23,7 +23,7 @@ pub(super) fn demand(demand: &Demand) -> String {
         Demand::Any(alternatives) => {
             let all = |demands: &Vec<Demand>| list(&demands.iter().map(self::demand).collect::<Vec<_>>());
             let alternatives: Vec<String> = alternatives.iter().map(all).collect();
-            // Images of NVIDIA's name the same for a dozen brands.
+            // NVIDIA's images repeat one condition for a dozen brands.
             let more = alternatives.len().saturating_sub(3);
             let more = if more > 0 { format!(", or one of {more} more") } else { String::new() };
             format!("{}{more}", alternatives.into_iter().take(3).collect::<Vec<_>>().join(", or "))
@@ -31,7 +31,7 @@ pub(super) fn demand(demand: &Demand) -> String {
     }
 }
 
-/// The rows of what is asked of the machine, under `needs`.
+/// The rows of conditions on the machine, under `needs`.
 pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<String>> {
     let row = |condition: &Condition| {
         let by = &condition.by;
@@ -44,39 +44,48 @@ pub(super) fn conditions(conditions: &[Condition], style: Style) -> Vec<Vec<Stri
     conditions.iter().map(row).collect()
 }
 
-/// A condition that does not hold, in a line.
+/// A condition that does not hold, in one line.
 pub(super) fn broken_in_short(broken: &Broken) -> String {
     let Condition { demand, by, .. } = &broken.condition;
-    format!("{} asks for {}, and here is {}", title(&by.name), self::demand(demand), has(&broken.has, demand))
+    format!(
+        "{} requires {}, but this machine has {}",
+        title(&by.name),
+        self::demand(demand),
+        has(&broken.has, demand)
+    )
 }
 
-/// The same in full.
+/// A condition that does not hold, in full.
 pub(super) fn broken(broken: &Broken, style: Style) -> String {
     let Condition { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
-        Demand::Driver(_) | Demand::DriverCuda(_) => format!("the driver is not what `{by_name}` asks for"),
-        Demand::Gpu(_) | Demand::Brand { .. } => format!("the GPU is not what `{by_name}` asks for"),
-        Demand::Cuda(_) | Demand::Any(_) => format!("this machine is not what `{by_name}` asks for"),
+        Demand::Driver(_) | Demand::DriverCuda(_) => {
+            format!("the driver does not meet the requirement of `{by_name}`")
+        }
+        Demand::Gpu(_) | Demand::Brand { .. } => {
+            format!("the GPU does not meet the requirement of `{by_name}`")
+        }
+        Demand::Cuda(_) | Demand::Any(_) => {
+            format!("this machine does not meet the requirement of `{by_name}`")
+        }
     };
     let rows = [
         vec!["needs".to_owned(), self::demand(demand), written_in(by)],
         vec!["found".to_owned(), has(&broken.has, demand)],
     ];
     let help = match demand {
-        Demand::Code(_) => {
-            "  no library path can help; with CUDA_VISIBLE_DEVICES= it is started without the GPU\n"
-        }
+        Demand::Code(_) => "  no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU\n",
         _ if by_name.starts_with("NVIDIA_REQUIRE_") => {
-            "  no library path can help; with NVIDIA_DISABLE_REQUIRE=1 nothing is asked for the image\n"
+            "  no library path can help; NVIDIA_DISABLE_REQUIRE=1 ignores the image's requirements\n"
         }
         _ => "  no library path can help\n",
     };
     format!("{} {wrong}\n{}{help}", style.error("error:"), columns("  ", &rows))
 }
 
-/// What there is of what is asked for.
+/// The machine's side of a demand.
 fn has(has: &Has, demand: &Demand) -> String {
     let driver = match (has.driver, has.cuda) {
         (None, _) => "no driver".to_owned(),
@@ -97,27 +106,24 @@ fn has(has: &Has, demand: &Demand) -> String {
     }
 }
 
-/// What cannot hold together, where it takes more than one.
+/// Requirements that exclude each other; empty if there is only one.
 pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> String {
     if contradiction.members.len() < 2 {
         return String::new();
     }
     let row = |member: &Member| {
         let what = member.family.as_deref().map_or("machine", family);
-        vec![what.to_owned(), wants(member), style.dim(&words::by_and_place(&member.by))]
+        vec![what.to_owned(), wants_of(member), style.dim(&by_and_place(&member.by))]
     };
     let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
-    format!(
-        "  these cannot hold together; without any one of them the rest could:\n{}",
-        columns("    ", &rows)
-    )
+    format!("  these exclude each other; without any one of them the rest fits:\n{}", columns("    ", &rows))
 }
 
-fn wants(member: &Member) -> String {
+fn wants_of(member: &Member) -> String {
     if let Some(demand) = &member.demand {
         return self::demand(demand);
     }
-    let wants = words::wants(&member.wants);
+    let wants = wants(&member.wants);
     let has_symbols = member.wants.iter().any(|want| matches!(want, Want::Symbols(_)));
     if wants.is_empty() && has_symbols { "the symbols that it imports".to_owned() } else { wants }
 }
@@ -125,19 +131,22 @@ fn wants(member: &Member) -> String {
 pub fn caution(caution: &Caution) -> String {
     match caution {
         Caution::NoCode { of, gpu } => {
-            format!("{} has no code for compute capability {gpu}: what it does itself fails there", title(of))
+            format!(
+                "{} has no code for compute capability {gpu}: its own kernels fail on that GPU",
+                title(of)
+            )
         }
         Caution::OnlyPtx { of, gpu } => format!(
-            "{} has no machine code for compute capability {gpu}: the driver compiles it at the first start, which takes time",
+            "{} has no machine code for compute capability {gpu}: the driver compiles its PTX, so the first start is slow",
             title(of)
         ),
         Caution::OnlyPtxAndOlderDriver { of, gpu, driver } => format!(
-            "{} has only PTX for compute capability {gpu}; if it is newer than CUDA {driver}, the driver cannot compile it",
+            "{} has only PTX for compute capability {gpu}; the driver cannot compile PTX that is newer than CUDA {driver}",
             title(of)
         ),
         Caution::Combination { of, effect, remedy } => {
             let of: Vec<String> = of.iter().map(|of| title(of)).collect();
-            format!("with {}, {}; {} is known to be good", list(&of), show(effect), show(remedy))
+            format!("known problem of {}: {}; {} is known to work", list(&of), show(effect), show(remedy))
         }
         Caution::Unserved { by, gpus } => {
             let gpus: Vec<String> = gpus.iter().map(show).collect();

@@ -1,56 +1,125 @@
-//! Why a proof failed, in words: a name, a sentence, the evidence, a remedy.
+//! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::verdict::bytes;
-use super::words::{family, list};
+use super::words::{binary_size, family, list};
 use crate::text::{escape, show};
 use crate::verify::{Cause, Evidence, Kind};
 use crate::version::CudaVersion;
 
-/// The name of a cause, as JSON and the documentation have it.
+/// The name of a cause, as JSON and docs/proof.md have it.
 pub(super) fn name(kind: Kind) -> String {
     serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// What is wrong, in a sentence.
 pub(super) fn sentence(cause: &Cause) -> String {
-    let library = culprit(cause);
-    match cause.kind {
-        Kind::NoDriver => "there is no libcuda.so.1 here".to_owned(),
-        Kind::StubDriver => "the libcuda.so.1 that is found is a stub to link against".to_owned(),
-        Kind::GpusHidden => "CUDA_VISIBLE_DEVICES leaves no GPU".to_owned(),
-        Kind::NoDevice => "the driver finds no GPU".to_owned(),
-        Kind::CompatRefused => {
-            "the forward-compatibility libcuda does not go with this driver and GPU".to_owned()
-        }
-        Kind::DriverMismatch => {
-            "the driver's user-space libraries are not those of the kernel's driver".to_owned()
-        }
-        Kind::DriverTooOld => format!("the driver is too old for {library}"),
-        Kind::DriverIncomplete => "a part of the driver's user-space libraries is missing".to_owned(),
-        Kind::DriverUnreachable => "the driver does not work".to_owned(),
-        Kind::NotReady => "the machine is not ready for CUDA yet".to_owned(),
-        Kind::SublibraryMissing => format!("a part of {library} is missing"),
-        Kind::SublibraryForeign => format!("{library} is mixed from more than one version"),
-        Kind::LibraryDoesNotLoad => format!("{library} cannot be loaded"),
-        Kind::LibraryDamaged => format!("a file of {library} is damaged"),
-        Kind::NoEngine => format!("{library} has no way to compute a plain convolution"),
-        Kind::NoKernelImage => format!("{library} has no code for this GPU"),
-        Kind::CompilationFailed => format!("{library} could not compile a kernel"),
-        Kind::Refused => format!("{library} refuses to work"),
-        Kind::OutOfMemory => "the GPU is out of memory".to_owned(),
-        Kind::HostMemory => "there is not enough memory for this process".to_owned(),
-        Kind::Killed => "the process that tried it was killed by somebody else, or by the kernel".to_owned(),
-        Kind::GpuBusy => "the GPU is in use by another process that has it for itself".to_owned(),
-        Kind::GpuFault => "the GPU reports a fault of its own".to_owned(),
-        Kind::WrongNumbers => format!("{library} computes wrong numbers"),
-        Kind::ForeignFiles => "files were mapped that are not of the set".to_owned(),
-        Kind::TimedOut => "there was no answer in time".to_owned(),
-        Kind::Crashed => format!("{library} crashes"),
-        Kind::NoReport => format!("{library} ended the process that tried it"),
+    words(cause.kind).0.replace("LIBRARY", &culprit(cause))
+}
+
+pub(super) fn remedy(cause: &Cause) -> String {
+    match (words(cause.kind).1, &cause.culprit) {
+        ("", Some(culprit)) => format!(
+            "reinstall {} in {}, or remove it: `cudarun list` shows the others",
+            family(&culprit.family),
+            show(&culprit.directory)
+        ),
+        ("", None) => "reinstall it: `cudarun list` shows what is installed".to_owned(),
+        (remedy, _) => remedy.to_owned(),
     }
 }
 
-/// The same for a line of its own, with the place.
+/// The sentence, in which the library at fault takes the place of LIBRARY, and the remedy; an empty one is to reinstall
+/// the library.
+fn words(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::NoDriver => (
+            "libcuda.so.1 is not installed",
+            "install the NVIDIA driver; start a container with `--gpus all`",
+        ),
+        Kind::StubDriver => (
+            "the loader finds a libcuda.so.1 that is a stub for linking",
+            "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun",
+        ),
+        Kind::GpusHidden => (
+            "CUDA_VISIBLE_DEVICES hides every GPU",
+            "unset CUDA_VISIBLE_DEVICES, or name GPUs that `nvidia-smi -L` lists",
+        ),
+        Kind::NoDevice => (
+            "the driver finds no GPU",
+            "check that `nvidia-smi -L` lists a GPU; start a container with `--gpus all`",
+        ),
+        Kind::CompatRefused => (
+            "the forward-compatibility libcuda does not support this driver and GPU",
+            "remove the compat directory from LD_LIBRARY_PATH, or start with cudarun",
+        ),
+        Kind::DriverMismatch => (
+            "the driver's user-space libraries and the kernel's driver have different versions",
+            "restart the machine, so that the kernel loads the installed driver",
+        ),
+        Kind::DriverTooOld => (
+            "the driver is too old for LIBRARY",
+            "update the NVIDIA driver, or install a build for an older CUDA",
+        ),
+        Kind::DriverIncomplete => (
+            "a part of the driver's user-space libraries is missing",
+            "install libnvidia-ptxjitcompiler of the driver's version; a container must be given it",
+        ),
+        Kind::DriverUnreachable => (
+            "the driver does not work",
+            "run `nvidia-smi`, then `sudo modprobe nvidia_uvm`; `sudo dmesg | grep NVRM` shows more",
+        ),
+        Kind::NotReady => (
+            "the machine is not ready for CUDA yet",
+            "check `systemctl status nvidia-fabricmanager`, and the MPS server if one runs",
+        ),
+        Kind::SublibraryMissing => ("a part of LIBRARY is missing", ""),
+        Kind::SublibraryForeign => (
+            "LIBRARY is mixed from more than one version",
+            "start with cudarun, which takes all parts from one installation, or reinstall the library",
+        ),
+        Kind::LibraryDoesNotLoad => (
+            "LIBRARY cannot be loaded",
+            "install the library that the message names; `cudarun explain` shows what requires it",
+        ),
+        Kind::LibraryDamaged => ("a file of LIBRARY is damaged", ""),
+        Kind::NoEngine => ("LIBRARY cannot compute a plain convolution", ""),
+        Kind::NoKernelImage => (
+            "LIBRARY has no code for this GPU",
+            "install a build for this GPU: `cudarun list -v` shows the GPUs of each installation",
+        ),
+        Kind::CompilationFailed => (
+            "LIBRARY could not compile a kernel",
+            "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is installed",
+        ),
+        Kind::Refused => ("LIBRARY reports an error", ""),
+        Kind::OutOfMemory => (
+            "the GPU is out of memory",
+            "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
+        ),
+        Kind::HostMemory => ("this process has not enough host memory", LIMITS),
+        Kind::Killed => ("another process or the kernel killed the proof", LIMITS),
+        Kind::GpuBusy => (
+            "another process has exclusive use of the GPU",
+            "wait for the other process, or allow several with `sudo nvidia-smi -c DEFAULT`",
+        ),
+        Kind::GpuFault => (
+            "the GPU reports a hardware fault",
+            "check `nvidia-smi -q` and `sudo dmesg | grep -i xid`: the GPU may need a reset",
+        ),
+        Kind::WrongNumbers => ("LIBRARY computes wrong numbers", ""),
+        Kind::ForeignFiles => {
+            ("files from outside the set were mapped", "remove them from LD_PRELOAD and LD_LIBRARY_PATH")
+        }
+        Kind::TimedOut => {
+            ("the proof did not finish in time", "try again; `--verify never` starts without a proof")
+        }
+        Kind::Crashed => ("LIBRARY crashes", ""),
+        Kind::NoReport => ("LIBRARY ended the process of the proof", ""),
+    }
+}
+
+const LIMITS: &str =
+    "try again; check `ulimit -a`, the limits of the batch system, and `sudo dmesg` for the OOM killer";
+
+/// The sentence with place and name, for a line of its own.
 pub(super) fn in_a_line(cause: &Cause) -> String {
     let place = match &cause.culprit {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
@@ -59,7 +128,7 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
     format!("{}{place} [{}]", sentence(cause), name(cause.kind))
 }
 
-/// `cuDNN 9.14.0`, or what it is called where its version is not known.
+/// `cuDNN 9.14.0`, without the version if it is unknown.
 fn culprit(cause: &Cause) -> String {
     let named = cause.evidence.iter().find_map(|evidence| match evidence {
         Evidence::Library { family: name, version, .. } if name != "driver" => {
@@ -68,12 +137,13 @@ fn culprit(cause: &Cause) -> String {
         }
         _ => None,
     });
-    let has_driver =
-        cause.evidence.iter().any(|it| matches!(it, Evidence::Library { family, .. } if family == "driver"));
-    named.unwrap_or_else(|| if has_driver { "the driver" } else { "a library" }.to_owned())
+    let is_driver =
+        |evidence: &Evidence| matches!(evidence, Evidence::Library { family, .. } if family == "driver");
+    let other = if cause.evidence.iter().any(is_driver) { "the driver" } else { "a library" };
+    named.unwrap_or_else(|| other.to_owned())
 }
 
-/// Rows of what it rests on.
+/// The evidence as rows.
 pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
     let one = |evidence: &Evidence| match evidence {
@@ -100,81 +170,12 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         }
         Evidence::Truncated { file } => row("short", format!("{} ends too early", escape(file.as_bytes()))),
         Evidence::Memory { gpu, free, total } => {
-            row("memory", format!("{} of {} free on GPU {gpu}", bytes(*free), bytes(*total)))
+            row("memory", format!("{} of {} free on GPU {gpu}", binary_size(*free), binary_size(*total)))
         }
         Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
         Evidence::CutOff => {
-            row("closed", "the descriptor of the report, which is not the library's".to_owned())
+            row("closed", "the pipe for the report, which does not belong to the library".to_owned())
         }
     };
     cause.evidence.iter().map(one).collect()
-}
-
-/// What to do.
-pub(super) fn remedy(cause: &Cause) -> String {
-    let again = || match &cause.culprit {
-        Some(culprit) => format!(
-            "install {} in {} again, or take it away: `cudarun list` shows what else is here",
-            family(&culprit.family),
-            show(&culprit.directory)
-        ),
-        None => "install it again: `cudarun list` shows what is here".to_owned(),
-    };
-    match cause.kind {
-        Kind::NoDriver => "install the NVIDIA driver; in a container, start it with `--gpus all`".to_owned(),
-        Kind::StubDriver => {
-            "take the directory of stubs out of LD_LIBRARY_PATH, or start with cudarun".to_owned()
-        }
-        Kind::GpusHidden => "unset CUDA_VISIBLE_DEVICES, or name GPUs that `nvidia-smi -L` lists".to_owned(),
-        Kind::NoDevice => {
-            "look whether `nvidia-smi -L` lists a GPU; in a container, start it with `--gpus all`".to_owned()
-        }
-        Kind::CompatRefused => {
-            "take the compat directory out of LD_LIBRARY_PATH, or start with cudarun".to_owned()
-        }
-        Kind::DriverMismatch => {
-            "restart the machine, so that the kernel's driver is the installed one".to_owned()
-        }
-        Kind::DriverTooOld => "update the NVIDIA driver, or take a build for an older CUDA".to_owned(),
-        Kind::DriverIncomplete => {
-            "install libnvidia-ptxjitcompiler of the driver's version; a container must be given it"
-                .to_owned()
-        }
-        Kind::DriverUnreachable => {
-            "try `nvidia-smi`, then `modprobe nvidia_uvm`; the kernel's log has more (`dmesg | grep NVRM`)"
-                .to_owned()
-        }
-        Kind::NotReady => {
-            "look at `systemctl status nvidia-fabricmanager`, and at the MPS server where one runs".to_owned()
-        }
-        Kind::SublibraryMissing
-        | Kind::LibraryDamaged
-        | Kind::Crashed
-        | Kind::WrongNumbers
-        | Kind::NoEngine
-        | Kind::Refused
-        | Kind::NoReport => again(),
-        Kind::SublibraryForeign => {
-            "let all parts come from one place: start with cudarun, or install the library again".to_owned()
-        }
-        Kind::LibraryDoesNotLoad => "install what it names; `cudarun explain` shows who needs it".to_owned(),
-        Kind::NoKernelImage => {
-            "take a build for this GPU: `cudarun list -v` shows for which GPUs each installation is".to_owned()
-        }
-        Kind::CompilationFailed => {
-            "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is here".to_owned()
-        }
-        Kind::OutOfMemory => {
-            "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`".to_owned()
-        }
-        Kind::HostMemory | Kind::Killed => {
-            "try again; `ulimit -a`, the limits of the batch system and the kernel's log say what may have ended it".to_owned()
-        }
-        Kind::GpuBusy => {
-            "wait for the other process, or allow more than one with `nvidia-smi -c DEFAULT`".to_owned()
-        }
-        Kind::GpuFault => "look at `nvidia-smi -q` and the kernel's log: the GPU may need a reset".to_owned(),
-        Kind::ForeignFiles => "take them out of LD_PRELOAD and LD_LIBRARY_PATH".to_owned(),
-        Kind::TimedOut => "try again; `--verify never` starts without a proof".to_owned(),
-    }
 }

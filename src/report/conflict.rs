@@ -1,29 +1,30 @@
-//! A "no": what was needed and by whom, every candidate with its reason, one hint.
+//! A conflict: the requirements, every candidate with its reason, one hint.
 
 use std::collections::BTreeSet;
 
 use super::Style;
 use super::asked;
+use super::reasons;
 use super::style::columns;
 use super::words;
 use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
-/// The whole search.
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
     let mut text: String = conflict.unmet.iter().map(|unmet| of_family(unmet, program, style)).collect();
-    text.extend(telling(&conflict.contradictions).map(|it| asked::contradiction(it, style)));
+    text.extend(distinct(&conflict.contradictions).map(|one| asked::contradiction(one, style)));
     text.extend(conflict.broken.iter().map(|broken| asked::broken(broken, style)));
     text
 }
 
-/// Of those that one and the same demand takes part in the first says it all.
-fn telling(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
-    let demand = |it: &Contradiction| it.members.iter().find_map(|member| member.demand.clone());
-    contradictions.iter().enumerate().filter_map(move |(index, it)| {
-        let is_known = demand(it)
-            .is_some_and(|own| contradictions[..index].iter().any(|one| demand(one).as_ref() == Some(&own)));
-        (!is_known).then_some(it)
+/// The contradictions without those that share a demand with an earlier one.
+fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
+    let demand = |one: &Contradiction| one.members.iter().find_map(|member| member.demand.clone());
+    contradictions.iter().enumerate().filter_map(move |(index, one)| {
+        let is_known = demand(one).is_some_and(|own| {
+            contradictions[..index].iter().any(|other| demand(other).as_ref() == Some(&own))
+        });
+        (!is_known).then_some(one)
     })
 }
 
@@ -45,7 +46,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
         let label = if index == 0 { "found" } else { "" };
         let version = words::version(candidate.installation.version.as_ref());
         let directory = words::place(&candidate.installation.directory, Some(program));
-        rows.push(vec![label.to_owned(), version, directory, words::reason(&candidate.reason)]);
+        rows.push(vec![label.to_owned(), version, directory, reasons::reason(&candidate.reason)]);
     }
     if unmet.candidates.is_empty() {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
@@ -55,9 +56,9 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
         let rules: Vec<String> = forced.rules.iter().map(|rule| self::rule(*rule).to_owned()).collect();
         let by: Vec<String> = forced.by.iter().map(|by| format!("`{}`", words::title(by))).collect();
         text.push_str(&format!(
-            "  LD_LIBRARY_PATH cannot help: {} {} the one in {} before the loader looks there ({})\n",
+            "  LD_LIBRARY_PATH cannot help: {} {} the one in {} first ({})\n",
             words::list(&by),
-            if by.len() > 1 { "take" } else { "takes" },
+            if by.len() > 1 { "find" } else { "finds" },
             words::place(&forced.installation.directory, Some(program)),
             words::list(&rules),
         ));
@@ -68,11 +69,11 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
 fn rule(rule: Before) -> &'static str {
     match rule {
         Before::Rpath => "its DT_RPATH",
-        Before::AbsolutePath => "its own opening of absolute paths",
+        Before::AbsolutePath => "an absolute path",
     }
 }
 
-/// The files that say so: those with versions first, since they decide.
+/// The files of the requirements: those with versions first, since they decide.
 fn sources(requirements: &[Requirement]) -> String {
     let decides = |requirement: &&Requirement| {
         matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_) | Want::Rest(_) | Want::Within(_))

@@ -1,22 +1,22 @@
-//! The page of `doctor`: the verdict, then section by section what is there and what is wrong with it.
+//! The page of `doctor`: the verdict, then each section with its facts and findings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::doctor_words::{evidence, remedy, sentence};
 use super::style::columns;
-use super::words::{self, size};
+use super::words::{self, at, counted, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
-use crate::inventory::Inventory;
+use crate::inventory::{Installation, Inventory};
 use crate::text::show;
 use crate::variables;
 
-/// How much evidence of one finding is shown.
+/// The evidence of one finding beyond this number is only counted.
 const FEW: usize = 6;
-/// How many notes of one section are.
+/// The notes of one section beyond this number are only counted.
 const NOTES: usize = 4;
 
-/// Whether GPU programs can work from here, in one sentence.
+/// One sentence: do GPU programs work here?
 pub(super) fn verdict(examination: &Examination) -> String {
     let mut programs = examination.stops(Stops::Programs);
     let mut us = examination.stops(Stops::Us);
@@ -26,12 +26,11 @@ pub(super) fn verdict(examination: &Examination) -> String {
             1 => ", and one more error".to_owned(),
             more => format!(", and {more} more errors"),
         };
-        return format!("GPU programs cannot work from here: {}{more}", sentence(&first.what));
+        return format!("GPU programs cannot work from here: {}{more}", sentence(first));
     }
     match us.next() {
         Some(first) => {
-            let what = sentence(&first.what);
-            format!("GPU programs can work from here, but cudarun starts none: {what}")
+            format!("GPU programs can work from here, but cudarun cannot start them: {}", sentence(first))
         }
         None => "GPU programs can work from here".to_owned(),
     }
@@ -40,7 +39,7 @@ pub(super) fn verdict(examination: &Examination) -> String {
 pub fn examination(examination: &Examination, inventory: &Inventory, verbosity: u8, style: Style) -> String {
     let verdict = verdict(examination);
     let mut text = if examination.has_error() { style.error(&verdict) } else { style.good(&verdict) };
-    let count = |severity| examination.findings.iter().filter(|it| it.severity == severity).count();
+    let count = |severity| examination.findings.iter().filter(|finding| finding.severity == severity).count();
     let warnings = count(Severity::Warning);
     if warnings > 0 {
         text.push_str(&format!(" ({})", counted(warnings, "warning")));
@@ -58,10 +57,6 @@ pub fn examination(examination: &Examination, inventory: &Inventory, verbosity: 
     text
 }
 
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 fn title(section: Section) -> &'static str {
     match section {
         Section::Driver => "driver and kernel",
@@ -74,48 +69,47 @@ fn title(section: Section) -> &'static str {
     }
 }
 
-/// FindingKind there is, in a line.
+/// The facts of a section in one line.
 fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
     match section {
         Section::Driver => match (&inventory.driver, examination.surroundings) {
             (Some(driver), _) => {
-                let cuda = driver.cuda.map(|cuda| format!(", up to CUDA {cuda} in full"));
+                let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}"));
                 format!("kernel driver {}{}", driver.version, cuda.unwrap_or_default())
             }
-            (None, surroundings) if surroundings.is_wsl => "that of Windows".to_owned(),
-            (None, surroundings) if surroundings.is_tegra => "that of a Jetson".to_owned(),
-            _ => "no driver of NVIDIA's runs".to_owned(),
+            (None, surroundings) if surroundings.is_wsl => "the driver of Windows".to_owned(),
+            (None, surroundings) if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
+            _ => "no NVIDIA driver is running".to_owned(),
         },
         Section::Gpus => gpus(examination, inventory),
         Section::Libraries => {
             let mut families: Vec<&str> =
-                inventory.installations.iter().map(|it| it.family.as_str()).collect();
+                inventory.installations.iter().map(|one| one.family.as_str()).collect();
             let installations = families.len();
             families.sort_unstable();
             families.dedup();
             match (installations, families.len()) {
-                (0, _) => "none of NVIDIA's".to_owned(),
+                (0, _) => "no NVIDIA library".to_owned(),
                 (1, _) => "1 installation".to_owned(),
                 (installations, 1) => format!("{installations} installations of 1 family"),
                 (installations, families) => format!("{installations} installations of {families} families"),
             }
         }
         Section::Environment => {
-            let of = |variable: &str| {
-                let count = examination.elements.iter().filter(|it| it.variable == variable).count();
-                let elements = counted(count, "element");
-                if count == 0 {
-                    format!("{variable} is not set")
-                } else {
-                    format!("{variable} has {elements}")
-                }
+            let of = |variable: &str| match examination
+                .elements
+                .iter()
+                .filter(|element| element.variable == variable)
+                .count()
+            {
+                0 => format!("{variable} is not set"),
+                count => format!("{variable} has {}", counted(count, "element")),
             };
             format!("{}, {}", of(variables::LIBRARY_PATH), of(variables::PRELOAD))
         }
         Section::StartUp => match examination.lines.of_variables.len() {
-            0 => "nothing there sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),
-            1 => "1 line says where libraries are sought".to_owned(),
-            lines => format!("{lines} lines say where libraries are sought"),
+            0 => "no line sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),
+            lines => format!("{} with a search path for libraries", counted(lines, "line")),
         },
         Section::Project => {
             let project = &examination.project;
@@ -124,7 +118,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         }
         Section::Cache => {
             let kept = &examination.kept;
-            let Some(directory) = &kept.directory else { return "no place".to_owned() };
+            let Some(directory) = &kept.directory else { return "no safe directory".to_owned() };
             let (starts, views) = (counted(kept.starts, "start"), counted(kept.views, "view"));
             format!("{}: {starts}, {views}, {}", show(directory), size(kept.bytes))
         }
@@ -136,15 +130,15 @@ fn gpus(examination: &Examination, inventory: &Inventory) -> String {
         .gpus
         .iter()
         .map(|gpu| {
-            let capability = gpu.capability.map(|it| format!(" ({it})")).unwrap_or_default();
+            let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
             format!("{}{capability}", show(&gpu.model))
         })
         .collect();
     let surroundings = examination.surroundings;
     let place = if surroundings.is_container { "; in a container" } else { "" };
     match models.as_slice() {
-        [] if surroundings.is_wsl => "what Windows shows".to_owned(),
-        [] if surroundings.is_tegra => "that of the processor".to_owned(),
+        [] if surroundings.is_wsl => "the GPUs of Windows".to_owned(),
+        [] if surroundings.is_tegra => "the GPU of the processor".to_owned(),
         [] if inventory.devices.is_empty() => format!("none{place}"),
         [] => format!("{}{place}", counted(inventory.devices.len(), "device node")),
         [only] => format!("{only}{place}"),
@@ -187,7 +181,7 @@ fn details(
             }
         }
         Section::Libraries if verbosity > 0 => {
-            let row = |installation: &crate::inventory::Installation| {
+            let row = |installation: &Installation| {
                 let mark = if installation.loader_gives { "*" } else { " " };
                 let version = words::version(installation.version.as_ref());
                 let family = format!("{mark} {}", words::family(&installation.family));
@@ -215,13 +209,14 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
         Severity::Note => style.dim("note:"),
     };
     let code = style.dim(&format!("[{}]", finding.what.code()));
-    let mut text = format!("  {label} {} {code}\n", sentence(&finding.what));
+    let mut text = format!("  {label} {} {code}\n", sentence(finding));
     let is_note = finding.severity == Severity::Note;
     let shown = match (verbosity, is_note) {
         (0, true) => 2.min(finding.evidence.len()),
         (0, false) => FEW.min(finding.evidence.len()),
         _ => finding.evidence.len(),
     };
+    let row = |evidence: &Evidence| <[String; 2]>::from(self::evidence(evidence)).to_vec();
     let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
     text.push_str(&columns("    ", &rows));
     if shown < finding.evidence.len() {
@@ -233,12 +228,7 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
     text
 }
 
-fn row(evidence: &Evidence) -> Vec<String> {
-    let (at, says) = self::evidence(evidence);
-    vec![at, says]
-}
-
-/// Each element, what it holds and who has put it there.
+/// The elements, each with its libraries and the lines that may have set it.
 fn elements(elements: &[Element], style: Style) -> String {
     let mut rows = Vec::new();
     for element in elements {
@@ -246,16 +236,16 @@ fn elements(elements: &[Element], style: Style) -> String {
         let holds: Vec<String> = element
             .holds
             .iter()
-            .map(|it| {
-                let version = it.version.map(|version| format!(" {version}")).unwrap_or_default();
-                format!("{}{version}", words::family(&it.family))
+            .map(|one| {
+                let version = one.version.map(|version| format!(" {version}")).unwrap_or_default();
+                format!("{}{version}", words::family(&one.family))
             })
             .collect();
         let by: Vec<String> = element.set_by.iter().map(|line| at(&line.path, Some(line.number))).collect();
         let holds = match (holds.is_empty(), &element.leads_to) {
             (false, _) => holds.join(", "),
-            (true, None) => "leads nowhere".to_owned(),
-            (true, Some(_)) => "nothing of NVIDIA's".to_owned(),
+            (true, None) => "does not exist".to_owned(),
+            (true, Some(_)) => "no NVIDIA library".to_owned(),
         };
         let by = if by.is_empty() { String::new() } else { format!("set by {}", by.join(", ")) };
         rows.push(vec![style.dim(&format!("{}[{}]", element.variable, element.position)), text, holds, by]);
@@ -263,13 +253,8 @@ fn elements(elements: &[Element], style: Style) -> String {
     columns("  ", &rows)
 }
 
-/// `/etc/profile.d/cuda.sh:3`
-pub(super) fn at(path: &Path, line: Option<usize>) -> String {
-    line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
-}
-
-/// FindingKind `--save` has written, and what to do before it is sent.
-pub fn saved(file: &Path, files: usize, lost: &[std::path::PathBuf]) -> String {
+/// The file of `--save`, and advice before a person sends it.
+pub fn saved(file: &Path, files: usize, lost: &[PathBuf]) -> String {
     let lost = match lost {
         [] => String::new(),
         [first] => format!("; not in it: {}", show(first)),
@@ -277,7 +262,7 @@ pub fn saved(file: &Path, files: usize, lost: &[std::path::PathBuf]) -> String {
     };
     let files = counted(files, "file");
     format!(
-        "{} describes {files} of this machine{lost}; read it before you send it: paths may tell of projects",
+        "{} describes {files} of this machine{lost}; read it before you send it: paths may contain private names",
         show(file)
     )
 }

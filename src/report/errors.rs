@@ -1,16 +1,62 @@
-//! What ended a command, in words, and what to type then.
+//! Errors in words, and the command to type after each.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use strsim::levenshtein;
-
-use super::settings::short;
-use super::words::{list, quoted_to_show};
-use crate::error::{Error, Refusal};
-use crate::storage::Unfit;
-use crate::storage::{Fault, Unsafe};
+use super::notes;
+use super::settings;
+use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
+use crate::error::{Error, OldLoader, Reason, Refusal};
+use crate::settings::Fault as SettingFault;
+use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
+use crate::storage::{Fault, Unfit, Unsafe};
 use crate::text::{escape, show};
+use crate::version::Version;
+
+impl Reason for SettingFault {
+    fn sentence(&self) -> String {
+        format!("{}{}", settings::fault(self), settings::fault_lines(self))
+    }
+
+    fn hint(&self) -> Option<String> {
+        settings::fault_hint(self)
+    }
+}
+
+impl Reason for SettingRemark {
+    fn sentence(&self) -> String {
+        settings::setting_remark(self)
+    }
+}
+
+impl Reason for BadPackage {
+    fn sentence(&self) -> String {
+        format!("{}: {}", settings::place(&self.place), error(&self.error))
+    }
+}
+
+impl Reason for NotPinnable {
+    fn sentence(&self) -> String {
+        notes::note_of(&self.note, &self.program)
+    }
+}
+
+impl Reason for OldLoader {
+    fn sentence(&self) -> String {
+        old_loader(self.glibc)
+    }
+}
+
+/// The reason why the audit module cannot be used with a C library.
+pub(super) fn old_loader(glibc: Option<Version>) -> String {
+    match glibc {
+        Some(glibc) => format!(
+            "the audit module needs glibc 2.35 or newer: glibc {glibc} slows down every library call with it"
+        ),
+        None => "the glibc version is unknown; before 2.35 the audit module slows down every library call"
+            .to_owned(),
+    }
+}
 
 pub fn error(error: &Error) -> String {
     match error {
@@ -24,30 +70,28 @@ pub fn error(error: &Error) -> String {
             let sites: Vec<String> = sites.iter().map(show).collect();
             format!("--uses {}: no such package in {}", short(name), list(&sites))
         }
-        Error::NoOtherSet { passed: 1 } => "there is no other set than the best".to_owned(),
-        Error::NoOtherSet { passed } => format!("there are no more than {passed} sets"),
-        Error::NoSuchFamily { name, .. } => {
-            format!("`{}` is no family of NVIDIA's libraries", escape(name.as_bytes()))
-        }
+        Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
+        Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
+        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", escape(name.as_bytes())),
         Error::NoSuchSource { name, .. } => {
-            format!("--without {}: there is no such source of libraries", escape(name.as_bytes()))
+            format!("--without {}: unknown source of libraries", escape(name.as_bytes()))
         }
         Error::NoSuchDirectory { option, path } => {
-            format!("{option} `{}`: there is no such directory", show(path))
+            format!("{option} `{}`: no such directory", show(path))
         }
-        Error::Setting { why, .. } => why.clone(),
-        Error::NotPinned { option, why } => format!("{option} cannot be kept: {why}"),
-        Error::Exists { path } => format!("`{}` is there already, and is not written over", show(path)),
+        Error::Setting(reason) => reason.sentence(),
+        Error::NotPinned { option, why } => format!("{option} has no effect here: {}", why.sentence()),
+        Error::Exists { path } => format!("`{}` exists, and cudarun does not overwrite it", show(path)),
         Error::NotKept { path, error } => {
-            format!("what is allowed cannot be kept in `{}`: {}", show(path), os(error))
+            format!("the permission cannot be saved in `{}`: {}", show(path), os(error))
         }
-        Error::NotTraced { why } => format!("the program cannot be traced: {why}"),
+        Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook") } => {
-            format!("`{verb}` is of this machine alone, and takes no {option}")
+            format!("`{verb}` works only on this machine: remove {option}")
         }
         Error::NothingRunsUnderRoot { option, verb } => {
-            format!("`{verb}` starts a program, and nothing is started under {option}")
+            format!("`{verb}` starts a program, which is not possible with {option}")
         }
         Error::MachineUnusable { file, why } => {
             format!("--machine `{}` cannot be used: {}", show(file), escape(why.as_bytes()))
@@ -58,12 +102,12 @@ pub fn error(error: &Error) -> String {
         Error::NoCache { tried } => {
             let line = |(path, why): &(PathBuf, Unfit)| format!("\n  {}  {}", show(path), unfit(path, why));
             let tried: Vec<String> = tried.iter().map(line).collect();
-            format!("there is no place for what cudarun needs that only you can write to{}", tried.concat())
+            format!("no safe directory for cudarun's cache; tried:{}", tried.concat())
         }
-        Error::View { path, error } => format!("the view `{}` cannot be written: {}", show(path), os(error)),
-        Error::Verifier { error } => format!("the proof cannot be started: {}", os(error)),
-        Error::Report { path, error } => format!("`{}` cannot be written: {}", show(path), os(error)),
-        Error::Output { error } => format!("standard output cannot be written: {}", os(error)),
+        Error::View { path, error } => format!("cannot write the view `{}`: {}", show(path), os(error)),
+        Error::Verifier { error } => format!("cannot start the proof: {}", os(error)),
+        Error::Report { path, error } => format!("cannot write `{}`: {}", show(path), os(error)),
+        Error::Output { error } => format!("cannot write to standard output: {}", os(error)),
     }
 }
 
@@ -74,12 +118,12 @@ fn refusal(refusal: &Refusal) -> String {
         Refusal::Interpreter { file, error } => {
             format!("its interpreter {}: {}", show(file), plain(&error.to_string()))
         }
-        Refusal::Circle => "its `#!` lines lead to one another".to_owned(),
+        Refusal::Circle => "its `#!` lines form a circle".to_owned(),
         Refusal::System { error } => plain(&error.to_string()).to_owned(),
     }
 }
 
-/// Why a place is not used, and how the file at fault looks.
+/// The reason why a directory is not used; names the file or directory at fault if that is another one.
 pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
     let Unsafe { path, fault } = match unfit {
         Unfit::Name => return "LD_LIBRARY_PATH cannot hold this name".to_owned(),
@@ -97,11 +141,11 @@ pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
             format!("others can write to {subject} (user {uid}, {})", mode(bits))
         }
         Fault::NotDirectory => format!("{subject} is not a directory"),
-        Fault::Unreadable { kind } => format!("{subject} cannot be looked at: {kind}"),
+        Fault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
     }
 }
 
-/// The command that makes a place safe, with an `or` for the next one; empty where there is none.
+/// The command that makes a directory safe, followed by `, or `; empty if there is none.
 pub(super) fn mend_or(unfit: &Unfit) -> String {
     match unfit {
         Unfit::Unsafe(Unsafe { path, fault: Fault::Group { .. } | Fault::Others { .. } }) => {
@@ -115,33 +159,18 @@ fn is_of_root(unfit: &Unfit) -> bool {
     matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
 }
 
-/// For a program that is not there and looks like a verb.
+/// The verb that a missing program resembles.
 fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
-    let typed = typed.to_str()?;
-    nearest(typed, verbs.iter().copied()).map(|near| format!("did you mean the verb `{near}`?"))
+    let near = nearest(typed.to_str()?, verbs.iter().copied())?;
+    Some(format!("did you mean the verb `{near}`?"))
 }
 
-/// What the operating system says.
+/// The operating system's message.
 fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
 }
 
-/// Without the number of the error.
-pub(super) fn plain(text: &str) -> &str {
-    text.split(" (os error ").next().unwrap_or_default()
-}
-
-/// The one that differs least: in a letter or, where there are many, in two.
-pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let far = if typed.len() > 5 { 2 } else { 1 };
-    // What may be a whole book is like no name, and need not be compared with any.
-    let is_as_long = |name: &&str| typed.len().abs_diff(name.len()) <= 4 * far;
-    let near = names.into_iter().filter(is_as_long).map(|name| (levenshtein(typed, name), name));
-    let near = near.filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
-    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
-}
-
-/// What to type after an error, where that is known. `is_bare`: the program was named where a verb could stand.
+/// Returns the command to type after an error, if one is known. `is_bare`: the program was named where a verb could be.
 pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String> {
     match error {
         Error::NotFound { name } if is_bare && name.as_os_str() == "help" => {
@@ -154,27 +183,19 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         }
         Error::NoCache { tried } => {
             let mend = tried.first().map(|(_, why)| mend_or(why)).unwrap_or_default();
-            Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, a directory of your own"))
+            Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, with a directory that only you can write to"))
         }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
-        Error::Setting { hint, .. } => hint.clone(),
+        Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
+        Error::Setting(reason) => reason.hint(),
         Error::MachineUnusable { .. } => {
-            Some("a description is what `cudarun doctor --save FILE` writes".to_owned())
+            Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }
         Error::Exists { path } if path.ends_with(crate::settings::PROJECT) => {
             Some("cudarun init --print".to_owned())
         }
-        Error::Exists { .. } => Some("name a file that is not there yet".to_owned()),
-        Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
+        Error::Exists { .. } => Some("name a new file".to_owned()),
         _ => None,
-    }
-}
-
-/// The name that was perhaps meant, or all that there are.
-pub(super) fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
-    match nearest(&typed.to_lowercase(), names.iter().copied()) {
-        Some(near) => format!("did you mean {near}?"),
-        None => format!("the {what} are {}", names.join(", ")),
     }
 }
 
@@ -190,13 +211,5 @@ mod tests {
         );
         assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
         assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
-    }
-
-    #[test]
-    fn a_book_is_like_no_name_at_once() {
-        let book = "c".repeat(1 << 20);
-        let names = || std::iter::repeat_n("cublas", 1000);
-        assert_eq!(nearest(&book, names()), None);
-        assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
     }
 }

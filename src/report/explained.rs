@@ -1,13 +1,14 @@
-//! What a program needs, what was picked for it, and why: short under `-v`, in full for `explain`.
+//! The requirements of a program, the picks and their reasons: short with `-v`, in full for `explain`.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Style;
-use super::asked;
 use super::pinned::{loads, mode_line, not_enough};
+use super::reasons;
 use super::style::columns;
-use super::words;
+use super::words::{self, counted};
+use super::{asked, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
@@ -18,21 +19,20 @@ use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
-/// All that there is to say about a start.
+/// All facts about a start.
 pub struct Explanation<'a> {
     pub program: &'a Program,
     pub inventory: &'a Inventory,
     pub decision: &'a Decision,
-    /// What the program maps in the environment as it is.
+    /// The files that the program maps in the present environment.
     pub before: &'a Prediction,
     pub diff: &'a Diff,
     pub view: Option<&'a Path>,
     pub settings: &'a Layers,
-    /// What is said of settings.
+    /// Remarks about settings, in words.
     pub remarks: &'a [String],
 }
 
-/// The whole story.
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
     let mut text = steps(program, style);
@@ -46,7 +46,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(program, style));
-            text.push_str(&format!("{}\n", style.strong("nothing to pick: it would be started unchanged")));
+            text.push_str(&format!("{}\n", style.strong("nothing to pick: it would start unchanged")));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
@@ -68,19 +68,19 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     text
 }
 
-/// A few lines for a start under `-v`: one a pick, one for what else matters.
+/// The lines for a start with `-v`: one for each pick, and notes.
 pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Style) -> String {
     let name = show(program.runs().file_name().unwrap_or_default());
     let mut text = String::new();
     for note in &program.notes {
-        text.push_str(&format!("cudarun: {}\n", words::note(note, program)));
+        text.push_str(&format!("cudarun: {}\n", notes::note(note, program)));
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             let why = match (absent.as_slice(), unpinned.as_slice()) {
                 ([], []) => "needs no NVIDIA library",
-                (_, []) => "finds no NVIDIA library here",
-                _ => "finds no NVIDIA library here that fits",
+                (_, []) => "finds no NVIDIA library",
+                _ => "finds no NVIDIA library that fits",
             };
             text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
@@ -123,9 +123,9 @@ fn steps(program: &Program, style: Style) -> String {
             How::Path => continue,
             How::Link => "a link to",
             How::Interpreter => "a script for",
-            How::Env => "a script, through env, for",
+            How::Env => "a script, by env, for",
             How::Wrapper => "starts",
-            How::Shim => "a shim of pyenv for",
+            How::Shim => "a pyenv shim for",
             How::Script => "runs",
             How::Module => "runs the module",
             How::Code => "runs the code after",
@@ -139,28 +139,31 @@ fn steps(program: &Program, style: Style) -> String {
         rows.push(vec![style.strong("package"), package_name(package), how_sure(package)]);
     }
     for note in &program.notes {
-        rows.push(vec![style.strong("note"), words::note(note, program)]);
+        rows.push(vec![style.strong("note"), notes::note(note, program)]);
     }
     columns("", &rows)
 }
 
-/// The numbers that profiles tell to read, found or not.
+/// The versions that a profile says where to read, found or not.
 fn readings(program: &Program, style: Style) -> String {
     let row = |package: &Package, reading: &Reading| {
         let text = match (&reading.sought, &reading.found) {
             (Sought::Cuda, Some((cuda, file))) => format!("CUDA {cuda}, from {}", show(file)),
-            (Sought::Cuda, None) => "found no record of its CUDA version".to_owned(),
+            (Sought::Cuda, None) => "its CUDA version is not recorded".to_owned(),
             (Sought::Floor(family), Some((version, file))) => {
                 format!("{} {version} or newer, from {}", words::family(family), show(file))
             }
             (Sought::Floor(family), None) => {
-                format!("found no record of the {} that it was compiled for", words::family(family))
+                format!("the {} that it was compiled for is not recorded", words::family(family))
             }
-            (Sought::Soname(stem), _) => format!("opens {stem}, but no record gives the number in its name"),
+            (Sought::Soname(stem), _) => format!("opens {stem}, but the number in its name is not recorded"),
         };
         vec![style.strong("profile"), package_name(package), text]
     };
-    let rows = program.packages.iter().flat_map(|package| package.readings.iter().map(|it| row(package, it)));
+    let rows = program
+        .packages
+        .iter()
+        .flat_map(|package| package.readings.iter().map(|reading| row(package, reading)));
     columns("", &rows.collect::<Vec<_>>())
 }
 
@@ -168,9 +171,8 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     let mut rows = Vec::new();
     match &inventory.driver {
         Some(driver) => {
-            let cuda = driver.cuda.map(|cuda| format!(", up to CUDA {cuda} in full")).unwrap_or_default();
-            let reach =
-                if inventory.devices.is_empty() { ", but no GPU can be reached from here" } else { "" };
+            let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
+            let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
             rows.push(vec![style.strong("driver"), format!("{}{cuda}{reach}", driver.version)]);
         }
         None => rows.push(vec![style.strong("driver"), "none".to_owned()]),
@@ -194,10 +196,8 @@ fn how_sure(package: &Package) -> String {
     match (package.standing, &package.imported_by) {
         (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
         (ImportCertainty::Imported, None) => "imported".to_owned(),
-        (ImportCertainty::Possible, _) => "installed, and perhaps imported".to_owned(),
-        (ImportCertainty::Installed, _) => {
-            "installed, and counted since nothing else was recognised".to_owned()
-        }
+        (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
+        (ImportCertainty::Installed, _) => "installed, counted because no import was recognised".to_owned(),
     }
 }
 
@@ -214,15 +214,15 @@ fn needs(program: &Program, style: Style) -> String {
     if rows.is_empty() && conditions.is_empty() {
         return String::new();
     }
-    // What is asked of the machine may be long.
+    // Conditions may be long, so they have their own columns.
     format!("\n{}\n{}{}", style.strong("needs"), columns("  ", &rows), columns("  ", &conditions))
 }
 
-/// A row for each who asks for a family and wants something else of it than the others.
+/// A row for each distinct need of a family, with its requesters.
 fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec<String>> {
     let of_family: Vec<&Requirement> =
         requirements.iter().filter(|requirement| requirement.family == family).collect();
-    // What upstream tested with is of interest where somebody asks for it.
+    // A version that upstream tested with matters only beside a requirement.
     if !of_family.iter().any(|requirement| requirement.is_wish()) {
         return Vec::new();
     }
@@ -252,7 +252,7 @@ fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec
     rows.into_iter().filter(|(needs, _)| !needs.is_empty()).map(row).collect()
 }
 
-/// What somebody wants of a family, preferences too.
+/// The needs of one requester, preferences included.
 fn all_wants(wants: &[&Want]) -> String {
     let preferred = wants.iter().find_map(|want| match want {
         Want::Recorded(version) => Some(format!("tested with {version}")),
@@ -280,7 +280,6 @@ fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String 
     text
 }
 
-/// What is to be known of a set that is sound.
 fn cautions(plan: &Plan, style: Style) -> String {
     let line = |caution| format!("  {} {}\n", style.warning("warning:"), asked::caution(caution));
     plan.cautions.iter().map(line).collect()
@@ -292,7 +291,7 @@ fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
         style.good(&words::version(pick.installation.version.as_ref())),
         pick.installation.origin.word().to_owned(),
         words::place(&pick.installation.directory, Some(program)),
-        style.dim(words::decided_by(pick.decided_by)),
+        style.dim(reasons::decided_by(pick.decided_by)),
     ]
 }
 
@@ -302,7 +301,7 @@ fn rejection_row(rejection: &Rejection, program: &Program, style: Style) -> Vec<
         words::version(rejection.installation.version.as_ref()),
         rejection.installation.origin.word().to_owned(),
         words::place(&rejection.installation.directory, Some(program)),
-        style.dim(&words::reason(&rejection.reason)),
+        style.dim(&reasons::reason(&rejection.reason)),
     ]
 }
 
@@ -315,7 +314,7 @@ fn rejections(rejected: &[Rejection], program: &Program, verbosity: u8, style: S
     columns("  ", &rows)
 }
 
-/// Installations that were never meant are of interest only to those who ask twice.
+/// Installations that no requester could have meant appear only with `-vv`.
 fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
     verbosity > 1 || rejection.is_of_concern()
 }
@@ -340,7 +339,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
     }
     text.push_str(&stopped(plan));
     if diff.is_empty() {
-        text.push_str("  nothing has to be set\n");
+        text.push_str("  no change\n");
     }
     text
 }
@@ -349,7 +348,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
 fn in_short(table: &OsStr) -> String {
     let text = show(table);
     let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
-    format!("{directory} and the {} names in it", names.split(':').count())
+    format!("{directory} and {} in it", counted(names.split(':').count(), "name"))
 }
 
 fn stopped(plan: &Plan) -> String {
@@ -357,11 +356,11 @@ fn stopped(plan: &Plan) -> String {
         return String::new();
     }
     let names: Vec<String> = plan.tombstones.iter().map(show).collect();
-    format!("  stopped from coming from elsewhere: {}\n", names.join(", "))
+    format!("  blocked by tombstones: {}\n", names.join(", "))
 }
 
 fn left_alone(unpinned: &[Unpinned]) -> String {
-    unpinned.iter().map(|unpinned| format!("  {}\n", words::unpinned(unpinned))).collect()
+    unpinned.iter().map(|unpinned| format!("  {}\n", reasons::unpinned(unpinned))).collect()
 }
 
 fn missing(absent: &[Absent]) -> String {

@@ -1,4 +1,4 @@
-//! What to type, in words: what comes from disk is quoted, since a person may paste it.
+//! Hints: the command to type. Names from disk are quoted, since a person may paste the command.
 
 use std::ffi::OsStr;
 
@@ -7,13 +7,14 @@ use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
 use crate::text::show;
 
-/// What `cudarun record` writes, and `--locked` demands.
+/// `cudarun record` writes it, and `--locked` obeys it.
 const LOCK: &str = ".cudarun.lock";
 
-pub fn hint(hint: &Hint) -> String {
+pub(super) fn hint(hint: &Hint) -> String {
     match hint {
         Hint::Pip { pip, requirements, reinstall } => {
-            let quoted: Vec<String> = requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
+            let quoted: Vec<String> =
+                requirements.iter().map(|requirement| format!("\"{requirement}\"")).collect();
             let options = if *reinstall { "--force-reinstall --no-deps " } else { "" };
             format!("{} install {options}{}", call(pip), quoted.join(" "))
         }
@@ -22,13 +23,15 @@ pub fn hint(hint: &Hint) -> String {
         Hint::Install { libraries } => {
             let libraries: Vec<String> = libraries.iter().map(wanted).collect();
             let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
-            format!("install {}, and name {its} in LD_LIBRARY_PATH", list(&libraries))
+            format!("install {}, and add {its} to LD_LIBRARY_PATH", list(&libraries))
         }
         Hint::Replace { directories } => {
             let places: Vec<String> = directories.iter().map(show).collect();
             match places.as_slice() {
-                [place] => format!("replace the installation in {place}: no library path can put another in its place"),
-                _ => format!("make {} hold one and the same installation: no library path can help", list(&places)),
+                [place] => {
+                    format!("replace the installation in {place}: no library path can select another one")
+                }
+                _ => format!("install one version in {}: no library path can help", list(&places)),
             }
         }
         Hint::MakePrivate { paths } => {
@@ -36,37 +39,40 @@ pub fn hint(hint: &Hint) -> String {
             format!("chmod o-w {}", paths.join(" "))
         }
         Hint::Trust { directories } => {
-            let options = directories.iter().map(|it| format!("--also {}", argument(it.as_os_str())));
+            let options = directories.iter().map(|path| format!("--also {}", argument(path.as_os_str())));
             let options: Vec<String> = options.collect();
-            format!("to use it all the same, name it: cudarun {} …", options.join(" "))
+            format!("if you trust it: cudarun {} …", options.join(" "))
         }
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
         }
-        Hint::UpdateDriver { floor } => format!("update the NVIDIA driver to {floor} or newer: no library path can help"),
+        Hint::UpdateDriver { floor } => {
+            format!("update the NVIDIA driver to {floor} or newer: no library path can help")
+        }
         Hint::InstallDriver => {
-            "install the user-space libraries of the driver that the kernel runs: no other library can stand in".to_owned()
+            "install the user-space libraries of the kernel's driver version: no library path can help"
+                .to_owned()
         }
     }
 }
 
-/// What a person has said, where it was said.
+/// A setting to change, and its place.
 fn change(families: &[String], by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
-        return format!("leave out {}, or name an installation that fits: see `cudarun list`", list(&pins));
+        return format!("remove {}, or pin an installation that fits: see `cudarun list`", list(&pins));
     }
     if by.name.starts_with(LOCK) {
-        return "record it anew with `cudarun record`, or start without the lock".to_owned();
+        return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
     let families: Vec<String> = families.iter().map(|name| family(name).to_owned()).collect();
     let of = if families.is_empty() { String::new() } else { format!(" of {}", list(&families)) };
-    format!("change what {} says{of}: see `cudarun list` for what is here", written_in(by))
+    format!("change {}{of}: `cudarun list` shows the installations", written_in(by))
 }
 
-/// Whatever `pip` is on the PATH belongs to some Python, perhaps to another one.
+/// The `pip` on the PATH may belong to another Python.
 fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
     if pip.is_own { format!("{python} -m pip") } else { format!("pip --python {python}") }
@@ -80,7 +86,7 @@ fn wanted(library: &Wanted) -> String {
     format!("{}{major}{at_least}{cuda}", family(&library.family))
 }
 
-/// A name from disk as a word of a command line that somebody may paste.
+/// A name from disk as a word of a command line.
 fn argument(name: &OsStr) -> String {
     let shown = show(name);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');

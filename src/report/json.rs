@@ -1,16 +1,18 @@
-//! The same for programs: one object, `"schema": 1`, keys sorted, guest paths. Documented in `docs/json.md`.
+//! JSON for programs: one object, `"schema": 2`, keys sorted, guest paths. Documented in `docs/json.md`.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::asked;
 use super::doctor;
 use super::doctor_words;
+use super::errors;
 use super::explained::Explanation;
 use super::loader;
 use super::pinned::{self, given_fault};
+use super::reasons::{decided_by, reason};
 use super::words;
+use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Named, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
@@ -23,7 +25,8 @@ use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::show;
 use crate::verify::{Cause, Verdict};
 
-const SCHEMA: u32 = 1;
+/// Raised when a key goes or changes its meaning.
+const SCHEMA: u32 = 2;
 
 /// `list`
 pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
@@ -38,7 +41,7 @@ pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
     }
 }
 
-/// An inventory of which only one installation at a time is made into JSON: there may be ten thousand.
+/// An inventory. Only one installation at a time becomes JSON: there may be ten thousand.
 struct Listing {
     rest: Value,
     installations: Installations,
@@ -74,7 +77,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "driver": inventory.driver,
         "gpus": inventory.gpus,
         "warnings": warnings(&inventory.warnings),
-        "notes": program.notes.iter().map(|note| words::note(note, program)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
+        "notes": program.notes.iter().map(|note| notes::note(note, program)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
         "settings": settings.iter().collect::<Vec<_>>(),
         "environment": changes(diff),
         "view": view.map(show),
@@ -125,7 +128,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
             "severity": finding.severity,
             "section": finding.what.section(),
             "code": finding.what.code(),
-            "what": doctor_words::sentence(&finding.what),
+            "what": doctor_words::sentence(finding),
             "evidence": finding.evidence.iter().map(evidence).collect::<Vec<_>>(),
             "remedy": doctor_words::remedy(finding),
         })
@@ -138,7 +141,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
             "text": show(&element.text),
             "leads_to": element.leads_to.as_ref().map(show),
             "holds": element.holds.iter().map(holds).collect::<Vec<_>>(),
-            "set_by": element.set_by.iter().map(|line| doctor::at(&line.path, Some(line.number))).collect::<Vec<_>>(),
+            "set_by": element.set_by.iter().map(|line| words::at(&line.path, Some(line.number))).collect::<Vec<_>>(),
         })
     };
     let kept = &examination.kept;
@@ -161,7 +164,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
     }))
 }
 
-/// Why nothing is started, where another verb was asked.
+/// The reason why `export`, `verify` or `trace` starts nothing.
 pub fn refusal(decision: &Decision) -> String {
     let mut object = json!({ "decision": "leak", "passed_over": decision.passed_over });
     if let Outcome::Conflict(conflict) = &decision.outcome {
@@ -172,7 +175,7 @@ pub fn refusal(decision: &Decision) -> String {
     finish(object)
 }
 
-/// What to type where another mode is enough than the one that was asked for.
+/// The hint if another mode than that of `--pin-mode` is enough.
 fn instead(decision: &Decision) -> Value {
     decision.instead.map_or(Value::Null, |mode| json!({ "hint": pinned::instead(mode) }))
 }
@@ -195,7 +198,7 @@ pub fn observation(observation: &Observation, all: bool) -> String {
     finish(object)
 }
 
-/// By family, what is wrong with what the program would get.
+/// By family, the faults of the libraries that the program would get without cudarun.
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()
@@ -203,19 +206,19 @@ fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     Value::Object(faults.collect())
 }
 
-/// An error, with the exit code that goes with it.
+/// An error, with its exit code.
 pub fn error(error: &Error, form: Form) -> String {
-    finish(json!({ "error": { "code": error.code(form), "message": super::error(error) } }))
+    finish(json!({ "error": { "code": error.code(form), "message": errors::error(error) } }))
 }
 
-/// The same for a command line that is not understood; what is wrong stands before the first blank line.
+/// An invalid command line. The message is the text before the first blank line.
 pub fn usage_error(text: &str) -> String {
     let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
     finish(json!({ "error": { "code": 2, "message": message } }))
 }
 
-/// What was passed over, with the words for it.
+/// The skipped files, with words.
 fn warnings(warnings: &[Warning]) -> Value {
     let entry = |warning: &Warning| {
         let mut object = value(warning);
@@ -235,7 +238,7 @@ fn plan(plan: &Plan) -> Value {
                 .iter()
                 .filter(|rejection| rejection.installation.family == pick.installation.family);
             let mut candidates =
-                vec![candidate(&Summary::of(&pick.installation), true, words::decided_by(pick.decided_by))];
+                vec![candidate(&Summary::of(&pick.installation), true, decided_by(pick.decided_by))];
             candidates.extend(others.map(rejected));
             json!({
                 "family": pick.installation.family,
@@ -268,8 +271,7 @@ fn plan(plan: &Plan) -> Value {
 }
 
 fn unpinned(unpinned: &[Unpinned]) -> Vec<Value> {
-    let entry =
-        |it: &Unpinned| json!({ "family": it.family, "names": it.names, "why": words::reason(&it.why) });
+    let entry = |one: &Unpinned| json!({ "family": one.family, "names": one.names, "why": reason(&one.why) });
     unpinned.iter().map(entry).collect()
 }
 
@@ -295,7 +297,7 @@ fn conflict(conflict: &Conflict) -> Value {
 }
 
 fn rejected(rejection: &Rejection) -> Value {
-    let mut object = candidate(&rejection.installation, false, &words::reason(&rejection.reason));
+    let mut object = candidate(&rejection.installation, false, &reason(&rejection.reason));
     object["reason"] = value(&rejection.reason);
     object
 }
@@ -330,7 +332,7 @@ fn finish(mut object: Value) -> String {
     printable(format!("{object:#}"))
 }
 
-/// A line end, and no control codes: JSON lets those beyond ASCII stand as they are, and terminals obey them.
+/// Adds a line end, and escapes control codes beyond ASCII: JSON allows them, and terminals obey them.
 fn printable(text: String) -> String {
     let is_code =
         |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

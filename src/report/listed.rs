@@ -1,4 +1,4 @@
-//! The inventory as a table that is read at a glance.
+//! The inventory as a table.
 
 use super::Style;
 use super::style::columns;
@@ -6,11 +6,11 @@ use super::words;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
 
-/// More of what was passed over than this is only counted.
+/// Skipped files beyond this number are only counted.
 const FEW: usize = 10;
 
-/// One line an installation: family, version, CUDA, origin, directory, problems. The installations that the loader would give are
-/// marked.
+/// One line for each installation: family, version, CUDA, origin, directory, problems. A mark shows the ones that the
+/// loader finds by default.
 pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
     let mut text = String::new();
     let wanted = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
@@ -35,30 +35,30 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
         rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
         text.push_str(&columns("", &rows));
     } else if !left_out.is_empty() {
-        // What is there is said below.
+        // The line below counts them.
     } else if families.is_empty() {
-        text.push_str("no NVIDIA library is installed here\n");
+        text.push_str("no NVIDIA library is installed\n");
     } else {
         text.push_str(&format!(
-            "no installation of {} is installed here\n",
+            "{} is not installed\n",
             words::list(&families.iter().map(show).collect::<Vec<_>>())
         ));
     }
     if installations.iter().any(|installation| installation.loader_gives) {
-        let mark = "* what the loader gives to a program that has no search path of its own\n";
+        let mark = "* the loader finds this one for a program without a search path of its own\n";
         text.push_str(&format!("\n{}", style.dim(mark)));
     }
     if !left_out.is_empty() {
         let count = left_out.len();
-        let what = if count == 1 { "stub to link against stands" } else { "stubs to link against stand" };
-        let line = format!("{count} {what} where no loader looks: `cudarun list --all` shows them\n");
+        let stubs = words::counted(count, "stub");
+        let line = format!("{stubs} for linking, on no search path: `cudarun list --all` shows them\n");
         text.push_str(&format!("\n{}", style.dim(&line)));
     }
     text.push_str(&passed_over(inventory, verbosity, style));
     text.trim_start_matches('\n').to_owned()
 }
 
-/// Every toolkit has stubs to link against; they matter where they are on a search path.
+/// Every toolkit has stubs for linking; they matter only on a search path.
 fn is_out_of_reach(installation: &Installation) -> bool {
     installation.origin == Origin::Stub
         && installation.problems.iter().all(|problem| matches!(problem, Problem::Missing { .. }))
@@ -67,7 +67,7 @@ fn is_out_of_reach(installation: &Installation) -> bool {
 fn machine(inventory: &Inventory, style: Style) -> String {
     let mut rows = Vec::new();
     if let Some(driver) = &inventory.driver {
-        let cuda = driver.cuda.map(|cuda| format!("up to CUDA {cuda} in full")).unwrap_or_default();
+        let cuda = driver.cuda.map(|cuda| format!("supports CUDA up to {cuda}")).unwrap_or_default();
         rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
     }
     for gpu in &inventory.gpus {
@@ -97,7 +97,7 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
     row
 }
 
-/// What is known of an installation besides: who brought it, what says its version, for which GPUs all of it has code.
+/// The details of an installation: its package, the evidence for its version, the GPUs that all of it has code for.
 fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut say = |what: &str, text: &str| rows.push(detail(what, text, style));
@@ -105,12 +105,12 @@ fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
         say("package", &show(package));
     }
     for said in &installation.evidence {
-        say("evidence", &words::said(said));
+        say("evidence", &words::version_evidence(said));
     }
     for directory in &installation.also {
         say("also in", &show(directory));
     }
-    // A driver of the host has that note too, and there it says nothing of use.
+    // The host's own driver has that note too, but it is not a forward-compatibility libcuda.
     let compat =
         installation.forward_compatibility.as_ref().filter(|_| installation.origin == Origin::Compat);
     if let Some(compat) = compat {
@@ -139,13 +139,13 @@ fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
     rows
 }
 
-/// A row below an installation's own, in the columns of the family and the directory.
+/// A row below an installation's row, in the columns of the family and the directory.
 fn detail(what: &str, text: &str, style: Style) -> Vec<String> {
     let empty = String::new;
     vec![style.dim(&format!("    {what}")), empty(), empty(), empty(), style.dim(text)]
 }
 
-/// What could have been a library and is none that works.
+/// The skipped files.
 fn passed_over(inventory: &Inventory, verbosity: u8, style: Style) -> String {
     let warnings = &inventory.warnings;
     let shown = if verbosity > 0 { warnings.len() } else { warnings.len().min(FEW) };
@@ -154,7 +154,7 @@ fn passed_over(inventory: &Inventory, verbosity: u8, style: Style) -> String {
     }
     let more = match warnings.len() - shown {
         0 => String::new(),
-        more => format!("and {more} more: `cudarun list -v` names them\n"),
+        more => format!("and {more} more: `cudarun list -v` shows them\n"),
     };
     format!("\n{}{more}", super::warnings(&warnings[..shown], style))
 }

@@ -1,4 +1,4 @@
-//! What the dynamic loader does, in words: by which rule it takes a file, and why it gives up.
+//! The rules by which the dynamic loader finds a file, and its failures.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use crate::loader::search::Rule;
 use crate::text::show;
 use crate::variables;
 
-/// By which rule the loader takes a file.
 pub(super) fn rule(rule: &Rule) -> String {
     match rule {
         Rule::Executable => "the program".to_owned(),
@@ -30,17 +29,16 @@ pub(super) fn file_name(path: &Path) -> String {
     path.file_name().map(show).unwrap_or_default()
 }
 
-/// Why the loader would give up.
 pub(super) fn failure(failure: &Failure) -> String {
     match failure {
-        Failure::Static => "it is linked statically: no loader has part in it".to_owned(),
+        Failure::Static => "it is linked statically, without a dynamic loader".to_owned(),
         Failure::OtherLoader { interpreter } => {
-            format!("its loader is {}, which is not glibc's", show(interpreter))
+            format!("its loader is {}, not glibc's", show(interpreter))
         }
-        Failure::NoInterpreter { interpreter } => format!("its loader {} is not there", show(interpreter)),
+        Failure::NoInterpreter { interpreter } => format!("its loader {} does not exist", show(interpreter)),
         Failure::Unreadable { path } => format!("{} cannot be read", show(path)),
-        Failure::OtherMachine { path } => format!("{} is for another kind of machine", show(path)),
-        Failure::NotFound(miss) => format!("{} is nowhere to be found", show(&miss.name)),
+        Failure::OtherMachine { path } => format!("{} is for another architecture", show(path)),
+        Failure::NotFound(miss) => format!("{} is not found", show(&miss.name)),
         Failure::Bad { path, why, .. } => format!("{} is {why}", show(path)),
         Failure::Version { file, version, .. } => {
             format!("{} has no version {}", show(file), show(version))

@@ -1,4 +1,4 @@
-//! Every word that a person reads, and the JSON that a program reads. Must not look at the machine.
+//! All text for people, and the JSON for programs. Never reads the machine.
 
 use std::io::{self, Write};
 
@@ -29,22 +29,23 @@ pub use asked::caution;
 pub use doctor::{examination, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
-pub use hints::hint;
+use hints::hint;
 pub use listed::listed;
-pub use pinned::{launches, refusal, too_old_for_auditors};
+pub use notes::note;
+pub use pinned::{launches, refusal};
 pub use project::trouble;
 pub use settings::{
-    NotRecorded, allowed, fault, fault_hint, fault_lines, never_allowed, not_recorded, now_allowed, place,
-    recorded, revoked, setting_remark, written,
+    NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
+    written,
 };
 pub use shell::{no_variable_of_a_shell, shell_change, watch};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
 pub use verdict::{NO_MORE_PROGRESS, fallback, looking, proof_line, proving, verdict};
-pub use words::{family, note, warnings};
+pub use words::{family, warnings};
 
-/// Text for standard output. A reader that has gone away wants no more, and that is no error.
+/// Writes to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -53,7 +54,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Text for standard error. There is nowhere to complain to when that fails.
+/// Writes to standard error, and ignores a failure: there is no place to report it.
 pub fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,87 +1,90 @@
-//! The wording of what a person should know about how a program was read.
+//! The wording of facts about how a program was read.
+
+use std::path::Path;
 
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
 use crate::text::{escape, show};
 
-/// A remark about how the program was read.
 pub fn note(note: &Note, program: &Program) -> String {
-    let program = show(program.runs().file_name().unwrap_or_default());
+    note_of(note, program.runs())
+}
+
+/// A note about the program of this path.
+pub(super) fn note_of(note: &Note, program: &Path) -> String {
+    let program = show(program.file_name().unwrap_or_default());
     match note {
         Note::Static { names: None } => {
-            format!("`{program}` is static: it has no loader, and nothing can be pinned")
+            format!("`{program}` is linked statically: it has no dynamic loader, so nothing can be pinned")
         }
         Note::Static { names: Some(name) } => format!(
-            "`{program}` is static: it has no loader, and {}, which it names, cannot be pinned",
+            "`{program}` is linked statically: it has no dynamic loader, so {}, which it names, cannot be pinned",
             show(name)
         ),
         Note::SecureExecution { why, .. } => {
-            format!("`{program}` runs with other rights ({why}): the loader ignores what cudarun would set")
+            format!("`{program}` runs with other rights ({why}): the loader ignores cudarun's variables")
         }
-        Note::ForeignMachine => format!("`{program}` is not a 64-bit program of this kind of machine"),
+        Note::ForeignMachine => format!("`{program}` is not a 64-bit program for this machine"),
         Note::ForeignLoader { loader, .. } => {
-            format!("`{program}` uses {}, for which NVIDIA builds no libraries", show(loader))
+            format!("`{program}` uses {}; NVIDIA has no libraries for that C library", show(loader))
         }
-        Note::ScriptNotRead { interpreter } => {
-            format!(
-                "`{program}` is a script for {}, and what it starts is not looked into: put cudarun inside",
-                show(interpreter)
-            )
-        }
+        Note::ScriptNotRead { interpreter } => format!(
+            "`{program}` is a script for {}, and cudarun does not read such scripts: put cudarun inside it, before the program that uses the GPU",
+            show(interpreter)
+        ),
         Note::StartsAnother => format!(
-            "`{program}` starts another program, which is not looked into: put cudarun right before that one"
+            "`{program}` starts another program, which cudarun cannot see: put cudarun right before that one"
         ),
         Note::Elsewhere => format!(
-            "`{program}` starts its program on another machine or under another root, where this environment does not reach: put cudarun inside"
+            "`{program}` starts its program on another machine or under another root, which this environment does not reach: put cudarun inside"
         ),
         Note::EnvironmentNotKnown { wrapper } => format!(
-            "`{}` chooses or makes the environment only when it runs, so what it starts is not known: put cudarun inside",
+            "`{}` chooses or creates the environment at run time, so the requirements are unknown: put cudarun inside",
             show(wrapper)
         ),
         Note::LosesEnvironment { wrapper, loss } => losses(&show(wrapper), loss, &program),
         Note::Packed { by: Packer::AppImage } => format!(
-            "`{program}` is an AppImage: what it carries is not looked into, and mostly comes before LD_LIBRARY_PATH"
+            "`{program}` is an AppImage: cudarun does not read its content, which usually comes before LD_LIBRARY_PATH"
         ),
         Note::Packed { by: Packer::PyInstaller { libraries } } => format!(
             "`{program}` is packed by PyInstaller: {} in it comes before LD_LIBRARY_PATH",
             match libraries.as_slice() {
-                [] => "what stands".to_owned(),
+                [] => "every library".to_owned(),
                 [only] => show(only),
-                [first, rest @ ..] => format!("{} with {} more of NVIDIA's", show(first), rest.len()),
+                [first, _] => format!("{} and 1 more library", show(first)),
+                [first, rest @ ..] => format!("{} and {} more libraries", show(first), rest.len()),
             }
         ),
-        Note::SourceNotRead { file, why } => format!("{} cannot be read: {}", show(file), show(why)),
+        Note::SourceNotRead { file, why } => format!("cannot read {}: {}", show(file), show(why)),
         Note::ShimNotResolved => format!(
-            "`{program}` is a shim of pyenv for a version that is not installed: what it starts is not looked into"
+            "`{program}` is a pyenv shim for a version that is not installed, so its requirements are unknown"
         ),
         Note::ShimOfMise => format!(
-            "`{program}` is a shim of mise, which chooses what to start only when it runs: put cudarun after it, `mise exec -- cudarun …`"
+            "`{program}` is a mise shim, which chooses the program at run time: type `mise exec -- cudarun …`"
         ),
         Note::NotReadable => {
-            format!(
-                "`{program}` can be run but not read: what it needs is not known, and it is started unchanged"
-            )
+            format!("`{program}` is not readable, so its requirements are unknown: started unchanged")
         }
         Note::NotWhereItIsSought { module, by } => format!(
-            "{} imports `{}`, which stands in no directory that Python is known to search: nothing is picked for it",
+            "{} imports `{}`, which is in no directory of Python's search path: nothing is picked for it",
             escape(by.as_bytes()),
             escape(module.as_bytes())
         ),
-        Note::Malformed { why } => format!("`{program}` cannot be read as a program: {}", show(why)),
+        Note::Malformed { why } => format!("`{program}` is malformed: {}", show(why)),
         Note::CpuOnly { package, file } => format!(
-            "`{}` is built without CUDA and asks for no library: {}",
+            "`{}` is built without CUDA and requires no library: {}",
             escape(package.as_bytes()),
             show(file)
         ),
         Note::Moved { package, variable, does } => {
-            format!("`{}` heeds {variable}, which is set: {does}", escape(package.as_bytes()))
+            format!("`{}` reads {variable}, which is set: {does}", escape(package.as_bytes()))
         }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }
 }
 
-/// How a wrapper undoes what would be set, and what to type instead.
+/// The way in which a wrapper loses the environment, and the command to type instead.
 fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
-    // What it starts may not have been found.
+    // The started program may not have been found.
     let before = if program == wrapper {
         "put cudarun right before the program that it starts".to_owned()
     } else {
@@ -95,23 +98,23 @@ fn losses(wrapper: &str, loss: &EnvironmentLoss, program: &str) -> String {
                 "sudo" | "doas" | "pkexec" => format!("{wrapper} cudarun …"),
                 _ => {
                     return format!(
-                        "`{wrapper}` starts its program with other rights, which what cudarun makes does not reach: {before}"
+                        "`{wrapper}` starts its program with other rights, which cudarun's view does not reach: {before}"
                     );
                 }
             };
             format!(
-                "`{wrapper}` takes the loader's variables out of the environment: type `{inside}` instead of `cudarun {wrapper} …`"
+                "`{wrapper}` removes the loader's variables from the environment: type `{inside}` instead of `cudarun {wrapper} …`"
             )
         }
-        EnvironmentLoss::Clears => format!("`{wrapper}` clears the environment that cudarun makes: {before}"),
+        EnvironmentLoss::Clears => format!("`{wrapper}` clears the environment: {before}"),
         EnvironmentLoss::Sets { variable } => {
             format!("`{wrapper}` sets {variable} after cudarun does: {before}")
         }
         EnvironmentLoss::Unsets { variable } => {
-            format!("`{wrapper}` takes {variable} out of the environment: {before}")
+            format!("`{wrapper}` removes {variable} from the environment: {before}")
         }
         EnvironmentLoss::Script { file } => {
-            format!("`{wrapper}` reads {}, which names the loader's variables: {before}", show(file))
+            format!("`{wrapper}` reads {}, which changes the loader's variables: {before}", show(file))
         }
     }
 }

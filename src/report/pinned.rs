@@ -1,8 +1,9 @@
-//! How the loader is made to take a plan: what the program would get without it, what it gets with it, by which mode,
-//! and why no weaker one is enough.
+//! Pinning in words: the files that the program gets without and with cudarun, the mode, and the reason why no less
+//! intrusive mode is enough.
 
 use super::Style;
-use super::loader::rule;
+use super::errors;
+use super::loader::{self, rule};
 use super::style::columns;
 use super::words;
 use crate::inventory::{Installation, Inventory};
@@ -12,9 +13,8 @@ use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
 use crate::solve::Outcome;
 use crate::text::show;
-use crate::version::Version;
 
-/// More files of one kind say no more.
+/// Further files are only counted.
 const SHOWN: usize = 3;
 
 /// The table of before and after, and the mode.
@@ -63,7 +63,7 @@ pub(super) fn loads(
     text
 }
 
-/// What is wrong with what is given, in a word.
+/// The fault of the libraries that a program gets without cudarun.
 pub(super) fn given_fault(fault: Fault) -> &'static str {
     match fault {
         Fault::Stub => "a stub",
@@ -90,14 +90,14 @@ fn places(given: &Supply<'_>, program: &Program) -> String {
 
 pub(super) fn mode_line(pinned: &Pinned) -> String {
     let line = match pinned.mode {
-        Mode::None => "mode none: nothing has to be set",
+        Mode::None => "mode none: the environment needs no change",
         Mode::Clean => "mode clean: harmful elements of LD_LIBRARY_PATH are removed, nothing is added",
         Mode::Audit if pinned.only_for.is_some() => {
-            "mode audit: a module in LD_AUDIT answers for every pinned name, in this program only"
+            "mode audit: a module in LD_AUDIT redirects every pinned name, in this program only"
         }
-        Mode::Audit => "mode audit: a module in LD_AUDIT answers for every pinned name, in every process",
-        Mode::View => "mode view: first in LD_LIBRARY_PATH, which is enough here",
-        Mode::Preload => "mode preload: LD_PRELOAD maps it before any search path counts",
+        Mode::Audit => "mode audit: a module in LD_AUDIT redirects every pinned name, in every process",
+        Mode::View => "mode view: a directory of links, first in LD_LIBRARY_PATH",
+        Mode::Preload => "mode preload: LD_PRELOAD loads the files before any search",
     };
     let children = if pinned.reaches_children() { format!("; {CHILDREN}") } else { String::new() };
     format!("{line}{children}")
@@ -106,7 +106,7 @@ pub(super) fn mode_line(pinned: &Pinned) -> String {
 const CHILDREN: &str =
     "a child process of another environment may load these libraries together with its own";
 
-/// VersionEvidence at the start of a program that launches others, where the mode reaches them.
+/// The warning for a program that launches others, if the mode reaches them.
 pub fn launches(program: &Program) -> String {
     format!(
         "`{}` starts several programs, and {CHILDREN}; put cudarun before each of them",
@@ -114,7 +114,7 @@ pub fn launches(program: &Program) -> String {
     )
 }
 
-/// Why a mode was passed over.
+/// The reason why a mode is not enough.
 pub(super) fn not_enough(passed: &NotEnough, program: &Program) -> String {
     format!("{} is not enough: {}", mode_name(passed.mode), why(&passed.why, program))
 }
@@ -141,20 +141,20 @@ fn why(why: &Why, program: &Program) -> String {
         Why::LedAstray { families } => {
             let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
             format!(
-                "a search path that comes before LD_LIBRARY_PATH leads to {} that does not fit",
+                "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
                 words::list(&names)
             )
         }
         Why::Unseen { families } => {
             let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
             format!(
-                "cudarun does not see which file loads {}; that file may have search paths of its own",
+                "the file that loads {} is unknown, and it may have its own search path",
                 words::list(&names)
             )
         }
         Why::Reachable { family, directory } => {
             format!(
-                "another {} can be reached: {}",
+                "another {} is in reach: {}",
                 words::family(family),
                 words::place(directory, Some(program))
             )
@@ -165,21 +165,20 @@ fn why(why: &Why, program: &Program) -> String {
         Why::Relative { element } => format!("LD_LIBRARY_PATH has the relative element {}", show(element)),
         Why::NotFound { names } => format!("the program would not find {}", words::list(names)),
         Why::SearchIsLimited => {
-            "--without excludes some directories, so it is not known what can be reached".to_owned()
+            "--without excludes directories, so cudarun cannot tell which installations are in reach"
+                .to_owned()
         }
-        Why::Harmful => "LD_LIBRARY_PATH or LD_PRELOAD has to be changed".to_owned(),
+        Why::Harmful => "LD_LIBRARY_PATH or LD_PRELOAD must change".to_owned(),
         Why::ProgramNotKnown => {
-            "it is not known which program will run, so the module cannot be limited to it".to_owned()
+            "the program that will run is unknown, so the module cannot be limited to it".to_owned()
         }
-        Why::RewritesLibraryPath => {
-            "the program puts a directory of its own first in LD_LIBRARY_PATH".to_owned()
-        }
+        Why::RewritesLibraryPath => "the program puts its own directory first in LD_LIBRARY_PATH".to_owned(),
         Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
-        Why::OldLoader { glibc } => too_old_for_auditors(*glibc),
+        Why::OldLoader { glibc } => errors::old_loader(*glibc),
         Why::NotStarted { failure } => {
-            format!("the program does not start: {}", super::loader::failure(failure))
+            format!("the program does not start: {}", loader::failure(failure))
         }
-        Why::NoModule => "there is no module for this kind of machine".to_owned(),
+        Why::NoModule => "cudarun has no audit module for this architecture".to_owned(),
     }
 }
 
@@ -191,18 +190,7 @@ fn leak(file: &Predicted, program: &Program) -> String {
     format!("{} would come from {directory} ({})", show(name), rule(&file.rule))
 }
 
-pub fn too_old_for_auditors(glibc: Option<Version>) -> String {
-    match glibc {
-        Some(glibc) => format!(
-            "it needs glibc 2.35 or newer: glibc {glibc} slows down every library call under an auditor"
-        ),
-        None => {
-            "the version of its C library is not known, and an old one is slow under an auditor".to_owned()
-        }
-    }
-}
-
-/// Why nothing is started: no set fits, or none that the loader could be made to take.
+/// The refusal: no set fits, or no mode makes the loader use it.
 pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
     let mut text = String::new();
     match &decision.outcome {
@@ -213,7 +201,10 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
             }
         }
         _ => {
-            text.push_str(&format!("{} the loader would not take what was picked\n", style.error("error:")));
+            text.push_str(&format!(
+                "{} no mode makes the loader use the picked libraries\n",
+                style.error("error:")
+            ));
             for passed in &decision.passed_over {
                 text.push_str(&format!("  {}\n", not_enough(passed, program)));
             }
@@ -225,7 +216,6 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
     text
 }
 
-/// What to type.
 fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
@@ -238,7 +228,6 @@ pub(super) fn instead(mode: Mode) -> String {
     format!("leave out --pin-mode: {} is enough", mode_name(mode))
 }
 
-/// What would have to change.
 fn leak_hint(decision: &Decision, program: &Program) -> String {
     let leaking = decision.passed_over.iter().find_map(|passed| match &passed.why {
         Why::Leaks { files } => files.first(),
@@ -246,7 +235,7 @@ fn leak_hint(decision: &Decision, program: &Program) -> String {
     });
     match leaking.and_then(|file| file.path.parent()) {
         Some(directory) => format!(
-            "remove {} from what the program searches, or make the installation there the one that fits",
+            "remove {} from the program's search path, or install a version there that fits",
             words::place(directory, Some(program))
         ),
         None => "see `cudarun explain -v`".to_owned(),

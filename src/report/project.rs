@@ -1,6 +1,7 @@
-//! What does not hold in a project, in one line: what is wrong, and what to type.
+//! A project's requirement that is not met, in one line: the fault, and the command to type.
 
 use super::asked;
+use super::reasons;
 use super::words::{self, family, list};
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
@@ -18,14 +19,16 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             let installations =
                 list(&installations.iter().map(|installation| place(installation)).collect::<Vec<_>>());
             let what = match fault {
-                Fault::Mixed => format!("{who} would mix two {name}: {installations}"),
-                Fault::Twice => format!("{who} would give programs two {name}: {installations}"),
+                Fault::Mixed => format!("{who} would mix two installations of {name}: {installations}"),
+                Fault::Twice => {
+                    format!("{who} would give programs two installations of {name}: {installations}")
+                }
                 Fault::Stub => {
                     format!("{who} would give programs a stub of {name}, which fails: {installations}")
                 }
                 Fault::OlderThanKernel => {
                     format!(
-                        "{who} would give programs a {name} that is older than the kernel's: {installations}"
+                        "{who} would give programs a {name} older than the kernel's driver: {installations}"
                     )
                 }
             };
@@ -33,13 +36,13 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
         }
         Trouble::Unfit { installation, reason, instead } => {
             let (name, place, why) =
-                (family(&installation.family), place(installation), words::reason(reason));
+                (family(&installation.family), place(installation), reasons::reason(reason));
             format!("this shell would get {name} {place} ({why}): {}", start_with(instead))
         }
     }
 }
 
-/// Of a conflict the first thing, and the hint that is for all of it.
+/// The first fault of a conflict, and its hint.
 fn no_set(conflict: &Conflict) -> String {
     let broken = conflict.broken.first().map(asked::broken_in_short);
     let unmet = conflict.unmet.first().map(|unmet| {
@@ -52,11 +55,11 @@ fn no_set(conflict: &Conflict) -> String {
         versions.sort();
         versions.dedup();
         let here = if versions.is_empty() { "none".to_owned() } else { list(&versions) };
-        format!("no {name} here fits {}: wanted is {needs}, found {here}", list(&by))
+        format!("no {name} here fits {}: needs {needs}, found {here}", list(&by))
     });
-    let what = broken.or(unmet).unwrap_or_else(|| "what is asked for cannot hold together".to_owned());
+    let what = broken.or(unmet).unwrap_or_else(|| "the requirements exclude each other".to_owned());
     let hint = conflict.hint.as_ref().map(super::hint);
-    format!("{what}; {}", hint.unwrap_or_else(|| "`cudarun explain PROGRAM` says why".to_owned()))
+    format!("{what}; {}", hint.unwrap_or_else(|| "see `cudarun explain PROGRAM`".to_owned()))
 }
 
 /// `9.14.0 from /usr/lib/x86_64-linux-gnu`

@@ -9,27 +9,26 @@ use crate::cli::Dialect;
 use crate::environment::Change;
 use crate::text::show;
 
-/// A change of the environment; none where the name is none that a shell can give to a variable, and could be
-/// code.
+/// A change of the environment; `None` if the name cannot be a shell variable, since it could be code.
 pub fn shell_change(change: &Change, dialect: Dialect) -> Option<String> {
     let name = name(&change.name)?;
     Some(match (&change.value, dialect) {
         (Some(value), Dialect::Fish) => format!("set -gx {name} {}\n", quoted_for_fish(value)),
-        // What was inherited is global; a universal variable is the user's own. That there was none is no failure.
+        // An inherited variable is global; a universal one is the user's own. An unset variable is no failure.
         (None, Dialect::Fish) => format!("set -eg {name}; or true\n"),
         (Some(value), Dialect::Sh | Dialect::Direnv) => format!("export {name}={}\n", quoted(value)),
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
     })
 }
 
-/// Tells direnv what to look at before the next prompt.
+/// Tells direnv to watch a file.
 pub fn watch(path: &Path) -> String {
     format!("watch_file {}\n", quoted(path.as_os_str()))
 }
 
-/// VersionEvidence where a change is left out.
+/// The warning for a change that is left out.
 pub fn no_variable_of_a_shell(name: &OsStr) -> String {
-    format!("no shell can hold a variable with the name `{}`: it is left out", show(name))
+    format!("no shell can set a variable named `{}`: it is left out", show(name))
 }
 
 fn name(name: &OsStr) -> Option<&str> {
@@ -54,13 +53,13 @@ pub(super) fn quoted(value: &OsStr) -> String {
     if quoted.is_empty() { "''".to_owned() } else { quoted }
 }
 
-/// The same for what is to be typed, and is shown on a terminal first.
+/// Like `quoted`, for a command that a terminal shows first.
 pub(super) fn quoted_to_show(value: &OsStr) -> String {
     let is_harmless = value.to_str().is_some_and(|text| show(text) == text);
     if is_harmless {
         return quoted(value);
     }
-    // A command substitution would take away line ends at the end.
+    // A command substitution drops line ends at the end.
     let bytes = value.as_bytes();
     let length = bytes.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
     let (whole, ends) = bytes.split_at(length);
@@ -73,8 +72,7 @@ fn in_octal(bytes: &[u8]) -> String {
     format!("\"$(printf '{octal}')\"")
 }
 
-/// In fish's single quotes a backslash protects itself and a quote. Bytes that are not text are named outside of
-/// them.
+/// In fish's single quotes a backslash protects itself and a quote. Bytes that are not text follow outside of them.
 fn quoted_for_fish(value: &OsStr) -> String {
     let mut quoted = String::from("'");
     for chunk in value.as_bytes().utf8_chunks() {
@@ -141,7 +139,7 @@ mod tests {
         values
     }
 
-    /// What a program gets that a shell starts after this code.
+    /// The environment of a program that a shell starts after this code.
     fn environment(shell: &[&str], code: &str, locale: &str) -> Vec<Vec<u8>> {
         let all = format!("{code}\nexec env -0\n");
         let mut command = Command::new(shell[0]);
@@ -171,7 +169,7 @@ mod tests {
             for locale in ["C.UTF-8", "C"] {
                 let values = values();
                 let mut code = String::new();
-                // fish takes apart at colons what has such a name, and puts it together again.
+                // fish splits variables with such names at colons, and joins them again.
                 for end in ["", "_PATH"] {
                     for (index, value) in values.iter().enumerate() {
                         let change = change(&format!("V{index}{end}"), Some(value));
@@ -186,7 +184,7 @@ mod tests {
                         assert!(got.contains(&wanted), "{shell:?} {locale}: {}", wanted.escape_ascii());
                     }
                 }
-                assert!(!got.iter().any(|it| it.starts_with(b"GONE=")), "{shell:?}");
+                assert!(!got.iter().any(|variable| variable.starts_with(b"GONE=")), "{shell:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Colour, when it is wanted, and columns. Meaning is never in colour alone.
+//! Colour and columns. Colour never carries meaning alone.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use anstyle::AnsiColor::{Cyan, Green, Red, Yellow};
 use clap::ColorChoice;
 use unicode_width::UnicodeWidthStr;
 
-/// How text is to look.
+/// The looks of text: coloured or plain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     color: bool,
@@ -24,7 +24,7 @@ impl Style {
         Style::on(&io::stderr(), choice)
     }
 
-    /// `auto` goes by the terminal, `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM` of this process.
+    /// `auto` depends on the terminal, `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM` of this process.
     fn on<S: RawStream>(stream: &S, choice: ColorChoice) -> Style {
         let color = match choice {
             ColorChoice::Always => true,
@@ -34,7 +34,7 @@ impl Style {
         Style { color }
     }
 
-    /// Text that is styled already, without its styles where no colour is wanted.
+    /// Removes the styles from styled text if colour is off.
     pub fn adapt(self, text: String) -> String {
         if self.color { text } else { strip_str(&text).to_string() }
     }
@@ -68,7 +68,7 @@ impl Style {
     }
 }
 
-/// Rows in columns, two blanks between, the last column ragged. A prefix stands before each row.
+/// Rows in columns, two blanks between, the last column ragged. Each row begins with a prefix.
 pub(super) fn columns(prefix: &str, rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_are_removed_where_no_colour_is_wanted() {
+    fn styles_are_removed_without_colour() {
         let plain = Style { color: false };
         let coloured = Style { color: true };
         assert_eq!(plain.error("no"), "no");

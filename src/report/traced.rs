@@ -1,9 +1,9 @@
-//! What the model of the loader expects, and what a traced program really mapped.
+//! The files that the model of the loader predicts, and those that a traced program mapped.
 
 use std::path::Path;
 
 use super::Style;
-use super::loader::{file_name, rule};
+use super::loader::{self, file_name, rule};
 use super::style::columns;
 use crate::formats::audit_log::Rule;
 use crate::predict::observe::{Image, Mapped, Observation, Wrong};
@@ -15,7 +15,7 @@ use crate::variables;
 pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
     let mut text = String::new();
     let is_shown = |file: &&Predicted| all || file.family.is_some();
-    for (when, title) in [(When::Start, "at the start"), (When::Opened, "when it is used")] {
+    for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
         let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
         let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
         if !rows.is_empty() {
@@ -33,7 +33,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
         text.push_str(&format!(
             "{} the program does not start: {}\n",
             style.error("error:"),
-            super::loader::failure(failure)
+            loader::failure(failure)
         ));
     }
     if text.is_empty() {
@@ -67,7 +67,7 @@ pub fn observation(observation: &Observation, all: bool, style: Style) -> String
     }
     if text.is_empty() {
         let processes = match observation.images.len() {
-            0 => "nothing was seen: no process of it has asked the dynamic loader".to_owned(),
+            0 => "nothing was recorded: no process used the dynamic loader".to_owned(),
             1 => "one process, no NVIDIA library".to_owned(),
             count => format!("{count} processes, no NVIDIA library"),
         };
@@ -100,22 +100,21 @@ fn by(rule: Rule) -> &'static str {
         Rule::Cache => "ld.so.cache",
         Rule::Default => "a default directory",
         Rule::Secure => "a secure directory",
-        Rule::Unasked => "nobody was asked",
+        Rule::Unasked => "without a request",
     }
 }
 
-/// Whether the model was right.
+/// The comparison with the model.
 fn verdict(image: &Image, style: Style) -> String {
     if !image.is_target {
         return String::new();
     }
     if image.wrong.is_empty() {
-        return "  the model of the loader says the same\n".to_owned();
+        return "  as the model of the loader predicted\n".to_owned();
     }
     let line = |wrong: &Wrong| {
-        // Nobody was known to ask for it, so the model was not asked.
         let what =
-            if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not foreseen:") };
+            if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not predicted:") };
         format!("  {what} {}\n", difference(wrong))
     };
     image.wrong.iter().map(line).collect()
@@ -125,13 +124,13 @@ fn difference(wrong: &Wrong) -> String {
     let name = show(&wrong.name);
     match (&wrong.expected, &wrong.mapped) {
         (Some(expected), Some(mapped)) => {
-            format!("{name} is {}, and {} was expected", show(mapped), show(expected))
+            format!("{name} is {}, predicted was {}", show(mapped), show(expected))
         }
         (None, Some(mapped)) if wrong.foreseen => {
-            format!("{name} is {}, and was expected not to be found", show(mapped))
+            format!("{name} is {}, predicted was that it is not found", show(mapped))
         }
-        (None, Some(mapped)) => format!("{name} is {}, and nobody is known to open it", show(mapped)),
-        (Some(expected), None) => format!("{name} was expected from {}, and was not mapped", show(expected)),
+        (None, Some(mapped)) => format!("{name} is {}, which no known object opens", show(mapped)),
+        (Some(expected), None) => format!("{name} is not mapped, predicted was {}", show(expected)),
         (None, None) => name,
     }
 }

@@ -1,8 +1,9 @@
-//! What a proof showed.
+//! The verdict of a proof, and its steps.
 
 use super::Style;
 use super::causes;
 use super::style::columns;
+use super::words::binary_size;
 use crate::cli::Level;
 use crate::text::escape;
 use crate::verify::protocol::{
@@ -11,28 +12,28 @@ use crate::verify::protocol::{
 use crate::verify::{Cause, Failure, Finding, Proof, Skip, Taken, Verdict};
 use crate::version::{CudaVersion, Version};
 
-/// Takes a line of progress away.
+/// Removes the line of progress.
 pub const NO_MORE_PROGRESS: &str = "\r\x1b[K";
 
-/// A line of progress while the machine is looked at.
+/// The line of progress during the scan.
 pub fn looking() -> String {
     format!("{NO_MORE_PROGRESS}cudarun: looking for NVIDIA libraries …")
 }
 
-/// A line of progress, which the next one is written over.
+/// A line of progress, which the next one overwrites.
 pub fn proving(place: &Place) -> String {
     format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))
 }
 
-/// One line for a start under `-v`, or where nothing could be proved.
+/// One line for a start with `-v`, or if nothing could be proved.
 pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
     match verdict {
         Verdict::Skipped { why } => format!("cudarun: not proved: {}\n", skip(*why)),
         Verdict::Passed { proof } => {
             let names: Vec<String> = proof.finding.gpus.iter().map(name).collect();
             let on = if names.is_empty() { "the CPU".to_owned() } else { names.join(", ") };
-            let when = if is_known { "before" } else { "now" };
-            format!("cudarun: proved {when} on {on} in {:.0} ms\n", proof.milliseconds)
+            let when = if is_known { "earlier " } else { "" };
+            format!("cudarun: proved {when}on {on} in {:.0} ms\n", proof.milliseconds)
         }
         Verdict::Busy { proof } => {
             let reasons: Vec<String> = busy_gpus(&proof.finding).collect();
@@ -42,15 +43,15 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
     }
 }
 
-/// What was given up before a set held, a line each.
+/// The sets that failed before one passed, a line each.
 pub fn fallback(given_up: &[Cause], style: Style) -> String {
     let line = |cause: &Cause| {
-        format!("{} {}; the next best set is taken\n", style.warning("warning:"), causes::in_a_line(cause))
+        format!("{} {}; trying the next best set\n", style.warning("warning:"), causes::in_a_line(cause))
     };
     given_up.iter().map(line).collect()
 }
 
-/// The verdict in full: for `verify`, and for a start that failed its proof.
+/// The full verdict: for `verify`, and for a start that failed its proof.
 pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Style) -> String {
     match verdict {
         Verdict::Skipped { why: Skip::ProvedBefore } => {
@@ -58,7 +59,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
         }
         Verdict::Skipped { why } => format!("not proved: {}\n", skip(*why)),
         Verdict::Passed { proof } => {
-            let kept = if is_known { ", before: nothing has changed since" } else { "" };
+            let kept = if is_known { ", earlier: nothing has changed since" } else { "" };
             format!(
                 "{}{}{} ({}{kept})\n",
                 fallback(given_up, style),
@@ -86,7 +87,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
             text.push_str(&columns("  ", &rows));
             text.push_str(&tried(given_up, style));
             if is_known {
-                text.push_str("  found out less than a minute ago; `cudarun verify --fresh` tries again\n");
+                text.push_str("  result of less than a minute ago; `cudarun verify --fresh` tries again\n");
             }
             text.push_str(&format!("\n{} {}\n", style.hint("hint:"), causes::remedy(cause)));
             if !proof.steps.is_empty() {
@@ -98,7 +99,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
     }
 }
 
-/// The sets that were tried after the first, none of which held.
+/// The sets that failed after the first.
 fn tried(given_up: &[Cause], style: Style) -> String {
     let mut text = String::new();
     for cause in given_up.iter().skip(1) {
@@ -110,7 +111,7 @@ fn tried(given_up: &[Cause], style: Style) -> String {
     text
 }
 
-/// Steps and findings of a proof that came to its end.
+/// Steps and findings of a proof that reached its end.
 fn found(proof: &Proof) -> String {
     let finding = &proof.finding;
     let mut text = table(&proof.steps);
@@ -126,7 +127,7 @@ fn found(proof: &Proof) -> String {
     text.push_str(&format!("{} files mapped\n", finding.mapped.len()));
     let has_computed = proof.steps.iter().any(|taken| taken.place.step == Step::Compute);
     if proof.level >= Level::Conv && !has_computed && finding.gpus.iter().all(|gpu| gpu.busy.is_none()) {
-        text.push_str("nothing was computed: there is no cuDNN in the set\n");
+        text.push_str("nothing was computed: the set has no cuDNN\n");
     }
     text
 }
@@ -144,8 +145,10 @@ fn gpu(gpu: &GpuFound) -> String {
         parts.push(format!("compute capability {}", escape(capability.as_bytes())));
     }
     match (gpu.free, gpu.memory) {
-        (Some(free), Some(total)) => parts.push(format!("{} of {} free", bytes(free), bytes(total))),
-        (None, Some(total)) => parts.push(bytes(total)),
+        (Some(free), Some(total)) => {
+            parts.push(format!("{} of {} free", binary_size(free), binary_size(total)))
+        }
+        (None, Some(total)) => parts.push(binary_size(total)),
         _ => {}
     }
     format!("GPU {}: {}\n", gpu.gpu, parts.join(", "))
@@ -155,32 +158,29 @@ fn name(gpu: &GpuFound) -> String {
     gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), |name| escape(name.as_bytes()))
 }
 
-/// Which GPUs could not be tried, and why.
+/// The GPUs that could not be tried, each with the reason.
 fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
     finding.gpus.iter().filter_map(|gpu| {
         let why = match gpu.busy.as_ref()? {
             Busy::OutOfMemory { call, free, total } => {
                 let memory = match (free.or(gpu.free), total.or(gpu.memory)) {
-                    (Some(free), Some(total)) => format!("{} of {} are free", bytes(free), bytes(total)),
-                    (None, Some(total)) => {
-                        format!("of {} too little is free for {}", bytes(total), escape(call.as_bytes()))
+                    (Some(free), Some(total)) => {
+                        format!("{} of {} are free", binary_size(free), binary_size(total))
                     }
-                    _ => format!("{} says so", escape(call.as_bytes())),
+                    (None, Some(total)) => {
+                        format!("{} has too little of {}", escape(call.as_bytes()), binary_size(total))
+                    }
+                    _ => escape(call.as_bytes()),
                 };
-                format!("is out of memory ({memory}): see nvidia-smi for who has it")
+                format!("is out of memory ({memory}): `nvidia-smi` shows the processes that use it")
             }
-            Busy::Exclusive { .. } => "is in exclusive use by another process: see nvidia-smi".to_owned(),
-            Busy::Prohibited => "may be used by nobody: `nvidia-smi -c DEFAULT` allows it".to_owned(),
+            Busy::Exclusive { .. } => "is in exclusive use by another process: see `nvidia-smi`".to_owned(),
+            Busy::Prohibited => {
+                "allows no process (compute mode Prohibited): sudo nvidia-smi -c DEFAULT".to_owned()
+            }
         };
         Some(format!("GPU {} ({}) {why}", gpu.gpu, name(gpu)))
     })
-}
-
-/// `139.8 GiB`
-pub(super) fn bytes(count: u64) -> String {
-    const MIB: u64 = 1 << 20;
-    let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
-    if count >= MIB << 10 { format!("{} GiB", tenths(MIB << 10)) } else { format!("{} MiB", tenths(MIB)) }
 }
 
 fn table(steps: &[Taken]) -> String {
@@ -196,7 +196,7 @@ fn came(came: &Came) -> String {
         Came::Right(Measure { largest_error, allowed, length }) => {
             let sums = match length {
                 0 | 1 => String::new(),
-                _ => format!(", {length} terms a number"),
+                _ => format!(", {length} terms per number"),
             };
             if *allowed == 0.0 {
                 format!("exact{sums}")
@@ -208,7 +208,7 @@ fn came(came: &Came) -> String {
             let name = name.as_ref().map(|name| escape(name.as_bytes())).unwrap_or_default();
             let call = escape(call.as_bytes());
             match code {
-                // It was not even called.
+                // It was not called.
                 0 => format!("not supported here: {call}, {name}"),
                 code => format!("not supported here: {call} answers {code} {name}"),
             }
@@ -224,12 +224,12 @@ pub(super) fn place(place: &Place) -> String {
         (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
         (Step::CuInit, _) => "cuInit".to_owned(),
         (Step::Devices, _) => "find the GPUs".to_owned(),
-        (Step::Context, _) => "take into use".to_owned(),
-        (Step::VersionChecks, _) => format!("ask the parts of {of} for their versions"),
+        (Step::Context, _) => "create a context".to_owned(),
+        (Step::VersionChecks, _) => format!("check the versions of the parts of {of}"),
         (Step::CudnnCreate, _) => format!("handle of {of}"),
         (Step::Compute, Some(computation)) => self::computation(computation),
         (Step::Compute, None) => "compute".to_owned(),
-        (Step::Mapped, _) => "read what is mapped".to_owned(),
+        (Step::Mapped, _) => "list the mapped files".to_owned(),
     };
     place.gpu.map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
 }
@@ -263,16 +263,16 @@ fn computation(computation: Computation) -> String {
 
 fn skip(why: Skip) -> &'static str {
     match why {
-        Skip::NoGpu => "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)",
+        Skip::NoGpu => "no NVIDIA GPU is reachable (`cudarun verify --level load` needs none)",
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
-        Skip::NothingToTry => "there is no library to try",
-        Skip::NoPlace => "no directory can be used for the view that a proof needs",
+        Skip::NothingToTry => "there is no library to prove",
+        Skip::NoPlace => "a proof needs a view, and no directory can hold one",
         Skip::NotAsked => "--verify=never",
-        Skip::ProvedBefore => "it was proved before, and nothing has changed since",
+        Skip::ProvedBefore => "it was proved earlier, and nothing has changed since",
     }
 }
 
-/// What was observed.
+/// The observation that failed the proof.
 fn failure(failure: &Failure) -> String {
     let at = |at: Option<&Place>| {
         at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", place(at)))
@@ -289,14 +289,14 @@ fn failure(failure: &Failure) -> String {
             format!("{} answered {code}{name}{message}, {}", escape(call.as_bytes()), at(Some(place)))
         }
         Failure::WrongNumbers { largest_error: Some(error), element, allowed, at: place } => {
-            format!("element {element} is off by {error:e} where {allowed:e} is allowed, {}", at(Some(place)))
+            format!("element {element} is off by {error:e} (allowed: {allowed:e}), {}", at(Some(place)))
         }
         Failure::WrongNumbers { largest_error: None, element, at: place, .. } => {
-            format!("element {element} is no number, {}", at(Some(place)))
+            format!("element {element} is not a number, {}", at(Some(place)))
         }
         Failure::Foreign { files } => {
             let files: Vec<String> = files.iter().map(|file| escape(file.as_bytes())).collect();
-            format!("mapped besides the rest: {}", files.join(", "))
+            format!("mapped from outside the set: {}", files.join(", "))
         }
         Failure::Signal { at: place, signal } => {
             let name = nix::sys::signal::Signal::try_from(*signal)

@@ -1,19 +1,21 @@
-//! The wording of single facts: reasons, needs, problems, notes, errors.
+//! The wording of single facts: names, needs, problems, sizes, lists.
+
+use std::path::Path;
+
+use strsim::levenshtein;
 
 use super::Style;
-pub use super::notes::note;
-pub(super) use super::reasons::{decided_by, named, reason};
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::catalog::catalog;
 use crate::inventory::{
     Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
 };
-use crate::program::{Asker, Program, Requirement, Want};
-use crate::solve::{Absent, Plan, Removal, Unpinned};
+use crate::program::{Asker, Pin, Program, Requirement, Want};
+use crate::solve::{Absent, Plan, Removal};
 use crate::text::{escape, show};
-use std::path::Path;
+use crate::version::Version;
 
-/// The name that NVIDIA gives a family; of anything else, the name itself.
+/// NVIDIA's name of a family; any other name is returned as it is.
 pub fn family(name: &str) -> &str {
     catalog().family(name).map_or(name, |family| &family.display)
 }
@@ -34,7 +36,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
             Want::Rest(version) => versions.push(format!("sublibraries of any {}.x", version.major())),
             Want::Pinned(pin) => versions.push(named(pin)),
             Want::Within(range) => versions.push(range.to_string()),
-            Want::BuildIds(_) => versions.push("the very files of the lock".to_owned()),
+            Want::BuildIds(_) => versions.push("the exact files of the lock".to_owned()),
             Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => {}
         }
     }
@@ -42,7 +44,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
         list.sort();
         list.dedup();
     }
-    // Where a family has many names, the first few say which it is.
+    // A family may have many names; the first few identify it.
     let more = names.len().saturating_sub(3);
     names.truncate(3);
     if more > 0 {
@@ -51,7 +53,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     names.into_iter().chain(versions).collect::<Vec<_>>().join(", ")
 }
 
-/// Where needs are written: `torch/lib/libtorch_cuda.so`, `train.py:3`.
+/// The place of a requirement: `torch/lib/libtorch_cuda.so`, `train.py:3`.
 pub(super) fn written_in(asker: &Asker) -> String {
     let components: Vec<_> = asker.file.components().rev().take(2).collect();
     let short: std::path::PathBuf = components.into_iter().rev().collect();
@@ -62,13 +64,13 @@ pub(super) fn written_in(asker: &Asker) -> String {
     }
 }
 
-/// Who asks, and where that is written; an option or a file of a person's is its own place.
+/// The requester and its place; an option or a settings file is both.
 pub(super) fn by_and_place(asker: &Asker) -> String {
     let (by, place) = (title(&asker.name), written_in(asker));
     if place.ends_with(&by) { place } else { format!("{by}: {place}") }
 }
 
-/// A directory; in the program's site-packages, from there on.
+/// A directory; below the program's site-packages, relative to the directory above them.
 pub(super) fn place(directory: &Path, program: Option<&Program>) -> String {
     let site = program.and_then(|program| program.site_packages.first());
     match site.and_then(|site| directory.strip_prefix(site).ok()) {
@@ -77,7 +79,7 @@ pub(super) fn place(directory: &Path, program: Option<&Program>) -> String {
     }
 }
 
-pub(super) fn version(version: Option<&crate::version::Version>) -> String {
+pub(super) fn version(version: Option<&Version>) -> String {
     version.map_or_else(|| "?".to_owned(), ToString::to_string)
 }
 
@@ -88,7 +90,7 @@ pub(super) fn problem(problem: &Problem) -> String {
             format!("mixed: {} is {version}", escape(file.as_bytes()))
         }
         Problem::PackageSaysOtherwise { package, version } => {
-            format!("its package {} says {version}", show(package))
+            format!("its package {} has version {version}", show(package))
         }
         Problem::SizeIsNotRecorded { file, recorded } => {
             format!(
@@ -97,9 +99,9 @@ pub(super) fn problem(problem: &Problem) -> String {
             )
         }
         Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
-        Problem::WorldWritable { path } => format!("everybody can write to {}", show(path)),
+        Problem::WorldWritable { path } => format!("all users can write to {}", show(path)),
         Problem::NameSaysOtherwise { file, version } => {
-            format!("is not the {version} that its name {} says", show(file))
+            format!("its file name {} has another version, {version}", show(file))
         }
         Problem::SecondOfOneSoname { soname, file } => {
             format!("{} is a second file with the SONAME {}", show(file), show(soname))
@@ -110,32 +112,32 @@ pub(super) fn problem(problem: &Problem) -> String {
     }
 }
 
-/// Other users who can change it, or add to it.
+/// The access of other users to an installation.
 pub(super) fn open(open: &Open) -> String {
     let path = show(&open.path);
     match open.who {
-        Who::Everybody => format!("everybody can write to {path}"),
-        Who::EverybodyAdds => format!("everybody can add files to {path}"),
+        Who::Everybody => format!("all users can write to {path}"),
+        Who::EverybodyAdds => format!("all users can add files to {path}"),
         Who::User { uid } => format!("{path} belongs to another user (uid {uid})"),
-        Who::Group { gid } => format!("the members of a group can write to {path} (gid {gid})"),
+        Who::Group { gid } => format!("a group can write to {path} (gid {gid})"),
         Who::CurrentDirectory => {
-            format!("LD_LIBRARY_PATH leads to {path} only from the current directory")
+            format!("a relative element of LD_LIBRARY_PATH leads to {path}")
         }
     }
 }
 
-/// `9.1.0.70  in libcudnn_graph.so.9`
-pub(super) fn said(said: &VersionEvidence) -> String {
+/// `9.1.0.70  written in libcudnn_graph.so.9`
+pub(super) fn version_evidence(said: &VersionEvidence) -> String {
     let by = show(&said.by);
     match said.source {
         VersionSource::Contents => format!("{}  written in {by}", said.version),
-        VersionSource::PackageRecord => format!("{}  by its package {by}", said.version),
-        VersionSource::FileName => format!("{}  by the name {by}", said.version),
-        VersionSource::Header => format!("{}  by the header {by} beside it", said.version),
+        VersionSource::PackageRecord => format!("{}  from its package {by}", said.version),
+        VersionSource::FileName => format!("{}  from the file name {by}", said.version),
+        VersionSource::Header => format!("{}  from the header {by}", said.version),
     }
 }
 
-/// For which kernel drivers a libcuda is made that stands in for a newer one.
+/// The kernel drivers that a forward-compatibility libcuda supports.
 pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
     let branches: Vec<String> = compat.kernel_branches.iter().map(u32::to_string).collect();
     let cuda = compat.cuda.map(|cuda| format!("CUDA {cuda} ")).unwrap_or_default();
@@ -160,16 +162,16 @@ fn finder(by: Finder) -> &'static str {
     }
 }
 
-/// What is wrong with a file that was passed over.
+/// The fault of a file that was skipped.
 pub(super) fn fault(fault: &ReadFault) -> String {
     match fault {
-        ReadFault::DanglingLink => "a link that leads nowhere".to_owned(),
+        ReadFault::DanglingLink => "dangling link".to_owned(),
         ReadFault::NotElf => "not an ELF file".to_owned(),
         ReadFault::WrongClass => "not a 64-bit little-endian ELF file".to_owned(),
         ReadFault::WrongMachine { machine } => match machine {
-            3 | 62 => "made for x86 machines".to_owned(),
-            40 | 183 => "made for ARM machines".to_owned(),
-            other => format!("made for another kind of machine ({other})"),
+            3 | 62 => "for x86 machines".to_owned(),
+            40 | 183 => "for ARM machines".to_owned(),
+            other => format!("for another architecture (ELF machine {other})"),
         },
         ReadFault::Malformed { what } => format!("malformed ELF file ({})", show(what)),
         ReadFault::NoDirectory => "no such directory".to_owned(),
@@ -182,18 +184,18 @@ pub(super) fn fault(fault: &ReadFault) -> String {
 pub(super) fn removal(removal: &Removal) -> String {
     match removal {
         Removal::Empty => "an empty element means the current directory".to_owned(),
-        Removal::OwnView => "the view of an earlier cudarun".to_owned(),
-        Removal::Stubs => "holds stubs, which fail at run time".to_owned(),
+        Removal::OwnView => "an earlier view of cudarun".to_owned(),
+        Removal::Stubs => "contains stubs, which fail at run time".to_owned(),
         Removal::OtherDriver { version: Some(version), kernel } => {
-            format!("its libcuda is {version}, and the kernel runs driver {kernel}")
+            format!("its libcuda is {version}, but the kernel runs driver {kernel}")
         }
         Removal::OtherDriver { version: None, kernel } => {
-            format!("its libcuda does not belong to the kernel's driver {kernel}")
+            format!("its libcuda is not from the kernel driver {kernel}")
         }
     }
 }
 
-/// What the plan leaves out of the environment, each with its reason.
+/// The elements of search paths that the plan removes, each with the reason.
 pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     let path = plan.library_path.iter().filter_map(|element| {
         let why = element.removed.as_ref()?;
@@ -202,7 +204,7 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
     });
     let preload = plan.preload.iter().filter_map(|element| {
         let name = element.removed.as_ref()?;
-        Some((show(&element.text), format!("in LD_PRELOAD, and not the {} that was picked", family(name))))
+        Some((show(&element.text), format!("in LD_PRELOAD, but not the picked {}", family(name))))
     });
     path.chain(preload).collect()
 }
@@ -211,20 +213,10 @@ pub(super) fn absent(absent: &Absent) -> String {
     let askers: Vec<String> = absent.asked_by.iter().map(|asker| title(&asker.name)).collect();
     let consequence = if absent.essential { "; without it the GPU is not used" } else { "" };
     format!(
-        "no {} here: {} may ask for {}{consequence}",
+        "no {} is installed: {} may load {}{consequence}",
         family(&absent.family),
         list(&askers),
         shown(&absent.names)
-    )
-}
-
-/// `cuFFT is not pinned: nothing here fits (libcufft.so.11): is for CUDA 13, and torch is for CUDA 12`
-pub(super) fn unpinned(unpinned: &Unpinned) -> String {
-    let names = shown(&unpinned.names);
-    let why = reason(&unpinned.why);
-    format!(
-        "{} is not pinned: nothing here fits ({names}); what comes nearest {why}",
-        family(&unpinned.family)
     )
 }
 
@@ -236,7 +228,7 @@ pub(super) fn title(name: &str) -> String {
     }
 }
 
-/// What was passed over while looking.
+/// The files that the scan skipped.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
     let line = |warning: &Warning| {
         format!("{} {}: {}\n", style.warning("warning:"), show(&warning.path), fault(&warning.fault))
@@ -244,7 +236,7 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
     warnings.iter().map(line).collect()
 }
 
-/// The same as `list`, for words that come from disk.
+/// Like `list`, for words from disk.
 pub(super) fn shown(items: &[String]) -> String {
     list(&items.iter().map(show).collect::<Vec<_>>())
 }
@@ -258,9 +250,74 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
+/// `139.8 GiB`
+pub(super) fn binary_size(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    let (unit, name) = if bytes >= MIB << 10 { (MIB << 10, "GiB") } else { (MIB, "MiB") };
+    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
+}
+
+/// `1 view`, `2 views`
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// `/etc/profile.d/cuda.sh:3`
+pub(super) fn at(path: &Path, line: Option<usize>) -> String {
+    line.map_or_else(|| show(path), |line| format!("{}:{line}", show(path)))
+}
+
+/// The version or directory that `--pin` names.
+pub(super) fn named(pin: &Pin) -> String {
+    match pin {
+        Pin::Version(version) => version.to_string(),
+        Pin::Directory(directory) => format!("the one in {}", show(directory)),
+    }
+}
+
+/// The first 80 characters: a value may be a whole book.
+pub(super) fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", show(&text[..end])),
+        None => show(text),
+    }
+}
+
+/// The operating system's message without the number of the error.
+pub(super) fn plain(text: &str) -> &str {
+    text.split(" (os error ").next().unwrap_or_default()
+}
+
+/// The name that differs least from what was typed: by one letter, or by two in a long word.
+pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let far = if typed.len() > 5 { 2 } else { 1 };
+    // Comparing a whole book with every name takes too long.
+    let near = names
+        .filter(|name| typed.len().abs_diff(name.len()) <= 4 * far)
+        .map(|name| (levenshtein(typed, name), name))
+        .filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// The nearest name, or all of them.
+pub(super) fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
+    match nearest(&typed.to_lowercase(), names.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("the {what} are {}", names.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_book_is_like_no_name_at_once() {
+        let book = "c".repeat(1 << 20);
+        let names = || std::iter::repeat_n("cublas", 1000);
+        assert_eq!(nearest(&book, names()), None);
+        assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
+    }
 
     #[test]
     fn lists_read_like_english() {

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::catalog::catalog;
 use crate::cli::{Common, Wishes};
 use crate::environment::{Change, Diff};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
 use crate::program::{self, Command, Condition, Demand, Note, Pin, Program, Requirement, Want};
 use crate::range::Range;
-use crate::report;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
@@ -54,6 +53,26 @@ pub enum SettingRemark {
     Malformed(Malformed),
     /// Keys of a project's file that need `cudarun allow`.
     NotAllowed { path: PathBuf, keys: BTreeSet<String> },
+}
+
+/// A file or a variable names a package that the program does not have.
+#[derive(Debug)]
+pub struct BadPackage {
+    pub place: Place,
+    pub error: Error,
+}
+
+/// Nothing can be pinned for a program.
+#[derive(Debug)]
+pub struct NotPinnable {
+    pub note: Note,
+    pub program: PathBuf,
+}
+
+impl NotPinnable {
+    pub fn boxed(note: &Note, program: &Program) -> Box<dyn Reason> {
+        Box::new(NotPinnable { note: note.clone(), program: program.runs().to_owned() })
+    }
 }
 
 #[derive(Default)]
@@ -124,7 +143,7 @@ impl Settings {
         if let Some((source, keys)) = distrusted(host, &files.found, &layers, &mut watched) {
             let remark = SettingRemark::NotAllowed { path: source.path.clone(), keys };
             if matches!(purpose, Purpose::Start | Purpose::Record) {
-                return Err(Error::Setting { why: report::setting_remark(&remark), hint: None });
+                return Err(Error::Setting(Box::new(remark)));
             }
             remarks.push(remark.clone());
             not_allowed = Some(remark);
@@ -200,8 +219,7 @@ pub fn choice(host: &Host, common: &Common) -> Choice {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        let why = format!("{}{}", report::fault(&fault), report::fault_lines(&fault));
-        Error::Setting { why, hint: report::fault_hint(&fault) }
+        Error::Setting(Box::new(fault))
     }
 }
 
@@ -341,10 +359,7 @@ impl Settings {
             (
                 Err(error @ Error::NoSuchPackage { .. }),
                 Some(place @ (Place::Variable(_) | Place::File { .. })),
-            ) => {
-                let why = format!("{}: {}", report::place(place), report::error(&error));
-                Err(Error::Setting { why, hint: None })
-            }
+            ) => Err(Error::Setting(Box::new(BadPackage { place: place.clone(), error }))),
             (read, _) => read,
         }
     }
@@ -359,7 +374,7 @@ impl Settings {
                 _ => None,
             });
             return match option {
-                Some(option) => Err(Error::NotPinned { option, why: report::note(note, program) }),
+                Some(option) => Err(Error::NotPinned { option, why: NotPinnable::boxed(note, program) }),
                 None => Ok(()),
             };
         }

@@ -54,7 +54,7 @@ fn the_form_is_seen_behind_options_and_their_values() {
 #[test]
 fn a_usage_error_is_an_object_too() {
     let error = Run::new(["explain", "--json"]).status(2).stderr_contains(&["PROGRAM"]).json();
-    assert_eq!((&error["schema"], &error["error"]["code"]), (&1.into(), &2.into()));
+    assert_eq!((&error["schema"], &error["error"]["code"]), (&2.into(), &2.into()));
     let message = error["error"]["message"].as_str().unwrap();
     assert!(message.contains("PROGRAM") && !message.contains("Usage"), "{message}");
     Run::new(["explain"]).status(2).stderr_contains(&["PROGRAM"]).check();
@@ -143,7 +143,7 @@ fn a_program_that_is_not_there_is_127() {
         .check();
     Run::new(["explain", "--json", "no-such-program"])
         .status(2)
-        .stdout_contains(&["\"code\": 2", "\"schema\": 1", "was not found"])
+        .stdout_contains(&["\"code\": 2", "\"schema\": 2", "was not found"])
         .stderr("cudarun: `no-such-program` was not found\n")
         .check();
 }
@@ -191,11 +191,11 @@ fn nothing_is_started_under_a_root() {
     let machine = Machine::load("nothing");
     Run::on(&machine, &["true"])
         .status(125)
-        .stderr("cudarun: `run` starts a program, and nothing is started under --root\n")
+        .stderr("cudarun: `run` starts a program, which is not possible with --root\n")
         .check();
     Run::on(&machine, &["verify", "true"])
         .status(2)
-        .stderr("cudarun: `verify` starts a program, and nothing is started under --root\n")
+        .stderr("cudarun: `verify` starts a program, which is not possible with --root\n")
         .check();
     Run::new(["--root", "/no/such/root", "list"])
         .status(2)
@@ -294,7 +294,7 @@ fn families_are_known_by_the_names_that_a_list_shows() {
     assert_eq!(rows("CUDA Runtime"), 2);
     Run::on(&machine, &["list", "cudnm"])
         .status(2)
-        .stderr("cudarun: `cudnm` is no family of NVIDIA's libraries\n\nhint: did you mean cudnn?\n")
+        .stderr("cudarun: unknown library family `cudnm`\n\nhint: did you mean cudnn?\n")
         .check();
     Run::on(&machine, &["list", "--python", "/usr/bin/env"])
         .status(2)
@@ -335,7 +335,7 @@ fn an_inconclusive_proof_is_not_a_success() {
             let words = words.iter().map(std::ffi::OsString::from).chain([program.clone().into_os_string()]);
             Run::new(words).env("LD_LIBRARY_PATH", workshop.path("lib"))
         };
-        let why = "no NVIDIA GPU can be reached from here (`cudarun verify --level load` needs none)";
+        let why = "no NVIDIA GPU is reachable (`cudarun verify --level load` needs none)";
         run(&["verify"]).status(2).stdout(format!("not proved: {why}\n")).check();
         run(&["verify", "--level", "load"])
             .stdout_contains(&["load libcudart.so.12", "proved (level load, "])
@@ -343,7 +343,7 @@ fn an_inconclusive_proof_is_not_a_success() {
         run(&["--verify", "always"]).stderr(format!("cudarun: not proved: {why}\n")).check();
         run(&[]).check();
     }
-    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to try\n").check();
+    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to prove\n").check();
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn a_standard_output_that_is_closed_takes_nothing() {
     for (words, status) in [("list --json", 2), ("--version", 125), ("/bin/true", 0)] {
         let output = run(words);
         assert_eq!(output.status.code(), Some(status), "{words}");
-        let complains = String::from_utf8_lossy(&output.stderr).contains("standard output cannot be written");
+        let complains = String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output");
         assert_eq!(complains, status != 0, "{words}");
     }
 }

@@ -148,11 +148,11 @@ fn a_healthy_machine_has_no_finding() {
             "\
 GPU programs can work from here
 
-driver and kernel          kernel driver 580.159.04, up to CUDA 13.0 in full
+driver and kernel          kernel driver 580.159.04, supports CUDA up to 13.0
 GPUs and device nodes      NVIDIA H200 (9.0)
 libraries                  1 installation
 environment                LD_LIBRARY_PATH is not set, LD_PRELOAD is not set
-start-up files and loader  nothing there sets LD_LIBRARY_PATH or LD_PRELOAD
+start-up files and loader  no line sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
 cache                      /home/user/.cache/cudarun: 0 starts, 0 views, 0.0 kB
 ",
@@ -288,7 +288,7 @@ fn each_element_of_the_library_path_is_looked_at() {
     let value = doctor(&machine, &[("LD_LIBRARY_PATH", "/opt/b:/opt/c")]);
     let finding = &value["findings"][0];
     let what = finding["what"].as_str().unwrap();
-    assert_eq!(what, "LD_LIBRARY_PATH gives NCCL 2.21.5 from /opt/b, and not the 2.18.5 in /opt/c");
+    assert_eq!(what, "LD_LIBRARY_PATH selects NCCL 2.21.5 in /opt/b over the 2.18.5 in /opt/c");
     assert_eq!(value["elements"][1]["holds"][0]["version"], "2.18.5");
     let preload = |value: &str| codes(&doctor(&machine, &[("LD_PRELOAD", value)]));
     assert_eq!(preload("/opt/gone.so"), only(&["?preload-missing"]));
@@ -536,7 +536,7 @@ fn nothing_that_is_saved_names_anybody() {
     Run::new(again)
         .any_stdout()
         .status(2)
-        .stderr_contains(&["is there already, and is not written over"])
+        .stderr_contains(&["exists, and cudarun does not overwrite it"])
         .check();
     assert_eq!(fs::read_to_string(&installation).unwrap(), written);
 }
@@ -586,7 +586,7 @@ fn a_description_makes_nothing_outside_its_directory() {
     let good = scratch.path().join("good.toml");
     fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
     let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
-    run.stdout("no NVIDIA library is installed here\n").check();
+    run.stdout("no NVIDIA library is installed\n").check();
     for verb in ["run", "verify", "trace", "record"] {
         let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
         let status = if verb == "verify" { 2 } else { 125 };

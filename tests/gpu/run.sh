@@ -113,7 +113,7 @@ locked() {
     # Another build of the same version.
     sed -i 's/^"libcudnn.so.9" = ".*"/"libcudnn.so.9" = "00"/' "$work/project/.cudarun.lock"
     (cd "$work/project" && "$cudarun" --locked "$@" >"$work/out" 2>"$work/err")
-    with="$with; with another build-id in the lock: status $?; $(grep -om1 '[^ ]* has recorded another build of .*' "$work/err")"
+    with="$with; with another build-id in the lock: status $?; $(grep -om1 '[^ ]* recorded another build of .*' "$work/err")"
     [[ $with == *'status 125; '*'libcudnn.so.9' ]] || result=FAIL
     row $result "$label" "LD_LIBRARY_PATH=$debian, --locked" "$without" "$with"
     [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
@@ -171,7 +171,7 @@ told() {
     if [ -n "$without" ] || [[ $with != *"$3"* ]]; then result=FAIL; fi
     printf 'format = 1\ndriver = ">=999.1"\n\n[[family]]\nname = "cudart"\n' >"$place/.cudarun.lock"
     with="$with; with a lock of driver 999: $(cd "$place" && "$cudarun" hook --check= 2>&1 >/dev/null)"
-    [[ $with == *'.cudarun.lock:1 asks for driver >=999.1, and here is driver '* ]] || result=FAIL
+    [[ $with == *'.cudarun.lock:1 requires driver >=999.1, but this machine has driver '* ]] || result=FAIL
     row $result "hook, uses $1" "$2" "as it is: ${without:-nothing}" "$with"
 }
 

@@ -168,15 +168,15 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
     assert_eq!(families(&["--also", "/opt/mine", "--without", "extra,toolkit"]), "");
     Run::on(&machine, &["list", "--without", "tolkit"])
         .status(2)
-        .stderr("cudarun: --without tolkit: there is no such source of libraries\n\nhint: did you mean toolkit?\n")
+        .stderr("cudarun: --without tolkit: unknown source of libraries\n\nhint: did you mean toolkit?\n")
         .check();
     Run::on(&machine, &["--also", "/opt/gone", "app"])
         .status(125)
-        .stderr("cudarun: `run` starts a program, and nothing is started under --root\n")
+        .stderr("cudarun: `run` starts a program, which is not possible with --root\n")
         .check();
     Run::new(["--also", "/opt/gone", "true"])
         .status(125)
-        .stderr("cudarun: --also `/opt/gone`: there is no such directory\n")
+        .stderr("cudarun: --also `/opt/gone`: no such directory\n")
         .check();
     // The same for a program: what was added can be picked.
     let program = machine.real("/usr/bin/app");

@@ -182,7 +182,7 @@ fn nothing_is_set_where_the_program_gets_its_plan_anyway() {
         assert_eq!(exported["environment"], serde_json::json!({}));
         Run::new(["-v", parent.to_str().unwrap()].iter().chain(&arguments))
             .any_stdout()
-            .stderr_contains(&["mode none: nothing has to be set"])
+            .stderr_contains(&["mode none: the environment needs no change"])
             .check();
         // The hazard: a view is searched by the child as well.
         let mixed = Environments::with(&["--pin-mode=view"], parent, &arguments, "");
@@ -305,7 +305,7 @@ fn an_element_that_others_need_stays() {
     Run::new([Path::new("--pin-mode=clean"), &world.path("plain")])
         .env("LD_LIBRARY_PATH", &path)
         .status(125)
-        .stderr_contains(&["clean is not enough: another cuDNN can be reached", "hint: leave out --pin-mode"])
+        .stderr_contains(&["clean is not enough: another cuDNN is in reach", "hint: leave out --pin-mode"])
         .check();
     // The program finds its cuDNN by DT_RPATH; a child without one finds it only here.
     let only = world.library_path(&["new"]);
@@ -313,7 +313,7 @@ fn an_element_that_others_need_stays() {
     Run::new([Path::new("--pin-mode=none"), &world.path("plain")])
         .env("LD_LIBRARY_PATH", world.library_path(&["torn", "new"]))
         .status(125)
-        .stderr_contains(&["none is not enough: LD_LIBRARY_PATH or LD_PRELOAD has to be changed"])
+        .stderr_contains(&["none is not enough: LD_LIBRARY_PATH or LD_PRELOAD must change"])
         .check();
 }
 
@@ -400,7 +400,7 @@ fn with_an_older_c_library_the_danger_for_children_is_named() {
     let danger = "a child process of another environment may load these libraries together with its own";
     let older = explained("2.31", &["explain"]);
     assert!(
-        older.contains(&format!("mode view: first in LD_LIBRARY_PATH, which is enough here; {danger}")),
+        older.contains(&format!("mode view: a directory of links, first in LD_LIBRARY_PATH; {danger}")),
         "{older}"
     );
     let said = explained("2.31", &["export"]);

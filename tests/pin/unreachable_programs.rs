@@ -26,7 +26,7 @@ fn a_static_program_is_spoken_of_where_it_names_a_library() {
     for flag in ["-static", "-static-pie"] {
         is_silent(&workshop.compile("harmless", HARMLESS, &[flag]), "`harmless` is static");
         let user = workshop.compile("user", USER, &[flag]);
-        let sentence = "cudarun: `user` is static: it has no loader, and libcuda.so.1, which it names, cannot be pinned\n";
+        let sentence = "cudarun: `user` is linked statically: it has no dynamic loader, so libcuda.so.1, which it names, cannot be pinned\n";
         for _every_time in 0..2 {
             Run::new([&user]).status(7).stderr(sentence).check();
         }
@@ -45,7 +45,7 @@ fn a_program_of_musl_is_spoken_of_where_it_names_a_library() {
     Run::new([&program])
         .status(7)
         .stderr_contains(&[
-            "cudarun: `user` uses /lib/ld-musl-x86_64.so.1, for which NVIDIA builds no libraries\n",
+            "cudarun: `user` uses /lib/ld-musl-x86_64.so.1; NVIDIA has no libraries for that C library\n",
         ])
         .check();
     let source = workshop.write("y.c", HARMLESS);
@@ -83,7 +83,7 @@ fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
     };
     is_silent(&program("plain", &[(b's', "app"), (b'b', "libz.so.1")]), "is packed by PyInstaller");
     let one = program("one", &[(b'b', "nvidia/cudnn/lib/libcudnn.so.9"), (b'b', "libcudart.so.12")]);
-    let sentence = "cudarun: `app` is packed by PyInstaller: libcudart.so.12 with 1 more of NVIDIA's in it comes before LD_LIBRARY_PATH\n";
+    let sentence = "cudarun: `app` is packed by PyInstaller: libcudart.so.12 and 1 more library in it comes before LD_LIBRARY_PATH\n";
     Run::new([&one]).status(7).stderr(sentence).check();
     let many = program("many", &[(b'o', "pyi-contents-directory parts"), (b's', "app")]);
     is_silent(&many, "is packed by PyInstaller");
@@ -138,7 +138,7 @@ fn an_appimage_is_spoken_of_where_there_is_something_to_pick() {
     Run::new([&program])
         .env("LD_LIBRARY_PATH", workshop.path("lib"))
         .status(7)
-        .stderr("cudarun: `app` is an AppImage: what it carries is not looked into, and mostly comes before LD_LIBRARY_PATH\n")
+        .stderr("cudarun: `app` is an AppImage: cudarun does not read its content, which usually comes before LD_LIBRARY_PATH\n")
         .check();
 }
 

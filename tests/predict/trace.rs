@@ -91,7 +91,7 @@ fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
     let run = Run::new(["trace"].iter().chain(&words)).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"]));
     let output = run.output_of_both();
     assert!(
-        output.contains("not foreseen: libcudnn_ops.so.9 is ") && !output.contains("was wrong"),
+        output.contains("not predicted: libcudnn_ops.so.9 is ") && !output.contains("was wrong"),
         "{output}"
     );
 }
@@ -261,7 +261,7 @@ fn a_program_that_cannot_be_traced_gives_a_json_object() {
         .stderr("cudarun: `/nowhere` was not found\n")
         .check();
     let error = json!({ "code": 127, "message": "`/nowhere` was not found" });
-    assert_eq!(read(file.path()), json!({ "schema": 1, "error": error }));
+    assert_eq!(read(file.path()), json!({ "schema": 2, "error": error }));
     let said = Run::new(["trace", "--json", "/nowhere"]).status(127).output_of_both();
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["error"], error);
     on(&["trace", "--json", "-o", report, "--pin=cudnn=9.9"], "plain")

@@ -122,9 +122,9 @@ fn a_profile_adds_to_the_names_in_shared_objects() {
     };
     let text = explained(&python(&files), "import onnxruntime");
     for missing in [
-        "found no record of its CUDA version",
-        "found no record of the cuDNN that it was compiled for",
-        "opens libcudnn, but no record gives the number in its name",
+        "its CUDA version is not recorded",
+        "the cuDNN that it was compiled for is not recorded",
+        "opens libcudnn, but the number in its name is not recorded",
     ] {
         assert!(text.contains(missing), "{missing}:\n{text}");
     }

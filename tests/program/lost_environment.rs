@@ -38,7 +38,7 @@ fn another_user_gets_nothing_of_what_is_made() {
         assert_eq!(notes(&explain(&two, &words)), [""; 0], "{line}: the control");
     }
     run(&two, &["setpriv", "--bounding-set=+all", "--reuid=0", program])
-        .stderr("cudarun: `setpriv` starts its program with other rights, which what cudarun makes does not reach: put cudarun right before `program`\n")
+        .stderr("cudarun: `setpriv` starts its program with other rights, which cudarun's view does not reach: put cudarun right before `program`\n")
         .check();
 }
 
@@ -122,7 +122,9 @@ fn the_advice_names_what_is_there() {
     run(&two, &["env", "-i", "program"])
         .env("PATH", &path)
         .status(127)
-        .stderr_contains(&["cudarun: `env` clears the environment that cudarun makes: put cudarun right before the program that it starts\n"])
+        .stderr_contains(&[
+            "cudarun: `env` clears the environment: put cudarun right before the program that it starts\n",
+        ])
         .check();
     let program = two.program.to_str().unwrap();
     for (words, advice) in [

@@ -209,12 +209,12 @@ fn lost_variables_are_reported_in_one_sentence() {
             .check();
         run(&["env", "-i", program])
             .status(127)
-            .stderr_contains(&["cudarun: `env` clears the environment that cudarun makes: put cudarun right before `program`\n"])
+            .stderr_contains(&["cudarun: `env` clears the environment: put cudarun right before `program`\n"])
             .check();
         run(&["env", "-uLD_LIBRARY_PATH", program])
             .status(127)
             .stderr_contains(&[
-                "cudarun: `env` takes LD_LIBRARY_PATH out of the environment: put cudarun right",
+                "cudarun: `env` removes LD_LIBRARY_PATH from the environment: put cudarun right",
             ])
             .check();
         // Nothing is lost by what needs nothing.
@@ -242,7 +242,7 @@ fn sudo_is_put_first() {
         let run = Run::new(words).env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path);
         run.env("PATH", &path)
     };
-    let sentence = "cudarun: `sudo` takes the loader's variables out of the environment: type `sudo cudarun …` instead of `cudarun sudo …`\n";
+    let sentence = "cudarun: `sudo` removes the loader's variables from the environment: type `sudo cudarun …` instead of `cudarun sudo …`\n";
     let program = two.program.to_str().unwrap();
     run(&["sudo", "-E", program]).status(127).stderr_contains(&[sentence]).check();
     run(&["sudo", "sh", "-c", "exit 3; x"]).status(3).stderr(sentence).check();
@@ -271,7 +271,7 @@ fn programs_started_on_other_machines_are_not_examined() {
     ] {
         let wrapper = if words[0] == "nice" { words[1] } else { words[0] };
         let sentence = format!(
-            "cudarun: `{wrapper}` starts its program on another machine or under another root, where this environment does not reach: put cudarun inside\n"
+            "cudarun: `{wrapper}` starts its program on another machine or under another root, which this environment does not reach: put cudarun inside\n"
         );
         run(words).stderr(sentence).check();
     }

@@ -95,7 +95,7 @@ def main(pair):
         one, other = machine.programs
         for parent, child, label in (one, other, "the first starts the second"), (other, one, "the reverse"):
             machine.family(f"{label}, nothing else can be reached", "", "none", parent, child)
-            machine.family(f"{label}, another cuDNN can be reached", str(machine.reachable), "audit", parent, child)
+            machine.family(f"{label}, another cuDNN is in reach", str(machine.reachable), "audit", parent, child)
             machine.family(f"{label}, and that itself again", str(machine.reachable), None, parent, [*child, *parent])
         launcher = [sys.executable, str(machine.work / "launcher.py")]
         for path in "", str(machine.reachable):

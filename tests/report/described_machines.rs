@@ -36,14 +36,11 @@ const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 #[test]
 fn a_machine_without_libraries_says_so() {
     let machine = Machine::load("nothing");
-    Run::on(&machine, &["list"]).status(1).stdout("no NVIDIA library is installed here\n").check();
-    Run::on(&machine, &["list", "cudnn"])
-        .status(1)
-        .stdout("no installation of cudnn is installed here\n")
-        .check();
+    Run::on(&machine, &["list"]).status(1).stdout("no NVIDIA library is installed\n").check();
+    Run::on(&machine, &["list", "cudnn"]).status(1).stdout("cudnn is not installed\n").check();
     let explained = explain(&machine, &["python3", "/home/user/train.py"]);
     assert_eq!(explained["decision"], "nothing");
-    assert_eq!(explained["schema"], 1);
+    assert_eq!(explained["schema"], 2);
     assert_eq!(explained["driver"], Value::Null);
     Run::on(&machine, &["export", "python3", "/home/user/train.py"])
         .stderr_contains(&["imports `torch`, which stands in no directory that Python is known to search"])
@@ -56,7 +53,7 @@ fn a_container_is_listed_at_a_glance() {
     Run::on(&machine, &["list"])
         .stdout(
             "\
-kernel driver  580.159.04   up to CUDA 13.0 in full
+kernel driver  580.159.04   supports CUDA up to 13.0
 gpu            NVIDIA H200  compute capability 9.0
 
   FAMILY        VERSION     CUDA  ORIGIN   DIRECTORY
@@ -69,14 +66,14 @@ gpu            NVIDIA H200  compute capability 9.0
   cuDNN         9.19.0.56   13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cudnn/lib
 * cuDNN         9.14.0.64   13    debian   /usr/lib/x86_64-linux-gnu
 
-* what the loader gives to a program that has no search path of its own
+* the loader finds this one for a program without a search path of its own
 
-1 stub to link against stands where no loader looks: `cudarun list --all` shows them
+1 stub for linking, on no search path: `cudarun list --all` shows them
 ",
         )
         .check();
     let listed = Run::on(&machine, &["list", "--json", "cudnn"]).json();
-    assert_eq!(listed["schema"], 1);
+    assert_eq!(listed["schema"], 2);
     assert_eq!(listed["installations"].as_array().unwrap().len(), 2);
     assert_eq!(listed["installations"][0]["version_from"], "contents");
     assert_eq!(listed["installations"][0]["package"], "nvidia-cudnn-cu13 9.19.0.56");
@@ -141,10 +138,10 @@ fn explain_reads_like_a_story() {
         "runs /home/user/train.py",
         "package  torch 2.11.0",
         "imported by model.py:1",
-        "driver  580.159.04, up to CUDA 13.0 in full",
+        "driver  580.159.04, supports CUDA up to 13.0",
         "libcudnn.so.9",
         "site-packages/nvidia/cudnn/lib",
-        "the loader takes it in any case",
+        "the loader already takes it",
         "CUDARUN_PINS_FOR  /opt/venv/bin/",
     ] {
         assert!(text.contains(part), "lacks `{part}`\n{text}");
@@ -180,7 +177,7 @@ error: no cuDNN here fits `torch 2.11.0`
   needs  libcudnn.so.9  lib/libtorch_cuda.so
   found  9.19.0.56  site-packages/nvidia/cudnn/lib  incomplete: libcudnn_cnn missing
          9.14.0.64  /usr/lib/x86_64-linux-gnu       the loader takes another: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
-  LD_LIBRARY_PATH cannot help: `torch 2.11.0` takes the one in site-packages/nvidia/cudnn/lib before the loader looks there (its DT_RPATH and its own opening of absolute paths)
+  LD_LIBRARY_PATH cannot help: `torch 2.11.0` finds the one in site-packages/nvidia/cudnn/lib first (its DT_RPATH and an absolute path)
 
 hint: leave out --pin-mode: audit is enough
 ",
@@ -205,7 +202,7 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
         .status(1)
         .stderr_contains(&[
             "error: no cuBLAS here fits `torch 2.11.0`",
-            "audit is not enough: it needs glibc 2.35 or newer: glibc 2.31 slows down every library call under an auditor",
+            "audit is not enough: the audit module needs glibc 2.35 or newer: glibc 2.31 slows down every library call with it",
             "preload is not enough: libcublas.so.13 would come from site-packages/nvidia/cu13/lib (by its path)",
             "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
         ])
@@ -241,7 +238,7 @@ fn mappings_without_cudarun_are_shown_with_their_problems() {
         "/usr/lib/x86_64-linux-gnu",
         &[
             "without: 9.19.0.56 site-packages/nvidia/cudnn/lib and 9.14.0.64 /usr/lib/x86_64-linux-gnu",
-            "mode audit: a module in LD_AUDIT answers for every pinned name, in this program only",
+            "mode audit: a module in LD_AUDIT redirects every pinned name, in this program only",
         ],
     );
     let stub = machine.real("/usr/local/cuda-13.0/targets/x86_64-linux/lib/stubs/libcuda.so.1");
@@ -261,9 +258,9 @@ fn files_that_lie_are_passed_over_with_a_warning() {
     };
     assert_eq!(warned("libcudart.so.12"), "not an ELF file");
     assert_eq!(warned("libcublas.so.12"), "not a regular file");
-    assert_eq!(warned("libcurand.so.10"), "a link that leads nowhere");
-    assert_eq!(warned("libcufft.so.11"), "a link that leads nowhere");
-    assert_eq!(warned("libcusolver.so.11"), "made for ARM machines");
+    assert_eq!(warned("libcurand.so.10"), "dangling link");
+    assert_eq!(warned("libcufft.so.11"), "dangling link");
+    assert_eq!(warned("libcusolver.so.11"), "for ARM machines");
     assert_eq!(warned("libnvrtc.so.12"), "not an ELF file");
     let json = Run::on(&machine, &["list", "--json"]).any_stdout().check();
     assert!(
@@ -302,7 +299,7 @@ fn the_oldest_driver_of_a_cuda_major_decides() {
         .status(1)
         .stderr_contains(&[
             "error: no CUDA runtime here fits `for-13`",
-            "CUDA 13 needs driver 580.65.06 or newer, and this is 535.261.03",
+            "CUDA 13 needs driver 580.65.06 or newer, but this machine has 535.261.03",
             "hint: update the NVIDIA driver to 580.65.06 or newer: no library path can help",
         ])
         .check();
@@ -335,9 +332,15 @@ fn a_symbol_that_no_installation_exports_is_a_reason() {
 fn programs_that_cannot_be_pinned_are_named() {
     let machine = Machine::load("old-driver");
     let note = |program: &str| explain(&machine, &[program])["notes"][0].as_str().unwrap().to_owned();
-    assert_eq!(note("static"), "`static` is static: it has no loader, and nothing can be pinned");
+    assert_eq!(
+        note("static"),
+        "`static` is linked statically: it has no dynamic loader, so nothing can be pinned"
+    );
     assert!(note("other-rights").starts_with("`other-rights` runs with other rights (set-group-id)"));
-    assert_eq!(note("musl"), "`musl` uses /lib/ld-musl-x86_64.so.1, for which NVIDIA builds no libraries");
+    assert_eq!(
+        note("musl"),
+        "`musl` uses /lib/ld-musl-x86_64.so.1; NVIDIA has no libraries for that C library"
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ fn a_variable_name_that_no_shell_accepts_is_reported_and_left_out() {
     let run = |words: &[&str]| Run::new(words).in_directory(project.directory.path()).env("HOME", &home);
     run(&["allow", &file.display().to_string()]).any_stderr().any_stdout().check();
     let said = [
-        "cudarun: no shell can hold a variable with the name `A-B`: it is left out\n",
-        "cudarun: no shell can hold a variable with the name `a; touch code; b`: it is left out\n",
+        "cudarun: no shell can set a variable named `A-B`: it is left out\n",
+        "cudarun: no shell can set a variable named `a; touch code; b`: it is left out\n",
     ];
     for (shell, code) in [
         ("sh", "export FINE='it'\\''s'\nunset GONE\n"),

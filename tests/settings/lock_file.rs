@@ -53,12 +53,12 @@ fn a_start_uses_exactly_the_locked_versions() {
     locked
         .run(&["--locked"])
         .status(125)
-        .stderr(format!("cudarun: there is no lock: {shown}\n\nhint: cudarun record PROGRAM …\n"))
+        .stderr(format!("cudarun: no lock: {shown} does not exist\n\nhint: cudarun record PROGRAM …\n"))
         .check();
     for verb in ["record", "init"] {
         locked.run(&[verb, "--locked"]).status(if verb == "init" { 2 } else { 125 }).any_stderr().check();
     }
-    locked.run(&["record"]).stderr(format!("cudarun: 1 family of libraries recorded in {shown}\n")).check();
+    locked.run(&["record"]).stderr(format!("cudarun: recorded 1 library family in {shown}\n")).check();
     let text = locked.text();
     assert!(
         text.contains("[[family]]\nname = \"nccl\"\n") && text.contains("\"libnccl.so.2\" = \""),
@@ -149,7 +149,7 @@ fn nothing_is_recorded_of_a_program_that_failed_or_needs_nothing() {
     locked
         .project
         .run(&["record", "true"])
-        .stderr(format!("cudarun: {shown} is not written: the program mapped no library of NVIDIA's\n"))
+        .stderr(format!("cudarun: {shown} is not written: the program loaded no NVIDIA library\n"))
         .check();
     locked.project.run(&["record", "/nowhere"]).status(127).any_stderr().check();
     assert!(!locked.lock().exists());
@@ -222,7 +222,7 @@ fn a_damaged_lock_is_read_or_refused_with_its_place() {
         let bytes = damaged(&mut dice, text.as_bytes());
         if let Err(fault) = cudarun::settings::lock::lock(&bytes, path) {
             faults += 1;
-            assert!(cudarun::report::fault(&fault).starts_with("/x/.cudarun.lock:"));
+            assert!(cudarun::error::Reason::sentence(&fault).starts_with("/x/.cudarun.lock:"));
         }
     }
     assert!((1000..3000).contains(&faults), "{faults} of 3000");
@@ -335,7 +335,7 @@ fn a_start_is_not_kept_for_directories_with_other_locks() {
         locked.run(&[]).check();
     }
     let deep = || locked.run(&[]).in_directory(locked.project.path("deep"));
-    deep().status(125).stderr_contains(&["there is no lock"]).check();
+    deep().status(125).stderr_contains(&["no lock: "]).check();
 }
 
 /// To ask for any version is to ask for the family.

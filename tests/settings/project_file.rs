@@ -222,7 +222,7 @@ fn the_nearest_file_upward_counts_as_far_as_the_home_directory() {
     project
         .plain(&["--config", "nowhere.toml"])
         .status(125)
-        .stderr("cudarun: nowhere.toml cannot be read: there is no such file\n")
+        .stderr("cudarun: nowhere.toml: no such file\n")
         .check();
 }
 
@@ -234,9 +234,9 @@ fn an_unknown_key_is_reported_and_skipped() {
         .plain(&[])
         .any_stdout()
         .stderr(format!(
-            "cudarun: {file}:2: the key `requires.cudn` means nothing here: did you mean `requires.cudnn`?\n\
-             cudarun: {file}:4: the key `serch` means nothing here: did you mean `search`?\n\
-             cudarun: {file}:7: the key `verify.wen` means nothing here: did you mean `verify.when`?\n"
+            "cudarun: {file}:2: unknown key `requires.cudn`: did you mean `requires.cudnn`?\n\
+             cudarun: {file}:4: unknown key `serch`: did you mean `search`?\n\
+             cudarun: {file}:7: unknown key `verify.wen`: did you mean `verify.when`?\n"
         ))
         .check();
     project.plain(&["-q"]).any_stdout().check();
@@ -247,15 +247,15 @@ fn an_unknown_key_is_reported_and_skipped() {
 #[test]
 fn an_invalid_value_is_an_error_with_its_line() {
     for (text, line, says) in [
-        ("[requires]\ncudnn = 9\n", 2, "`requires.cudnn` must be a string, and is of type integer"),
+        ("[requires]\ncudnn = 9\n", 2, "`requires.cudnn` must be a string, but is of type integer"),
         ("[requires]\n\ncudnn = \"new\"\n", 3, "`requires.cudnn`: `new` is not a range of versions"),
         ("requires = \"cudnn\"\n", 1, "`requires` must be a table"),
-        ("uses = [1]\n", 1, "`uses` must be a string, and is of type integer"),
+        ("uses = [1]\n", 1, "`uses` must be a string, but is of type integer"),
         ("uses = \"torch\"\n", 1, "`uses` must be a list of strings"),
-        ("pin-mode = \"strong\"\n", 1, "`pin-mode`: `strong` is none of what it can be"),
+        ("pin-mode = \"strong\"\n", 1, "`pin-mode`: unknown value `strong`"),
         ("[pin]\nnccl = \"\"\n", 2, "`pin.nccl`: `` is not a version or a directory"),
-        ("[prefer]\norigin = [\"shop\"]\n", 2, "`prefer.origin`: `shop` is none of what it can be"),
-        ("[search]\nwithout = [\"all\"]\n", 2, "`search.without`: `all` is none of what it can be"),
+        ("[prefer]\norigin = [\"shop\"]\n", 2, "`prefer.origin`: unknown value `shop`"),
+        ("[search]\nwithout = [\"all\"]\n", 2, "`search.without`: unknown value `all`"),
         ("[env]\nA = 1\n", 2, "`env.A` must be a string, or false"),
         ("[env]\nA = true\n", 2, "`env.A` must be a string, or false"),
         ("[env]\n\"A=B\" = \"c\"\n", 2, "`env.A=B`"),
@@ -263,15 +263,15 @@ fn an_invalid_value_is_an_error_with_its_line() {
         ("locked = 1\n", 1, "`locked` must be true or false"),
         ("program = 1\n", 1, "`program` must be a table"),
         ("[program.x]\nuses = 1\n", 2, "`uses` must be a list of strings"),
-        ("min-version = \"99\"\n", 1, "needs cudarun >=99, and this is cudarun "),
-        ("min-version = \">=0.1\"\n", 1, "`min-version`: `>=0.1` is not a version, as \"0.1\""),
+        ("min-version = \"99\"\n", 1, "needs cudarun >=99, but this is cudarun "),
+        ("min-version = \">=0.1\"\n", 1, "`min-version`: `>=0.1` is not a version such as \"0.1\""),
         ("min-version = \"0.1, <99\"\n", 1, "`min-version`: `0.1, <99` is not a version"),
-        ("\ncudarun = \">=99\"\n", 2, "needs cudarun >=99, and this is cudarun "),
-        ("cudarun = \"<0.2\"\n", 1, "needs cudarun <0.2, and this is cudarun "),
-        ("min-version = \"0.1\"\ncudarun = \"0.1\"\n", 2, "needs cudarun ^0.1, and this is cudarun "),
-        ("cudarun = \"new\"\n", 1, "`cudarun`: `new` is not a range of versions of cudarun, as \">=0.2\""),
+        ("\ncudarun = \">=99\"\n", 2, "needs cudarun >=99, but this is cudarun "),
+        ("cudarun = \"<0.2\"\n", 1, "needs cudarun <0.2, but this is cudarun "),
+        ("min-version = \"0.1\"\ncudarun = \"0.1\"\n", 2, "needs cudarun ^0.1, but this is cudarun "),
+        ("cudarun = \"new\"\n", 1, "`cudarun`: `new` is not a range of cudarun versions such as \">=0.2\""),
         ("cudarun = \"\"\n", 1, "`cudarun`: `` is not a range of versions of cudarun"),
-        ("cudarun = 0.2\n", 1, "`cudarun` must be a string, and is of type float"),
+        ("cudarun = 0.2\n", 1, "`cudarun` must be a string, but is of type float"),
         (
             "[new]\nkey = {}\n[requires]\ncudnn = 9\n[program.x]\ny = 1\n[\"cudarun\"]\n",
             7,
@@ -324,9 +324,9 @@ fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     let many: String = (0..70_000).map(|number| format!("key{number} = 1\n")).collect();
     fs::write(&file, many).unwrap();
     let said = project.plain(&[]).output_of_both();
-    assert_eq!(said.matches("means nothing here").count(), 20);
+    assert_eq!(said.matches("unknown key").count(), 20);
     fs::write(&file, format!("pin-mode = \"{}\"", "x".repeat(1_000_000))).unwrap();
-    refuses("xxx…` is none of what it can be");
+    refuses("unknown value `xxx");
     fs::write(&file, "#\n".repeat(600_000)).unwrap();
     refuses("is larger than 1048576 bytes");
     for deep in
@@ -409,7 +409,7 @@ fn proposals_of_a_project_must_be_allowed() {
     project.run(&["allow", "--list"]).check();
     project
         .run(&["allow"])
-        .stderr_contains(&[&format!("cudarun: {shown} is allowed as it is now\n"), "  env.FOO = "])
+        .stderr_contains(&[&format!("cudarun: {shown} with its present content\n"), "  env.FOO = "])
         .check();
     for _cold_then_warm in 0..3 {
         echo().stdout("bar none\n").any_stderr().check();
@@ -419,14 +419,14 @@ fn proposals_of_a_project_must_be_allowed() {
     let text = fs::read_to_string(&file).unwrap();
     project.says(&text.replace("bar", "baz"));
     is_refused();
-    project.run(&["allow", "--list"]).stdout(format!("{shown}  (has changed since, or is gone)\n")).check();
+    project.run(&["allow", "--list"]).stdout(format!("{shown}  (changed or removed since)\n")).check();
     project.says(&text);
     echo().stdout("bar none\n").any_stderr().check();
     fs::copy(&file, project.path("deep/.cudarun.toml")).unwrap();
     echo().in_directory(project.path("deep")).status(125).stderr_contains(&["deep/.cudarun.toml"]).check();
     project
         .run(&["allow", "--revoke", "."])
-        .stderr(format!("cudarun: {shown} is allowed no longer\n"))
+        .stderr(format!("cudarun: {shown} is no longer allowed\n"))
         .check();
     is_refused();
     project.run(&["-q", "allow", "--revoke"]).status(1).check();
@@ -588,7 +588,7 @@ fn settings_that_another_user_can_write_are_refused() {
     for open in [file.as_path(), file.parent().unwrap()] {
         let before = fs::metadata(open).unwrap().permissions();
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
-        let says = ["is not used, since somebody else can write to", "hint: chmod go-w"];
+        let says = ["is ignored: other users can write to", "hint: chmod go-w"];
         run().status(125).stderr_contains(&says).check();
         fs::set_permissions(open, before).unwrap();
         run().stdout("bar\n").check();
@@ -620,7 +620,7 @@ fn requirements_of_an_image_apply_to_programs_that_need_a_library() {
         .plain(&[])
         .env("NVIDIA_REQUIRE_CUDA", "cuda>=12 what")
         .any_stdout()
-        .stderr("cudarun: NVIDIA_REQUIRE_CUDA: `what` makes no sense, and nothing that the variable asks for is looked at\n")
+        .stderr("cudarun: NVIDIA_REQUIRE_CUDA: cannot parse `what`, so the whole variable is ignored\n")
         .check();
 }
 
@@ -682,7 +682,7 @@ fn messages_about_a_long_file_are_short() {
 fn the_name_of_a_variable_is_no_escape_code() {
     let project = Project::new();
     let name = "NVIDIA_REQUIRE_\u{1b}[31m";
-    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: `x` makes no sense, and nothing that the variable asks for is looked at\n";
+    let said = "cudarun: NVIDIA_REQUIRE_\\u{1b}[31m: cannot parse `x`, so the whole variable is ignored\n";
     project.run(&["true"]).env(name, "x").stderr(said).check();
     let explained = project.plain(&["explain"]).env(name, "cuda>=1").any_stdout().check();
     assert!(explained.contains("NVIDIA_REQUIRE_\\u{1b}[31m") && !explained.contains('\u{1b}'), "{explained}");
@@ -698,7 +698,7 @@ fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
     project
         .run(&["--require", "cudnn=77", program])
         .status(125)
-        .stderr_contains(&["--require cannot be kept: `static` is static"])
+        .stderr_contains(&["--require has no effect here: `static` is linked statically"])
         .check();
     let uses = ["--no-config", "--uses=torch", "true"];
     project.run(&uses).status(125).stderr_contains(&["this program has no Python packages"]).check();
@@ -715,14 +715,14 @@ fn options_fail_for_a_program_that_cannot_be_pinned_and_files_do_not() {
 fn init_writes_what_holds_here_and_over_nothing() {
     let project = Project::new();
     let file = project.path(".cudarun.toml");
-    project.run(&["init"]).stderr(format!("cudarun: {} is written\n", file.display())).check();
+    project.run(&["init"]).stderr(format!("cudarun: wrote {}\n", file.display())).check();
     project.run(&["true"]).check();
     let template = fs::read_to_string(&file).unwrap();
     project
         .run(&["init"])
         .status(2)
         .stderr(format!(
-            "cudarun: `{}` is there already, and is not written over\n\nhint: cudarun init --print\n",
+            "cudarun: `{}` exists, and cudarun does not overwrite it\n\nhint: cudarun init --print\n",
             file.display()
         ))
         .check();
@@ -738,7 +738,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
         .collect();
     let read = read::file(examples.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty() && read.layer.len() > 8, "{examples}{:?}", read.remarks);
-    project.plain(&["init", "--print"]).stdout_contains(&["\ncudnn = \"9\"", "here it is 9.10.2"]).check();
+    project.plain(&["init", "--print"]).stdout_contains(&["\ncudnn = \"9\"", "installed is 9.10.2"]).check();
     fs::remove_file(&file).unwrap();
     project.plain(&["-q", "init"]).check();
     assert_eq!(Project::picks(project.plain(&[])), "new");
@@ -752,7 +752,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
     let read = read::file(text.as_bytes(), Path::new("/x"), &vocabulary()).unwrap();
     assert!(read.remarks.is_empty(), "{text}");
     assert!(
-        text.contains("# cuDNN: torch 2.11.0 asks for it; here it is 9.19.0.56.\ncudnn = \"9\"")
+        text.contains("# cuDNN: torch 2.11.0 requires it; installed is 9.19.0.56.\ncudnn = \"9\"")
             && text.contains("\ndriver = \">="),
         "{text}"
     );
@@ -855,7 +855,7 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
             Ok(_) => {}
             Err(fault) => {
                 faults += 1;
-                let said = cudarun::report::fault(&fault);
+                let said = cudarun::error::Reason::sentence(&fault);
                 let line: usize = said
                     .strip_prefix("/x/.cudarun.toml:")
                     .unwrap()
@@ -885,7 +885,7 @@ fn a_damaged_file_gives_a_result_or_an_error_with_its_place() {
         let (status, error) = run(if round % 6 > 0 { &["allow"] } else { &["explain", "true"] });
         assert!(matches!(status, 0..=2), "{status} {error}");
         let is_named = error.is_empty() || error.starts_with(&format!("cudarun: {}", file.display()));
-        let of_lock = error.starts_with("cudarun: there is no lock");
+        let of_lock = error.starts_with("cudarun: no lock: ");
         assert!(is_named || of_lock, "{error}");
     }
 }
@@ -912,7 +912,7 @@ fn an_impossible_range_gives_no_pip_command() {
         );
         run.status(1).json()["hint"].as_str().unwrap().to_owned()
     };
-    assert!(hint("cudnn<9.5").starts_with("change what --require says of cuDNN"));
+    assert!(hint("cudnn<9.5").starts_with("change --require of cuDNN"));
     assert!(hint("cudnn<9.10").contains("nvidia-cudnn-cu12>=9.8,<9.10"), "the control");
 }
 
@@ -962,7 +962,7 @@ fn machine_requirements_are_compared_with_the_machine() {
         .env("CUDARUN_REQUIRE", "gpu>=10.0")
         .status(1)
         .stderr_contains(&[
-            "the GPU is not what `CUDARUN_REQUIRE` asks for",
+            "the GPU does not meet the requirement of `CUDARUN_REQUIRE`",
             "compute capability >=10.0",
             "H200, compute capability 9.0",
         ])

@@ -54,7 +54,7 @@ fn a_shell_that_would_mix_two_installations_names_both() {
     check(&project, &["torn", "old"], "")
         .any_stdout()
         .stderr_contains(&[
-            "cudarun: LD_LIBRARY_PATH would mix two cuDNN: 9.10.2.7 from ",
+            "cudarun: LD_LIBRARY_PATH would mix two installations of cuDNN: 9.10.2.7 from ",
             "/torn and 9.1.0.7 from ",
             ": start programs with `cudarun`, which takes 9.1.0.7 from ",
         ])
@@ -75,9 +75,9 @@ fn quiet_still_reports_fatal_errors() {
             run.any_stdout().stderr_contains(&[line]).check();
         }
     };
-    says("cudarun: no cuDNN here fits .cudarun.toml:2: wanted is >=9.20, found 9.10.2.7; install cuDNN, ");
+    says("cudarun: no cuDNN here fits .cudarun.toml:2: needs >=9.20, found 9.10.2.7; install cuDNN, ");
     project.says("[requires]\ndriver = \">=550\"\n");
-    says("cudarun: .cudarun.toml:2 asks for driver >=550, and here is no driver; ");
+    says("cudarun: .cudarun.toml:2 requires driver >=550, but this machine has no driver; ");
     project.says("[requires]\ncudnn = \">=x\"\n");
     says(".cudarun.toml:2: `requires.cudnn`: `>=x` is not a range of versions");
     project.says("[env]\nFOO = \"bar\"\n");
@@ -120,7 +120,7 @@ fn a_repaired_problem_elsewhere_is_not_reported() {
     let project = Project::with("locked = true\n");
     let hook = || check(&project, &["new"], "");
     for _kept_by_nobody in 0..2 {
-        hook().any_stdout().stderr_contains(&["there is no lock"]).check();
+        hook().any_stdout().stderr_contains(&["no lock: "]).check();
     }
     fs::write(project.path(".cudarun.lock"), "format = 1\n\n[[family]]\nname = \"cudnn\"\n").unwrap();
     hook().check();

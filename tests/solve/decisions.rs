@@ -79,8 +79,8 @@ fn search_paths_to_different_installations_are_refused() {
     Run::on(&machine, &[&["export"][..], &command].concat())
         .status(1)
         .stderr_contains(&[
-            "LD_LIBRARY_PATH cannot help: `first` takes the one in /opt/old before the loader looks there (its DT_RPATH)",
-            "LD_LIBRARY_PATH cannot help: `second` takes the one in /opt/new before the loader looks there (its DT_RPATH)",
+            "LD_LIBRARY_PATH cannot help: `first` finds the one in /opt/old first (its DT_RPATH)",
+            "LD_LIBRARY_PATH cannot help: `second` finds the one in /opt/new first (its DT_RPATH)",
         ])
         .check();
 }
@@ -347,7 +347,7 @@ fn an_optional_library_that_does_not_fit_is_named_and_not_pinned() {
     assert_eq!(strings(&explained["unpinned"][0]["names"]), ["libcufft.so.11"]);
     assert!(strings(&explained["tombstones"]).is_empty());
     let told = Run::on(&machine, &["explain", "app"]).env("LD_LIBRARY_PATH", path).any_stdout().check();
-    assert!(told.contains("cuFFT is not pinned: nothing here fits"), "{told}");
+    assert!(told.contains("cuFFT is not pinned: nothing fits"), "{told}");
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn links_into_a_world_writable_directory_are_refused() {
     let conflict = refused(&machine, "/opt/torn:/opt/x", &["app"]);
     let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap();
     let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
-    assert_eq!(found["why"], "everybody can write to /scratch/cudnn");
+    assert_eq!(found["why"], "all users can write to /scratch/cudnn");
     assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
     // The neighbour: the loader alone takes nothing else.
     assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");

@@ -350,7 +350,7 @@ fn a_rejected_installation_is_watched_as_well() {
     assert_eq!(two.views().len(), 2, "a view of the first installation");
 }
 
-/// What was passed over may come: the directory of a link that leads nowhere does not show it.
+/// What was passed over may come: the directory of dangling link does not show it.
 #[test]
 fn causes_of_warnings_are_watched_as_well() {
     let two = Two::new();
@@ -413,7 +413,7 @@ fn necessary_warnings_are_printed_at_every_start() {
     let run = || Run::new([&shim]).env("HOME", home.path()).env("PYENV_VERSION", "9.9").status(3);
     let starts = || fs::read_dir(home.path().join(".cache/cudarun/starts")).map_or(0, Iterator::count);
     for _ in 0..3 {
-        run().stderr_contains(&["a shim of pyenv for a version that is not installed"]).check();
+        run().stderr_contains(&["a pyenv shim for a version that is not installed"]).check();
     }
     assert_eq!(starts(), 0);
     fs::create_dir_all(workshop.path("root/versions/9.9/bin")).unwrap();
@@ -484,12 +484,12 @@ fn a_program_that_starts_another_is_spoken_of() {
         Run::new(words).env("HOME", home.path()).env("LD_LIBRARY_PATH", workshop.path("lib"))
     };
     let wrapper =
-        "cudarun: `sh` starts another program, which is not looked into: put cudarun right before that one\n";
+        "cudarun: `sh` starts another program, which cudarun cannot see: put cudarun right before that one\n";
     for _cold_then_warm in 0..2 {
         run(&["env", "A=1", "sh", "-c", "exit 3; x"]).status(3).stderr(wrapper).check();
         run(&[script.to_str().unwrap()])
             .status(3)
-            .stderr("cudarun: `train.sh` is a script for /bin/sh, and what it starts is not looked into: put cudarun inside\n")
+            .stderr("cudarun: `train.sh` is a script for /bin/sh, and cudarun does not read such scripts: put cudarun inside it, before the program that uses the GPU\n")
             .check();
     }
     run(&["-q", "env", "A=1", "sh", "-c", "exit 3"]).status(3).check();

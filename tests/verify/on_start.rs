@@ -187,7 +187,7 @@ fn a_start_is_refused_if_every_set_fails() {
     // A failure is believed for a moment, and every process says why by itself.
     let again = session.start(&[]);
     assert_eq!((again.status.code(), machine.proofs()), (Some(125), (0, 0)));
-    assert!(texts(&again).1.contains("found out less than a minute ago"), "{}", texts(&again).1);
+    assert!(texts(&again).1.contains("result of less than a minute ago"), "{}", texts(&again).1);
     // The other installation does not go with the CUDA runtime: without a pick the program would get the one that failed.
     let Some(other) = GpuMachine::new(&["a", "b-cuda12"]) else { return };
     assert_eq!(given(&other.session(&["a", "b-cuda12"]).start(&[])), "a", "the control");
@@ -257,7 +257,7 @@ fn verify_says_what_it_found() {
     assert!(out.contains("GPU 0: convolution, fp32") && out.contains("proved (level conv, "), "{out}");
     assert_eq!(machine.proofs(), (1, 1), "(handles, convolutions) of the proofs");
     let (_, out, _) = verify(&session, &[]);
-    assert!(out.contains("before: nothing has changed since)"), "{out}");
+    assert!(out.contains("earlier: nothing has changed since)"), "{out}");
     assert_eq!(machine.proofs(), (0, 0), "(handles, convolutions) of the proofs");
     let (_, out, _) = verify(&session, &["--fresh", "--level", "handle"]);
     assert!(out.contains("proved (level handle, ") && !out.contains("convolution"), "{out}");

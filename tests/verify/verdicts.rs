@@ -559,7 +559,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
     let text = say(&WORLD.trial("").verdict());
     for part in [
         "GPU 0: convolution, fp32",
-        "exact, 27 terms a number",
+        "exact, 27 terms per number",
         "GPU 0: Stand-in, compute capability 9.0, 70.0 GiB of 80.0 GiB free",
         "libcudnn.so.9 is cuDNN 9.19.0",
         "driver for CUDA up to 13.0",
@@ -569,14 +569,13 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
         assert!(text.contains(part), "lacks `{part}`:\n{text}");
     }
     let text = say(&WORLD.trial("cudnnConvolutionForward:3000").verdict());
-    let first =
-        "error: the set failed its proof: cuDNN has no way to compute a plain convolution [no-engine]\n";
+    let first = "error: the set failed its proof: cuDNN cannot compute a plain convolution [no-engine]\n";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains(
         "  seen  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
     ));
     assert!(text.contains("\nhint: install cuDNN in "), "{text}");
     let text = say(&WORLD.trial("gpus:2 full:1").verdict());
-    let line = "not proved: GPU 1 (Stand-in) is out of memory (of 80.0 GiB too little is free for";
+    let line = "not proved: GPU 1 (Stand-in) is out of memory (";
     assert!(text.contains(line), "{text}");
 }

@@ -1,0 +1,77 @@
+//! The subject of an examination, and the kind of place that it is.
+
+use std::path::{Path, PathBuf};
+
+use super::finding::Evidence;
+use crate::host::Host;
+use crate::inventory::Inventory;
+use crate::settings::{self, Vocabulary, files};
+
+/// The machine to examine, and the means.
+pub struct Subject<'s> {
+    pub host: &'s Host,
+    pub inventory: &'s Inventory,
+    /// Directories whose children are cudarun's views.
+    pub views: &'s [PathBuf],
+    pub choice: files::Choice,
+    pub vocabulary: Vocabulary,
+}
+
+/// The kind of place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings {
+    pub is_container: bool,
+    pub is_wsl: bool,
+    /// Its GPU is part of the processor, and has no card and no node of its own.
+    pub is_tegra: bool,
+}
+
+pub(super) const OS_RELEASE: &str = "/proc/sys/kernel/osrelease";
+/// The kernel starts it, with root's rights, to create a missing device node.
+pub(super) const NODE_MAKER: &str = "/usr/bin/nvidia-modprobe";
+const CONTAINER_FILES: [&str; 4] =
+    ["/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/systemd/container"];
+const CONTAINER_VARIABLES: [&str; 5] = [
+    "container",
+    "APPTAINER_CONTAINER",
+    "SINGULARITY_CONTAINER",
+    "KUBERNETES_SERVICE_HOST",
+    "NVIDIA_VISIBLE_DEVICES",
+];
+const WSL: [&str; 2] = ["/dev/dxg", "/usr/lib/wsl/lib"];
+const TEGRA: [&str; 3] =
+    ["/etc/nv_tegra_release", "/dev/nvmap", "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1"];
+
+/// The files whose presence tells the kind of place.
+pub fn marks() -> impl Iterator<Item = &'static str> {
+    CONTAINER_FILES.into_iter().chain(WSL).chain(TEGRA).chain([NODE_MAKER])
+}
+
+/// True if a variable of this name tells the kind of place.
+pub fn tells_of_place(variable: &str) -> bool {
+    CONTAINER_VARIABLES.contains(&variable)
+}
+
+impl Surroundings {
+    pub(super) fn of(host: &Host) -> Surroundings {
+        let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();
+        let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().to_lowercase();
+        Surroundings {
+            is_container: CONTAINER_FILES.iter().any(exists)
+                || CONTAINER_VARIABLES.iter().any(|name| host.env.non_empty(name).is_some()),
+            is_wsl: release.contains("microsoft") || WSL.iter().any(exists),
+            is_tegra: TEGRA.iter().any(exists),
+        }
+    }
+}
+
+/// The place of a setting as evidence.
+pub(super) fn evidence(place: &settings::Place) -> Vec<Evidence> {
+    match place {
+        settings::Place::File { path, line } => {
+            vec![Evidence::File { path: path.clone(), line: *line, text: String::new() }]
+        }
+        settings::Place::Variable(name) => vec![Evidence::Set { name: name.clone() }],
+        settings::Place::Option(_) => Vec::new(),
+    }
+}
