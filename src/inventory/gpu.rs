@@ -1,4 +1,7 @@
 //! The GPUs, read from the kernel driver's list and from PCI device ids; no library is called.
+//!
+//! A GPU counts as present when its device node is visible. The kernel module may know more: a container can be given
+//! none of the GPUs of its host.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,9 @@
 //! The module for the dynamic loader, which the build script compiles from `audit/`: its bytes, the place where they are
 //! published, and the variables that it reads.
+//!
+//! The table is the view's directory and the names in it, so that `$ORIGIN` is the view in every mode. The guard goes
+//! by how a process was called, not by the object that asks: a library that Python opens through ctypes is requested by
+//! a module of the base Python, which two environments may share.
 
 #[path = "../audit/pins.rs"]
 mod pins;

@@ -1,5 +1,10 @@
 //! Chooses how the loader is made to take a plan: the least intrusive mode that its model says is enough. A plan is not
 //! started where the model shows a leak in every mode.
+//!
+//! Search paths of the program that come before `LD_LIBRARY_PATH` are a hard rule at first. Only when nothing fits they
+//! are released, family by family (`Policy::released`), and only modes that force are tried. A program whose start the
+//! model cannot follow (an image without its loader, a truncated file) gets the view, which is enough by the rules
+//! alone.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

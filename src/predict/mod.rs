@@ -1,5 +1,8 @@
 //! Predicts the files that a program would map in an environment, by the model of the loader: its start, and the libraries
 //! that it opens at run time. Must not judge them.
+//!
+//! The program decides which part of cuDNN it uses first, and that can decide what the other parts get. A prediction
+//! therefore holds the files of every order.
 
 pub mod observe;
 pub mod project;

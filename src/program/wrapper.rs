@@ -1,5 +1,8 @@
 //! Follows a command to the command that it starts: `nohup`, `env`, `torchrun`, `uv run` and their like, as
 //! `profiles/wrappers.toml` describes them. Does not guess, and runs nothing.
+//!
+//! Wrappers are followed as far as their row in `profiles/wrappers.toml` knows their options. The exec stays what was
+//! typed. Where the way ends at an unknown option and something could be picked, a note says so.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};

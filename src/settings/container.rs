@@ -1,4 +1,7 @@
 //! Conditions of a container image on its host. `formats/require.rs` knows the grammar.
+//!
+//! An alternative of `NVIDIA_REQUIRE_*` that has no condition that we understand does not hold, as in NVIDIA's
+//! container toolkit.
 
 use super::{Place, invocation};
 use crate::environment::Environment;

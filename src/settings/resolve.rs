@@ -1,4 +1,9 @@
 //! Puts options, variables and files in order, and turns them into requirements, conditions and variables.
+//!
+//! Requirements of files and variables do not apply to a program that needs no library of NVIDIA's, so that `cudarun
+//! ls` starts in every project, nor to one that cannot be pinned. Options, and the program's own table, always apply.
+//! Requirements from options, variables and the first file that names a family add up: otherwise `--require` would
+//! silently drop what a project needs. For every other key the first layer wins.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

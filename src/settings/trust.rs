@@ -1,5 +1,8 @@
 //! Files of projects that a person has allowed, by their real place and their content: a change of either asks again.
 //! Each is one small file in a directory that only its owner can write to.
+//!
+//! An approval is for one path and one content. A link is a path of its own. `search.without` of a project and files
+//! named by `--config` need approval as well: the person who types a name may not have read the file.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,7 @@
 //! Finds the smallest set of requirements that has no solution: without any one of them there would be one.
+//!
+//! Members have two sizes: all that one object or package asks of one family is one member; each setting of a person is
+//! one.
 
 use super::model::Member;
 use super::search;

@@ -1,4 +1,9 @@
 //! Judges if libraries have code for the GPUs: machine code, or PTX that the driver can compile.
+//!
+//! A GPU counts for the libraries if the framework has code for it: an old card for the screen refuses no start.
+//! Without a record, every visible GPU counts. GPUs that a framework records as supported are a hard rule; what only
+//! its fat binaries tell is reported at each start. With `CUDA_VISIBLE_DEVICES` empty or negative, only linked
+//! libraries must fit.
 
 use super::Reason;
 use super::slot::Slot;

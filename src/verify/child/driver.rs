@@ -1,5 +1,9 @@
 //! The driver API, as a table of C functions. Statuses are plain integers, since a driver may return a code that no known
 //! header declares. This file does not interpret them.
+//!
+//! `cudarc` provides the numbers of the driver's API, not its functions: it opens the first `libcuda.so`, which is a
+//! stub's name, and a code that its headers do not know is undefined behaviour in it. Our own tables of functions with
+//! plain integers avoid both.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
