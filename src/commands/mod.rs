@@ -22,10 +22,12 @@ pub mod export;
 pub mod hook;
 pub mod init;
 pub mod list;
+mod outlet;
 pub mod prove;
 pub mod record;
 pub mod run;
 pub mod trace;
+mod trouble;
 
 pub use crate::pipeline::Exit;
 

@@ -1,6 +1,7 @@
 //! `cudarun trace PROGRAM …`: runs the program, and reports which files were really mapped, which object asked for them and by
 //! which rule. `--predict` reports what the model of the loader expects, and starts nothing.
 
+use super::outlet::Outlet;
 use super::{Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes};
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
@@ -10,14 +11,6 @@ use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
-use crate::storage::Delivery;
-
-/// The output of a report: a file, or standard error.
-struct Outlet<'o> {
-    host: &'o Host,
-    options: &'o Trace,
-    file: Option<Delivery>,
-}
 
 /// Reports what the model of the loader expects.
 pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
@@ -43,7 +36,7 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
 
 /// Runs the program and reports what it mapped. As JSON, an error that prevents the start replaces the report.
 pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
-    let mut outlet = Outlet { host, options, file: None };
+    let mut outlet = Outlet::new(host, options.output.as_deref());
     match watch(host, common, options, &mut outlet) {
         Err(error) if options.json => {
             let delivered = outlet.deliver(&report::json::error(&error, Form::Run));
@@ -65,7 +58,7 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
                 if !common.quiet {
                     say_notes(facts, decision);
                 }
-                return run(facts, decision, &Change::default(), &command, outlet, style);
+                return run(facts, decision, &Change::default(), &command, options, outlet, style);
             }
             say_before(facts, decision, common, style);
             if decision.is_refused() {
@@ -78,7 +71,9 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
             }
             Ok(())
         }
-        Reached::Change(facts, decision, change) => run(facts, decision, change, &command, outlet, style),
+        Reached::Change(facts, decision, change) => {
+            run(facts, decision, change, &command, options, outlet, style)
+        }
         _ => Ok(()),
     })
 }
@@ -88,10 +83,10 @@ fn run(
     decision: &Decision,
     change: &Change,
     command: &Command,
+    options: &Trace,
     outlet: &mut Outlet<'_>,
     style: Style,
 ) -> Result<(), Stop> {
-    let options = outlet.options;
     let (status, observation) =
         pipeline::watch(facts, decision, change, command, options.as_is, || outlet.open())?;
     let status = status?;
@@ -105,29 +100,4 @@ fn run(
 
 fn request<'r>(host: &'r Host, common: &'r Common, options: &'r Trace, command: &'r Command) -> Request<'r> {
     Request::new(host, common, &options.wishes, Subject::Command(command), Purpose::Start)
-}
-
-impl Outlet<'_> {
-    /// Opens the file before the start: the report of a program that runs for hours must not be lost.
-    fn open(&mut self) -> Result<(), Error> {
-        if let (Some(path), None) = (&self.options.output, &self.file) {
-            let path = self.host.absolute(path);
-            self.file = Some(Delivery::open(&path).map_err(|error| Error::Report { path, error })?);
-        }
-        Ok(())
-    }
-
-    fn deliver(&mut self, text: &str) -> Result<(), Error> {
-        self.open()?;
-        match (&self.options.output, self.file.take()) {
-            (Some(path), Some(file)) => {
-                let path = self.host.absolute(path);
-                file.write(text.as_bytes()).map_err(|error| Error::Report { path, error })
-            }
-            _ => {
-                report::say(text);
-                Ok(())
-            }
-        }
-    }
 }
