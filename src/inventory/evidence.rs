@@ -375,16 +375,6 @@ mod tests {
     }
 
     #[test]
-    fn the_forward_compatibility_note_is_json() {
-        let note = br#"{"format":1,"CUDA version":"13.0","driver":[535,550,580],"device":[1,2]}"#;
-        let read = forward_compatibility(note).unwrap();
-        assert_eq!(read.cuda, "13.0".parse().ok());
-        assert_eq!(read.kernel_branches, [535, 550, 580]);
-        assert_eq!(forward_compatibility(b"{}"), None);
-        assert_eq!(forward_compatibility(b"\xff"), None);
-    }
-
-    #[test]
     fn renamed_files_are_known_for_what_they_were() {
         let identified = |soname, name| {
             identify(soname, name).map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))

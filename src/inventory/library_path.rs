@@ -56,7 +56,7 @@ pub(super) fn search(host: &Host, scope: &Scope) -> SearchPath {
     let element = |(text, path): (OsString, Option<PathBuf>)| {
         let directory = path.and_then(|path| directory(host, &path));
         let others = directory.as_ref().is_some_and(|directory| holds_others(host, directory));
-        Element { others, directory, text }
+        Element { text, directory, others }
     };
     SearchPath {
         library_path: elements(host, scope).into_iter().map(element).collect(),

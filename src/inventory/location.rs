@@ -132,7 +132,7 @@ impl ScanContext<'_> {
         self.names_in(directory)
     }
 
-    /// [`Self::children`] of a directory of the system that few machines have. Where it is missing, watches the nearest
+    /// [`Self::children`] of a directory of the system that few machines have. If it is missing, watches the nearest
     /// directory above it, which is watched for other reasons as well: each start asks for every watched path.
     pub(super) fn children_if_there(&mut self, directory: &Path) -> Vec<String> {
         let below_root = directory.ancestors().filter(|ancestor| ancestor.parent().is_some());

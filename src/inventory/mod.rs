@@ -38,7 +38,7 @@ mod warning;
 mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
-pub use evidence::{File as Facts, RUNTIMES, facts, hexadecimal};
+pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, Searched,

@@ -36,7 +36,7 @@ pub(super) fn determine(
     let mut evidence = Vec::new();
     let mut problems = Vec::new();
     let mut say = |source, version: Version, by: &str| {
-        evidence.push(VersionEvidence { source, version, by: by.to_owned() })
+        evidence.push(VersionEvidence { source, version, by: by.to_owned() });
     };
     let is_shim = |candidate: &&Candidate| family.is_shim(&candidate.file.stem, soname);
     let is_shim_alone = candidates.iter().all(|candidate| is_shim(&candidate));

@@ -77,27 +77,27 @@ pub struct Machine {
 
 /// An error in a description.
 #[derive(Debug)]
-pub struct Fault(pub String);
+pub struct DescriptionError(pub String);
 
 impl Machine {
     /// Makes the machine that the text describes.
-    pub fn make(text: &str) -> Result<Machine, Fault> {
+    pub fn make(text: &str) -> Result<Machine, DescriptionError> {
         let description: Description = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
-            Fault(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
+            DescriptionError(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
         })?;
         if description.about.is_empty() {
-            return Err(Fault("`about` says nothing".to_owned()));
+            return Err(DescriptionError("`about` says nothing".to_owned()));
         }
         let cwd = PathBuf::from(description.cwd.unwrap_or_else(|| "/".to_owned()));
-        inside(&cwd).map_err(|why| Fault(format!("`cwd`: {why}")))?;
+        inside(&cwd).map_err(|why| DescriptionError(format!("`cwd`: {why}")))?;
         let private = fs::Permissions::from_mode(0o700);
         let makers = makers();
         let own = makers.as_ref().map(|makers| format!("{makers}{}-", std::process::id()));
         let prefix = own.as_deref().unwrap_or(PREFIX);
         let root = tempfile::Builder::new().prefix(prefix).permissions(private).tempdir();
-        let root = root.map_err(|error| Fault(format!("no temporary directory: {error}")))?;
+        let root = root.map_err(|error| DescriptionError(format!("no temporary directory: {error}")))?;
         if let (Some(makers), Some(parent)) = (&makers, root.path().parent()) {
             remove_left_over(parent, makers);
         }
@@ -107,17 +107,17 @@ impl Machine {
     }
 
     /// Makes the machine that a file describes.
-    pub fn read(host: &Host, path: &Path) -> Result<Machine, Fault> {
+    pub fn read(host: &Host, path: &Path) -> Result<Machine, DescriptionError> {
         let path = host.absolute(path);
         let plain = |error: &io::Error| {
             let text = error.to_string();
-            Fault(text.split(" (os error ").next().unwrap_or_default().to_lowercase())
+            DescriptionError(text.split(" (os error ").next().unwrap_or_default().to_lowercase())
         };
         let bytes = host.read_start(&path, TEXT + 1).map_err(|error| plain(&error))?;
         if bytes.len() as u64 > TEXT {
-            return Err(Fault(format!("it is larger than {TEXT} bytes")));
+            return Err(DescriptionError(format!("it is larger than {TEXT} bytes")));
         }
-        Machine::make(std::str::from_utf8(&bytes).map_err(|_| Fault("it is not text".to_owned()))?)
+        Machine::make(std::str::from_utf8(&bytes).map_err(|_| DescriptionError("it is not text".to_owned()))?)
     }
 
     pub fn root(&self) -> &Path {
@@ -216,8 +216,9 @@ impl File {
 
 impl Maker<'_> {
     /// Makes links last, so that no file is written through a link.
-    fn all(&mut self, files: &[File]) -> Result<(), Fault> {
-        let fault = |path: &str, why: String| Fault(format!("file `{}`: {why}", crate::text::show(path)));
+    fn all(&mut self, files: &[File]) -> Result<(), DescriptionError> {
+        let fault =
+            |path: &str, why: String| DescriptionError(format!("file `{}`: {why}", crate::text::show(path)));
         for file in files {
             check(file).map_err(|why| fault(&file.path, why))?;
             // Counts files before one is made. Directories are counted when they are made, with their parents.

@@ -3,7 +3,7 @@
 use super::super::elf::Elf as Description;
 use crate::catalog::Evidence;
 use crate::formats::elf::{Elf, X86_64};
-use crate::inventory::{self, Facts, GpuCode};
+use crate::inventory::{self, GpuCode, LibraryFacts};
 use crate::version::Version;
 
 /// The description of a file.
@@ -92,7 +92,7 @@ fn release(elf: &Elf<'_>) -> Option<String> {
 }
 
 /// Adds the facts of its family, by the rules that found them.
-fn of_family(facts: &Facts, kept: &mut Description) {
+fn of_family(facts: &LibraryFacts, kept: &mut Description) {
     let family = facts.family();
     for (rule, version) in &facts.versions {
         if let Some(evidence) = family.version.get(*rule) {

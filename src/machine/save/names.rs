@@ -25,7 +25,7 @@ pub(super) struct Names {
     homes: Vec<String>,
 }
 
-/// Variables of libraries whose values are never private. Of others, a description keeps only that they are set.
+/// Variables of libraries whose values are never private. A description keeps the names of the others.
 const SHOWN: &[&str] = &[
     "CUDA_CACHE_DISABLE",
     "CUDA_CACHE_PATH",
