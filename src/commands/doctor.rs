@@ -69,7 +69,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     let mut found = None;
     pipeline::run(&request, &mut |reached| match reached {
         Reached::Inventory(_, inventory) => {
-            found = Some(inventory);
+            found = Some(*inventory);
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),

@@ -26,11 +26,16 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     })
 }
 
-fn tell(inventory: Inventory, families: &[String], common: &Common, options: &List) -> Result<Exit, Error> {
+fn tell(
+    inventory: Box<Inventory>,
+    families: &[String],
+    common: &Common,
+    options: &List,
+) -> Result<Exit, Error> {
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
     let found = inventory.installations.iter().any(|installation| is_wanted(&installation.family));
     if options.json {
-        print(&report::json::inventory(inventory, families))?;
+        print(&report::json::inventory(*inventory, families))?;
     } else {
         let style = Style::stdout(common.color);
         print(&report::listed(&inventory, families, options.all, common.verbose, style))?;

@@ -44,7 +44,7 @@ pub fn flow(
 
     // A verb may ask about the machine alone.
     if let Subject::Machine(scope) = request.subject {
-        let inventory = scan::machine(&settings, &scope(&settings)?);
+        let inventory = Box::new(scan::machine(&settings, &scope(&settings)?));
         drop(progress);
         verb(Reached::Inventory(&settings, inventory))?;
         return Err(Stop::Exit(Exit::Unknown));
@@ -81,7 +81,7 @@ pub fn flow(
         let proof = proofs::prove(&facts, &decision, &change, effort)?;
         match attempts.next(&facts, &decision, change, proof)? {
             Next::Try(other) => decision = *other,
-            Next::Settled(proven) => break proven,
+            Next::Settled(proven) => break *proven,
         }
     };
     verb(Reached::Proof(&facts, &decision, &proven))?;

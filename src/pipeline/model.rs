@@ -42,7 +42,7 @@ pub enum Subject<'r> {
 pub enum Reached<'f, 'h> {
     Settings(&'f Settings),
     /// Only without a program.
-    Inventory(&'f Settings, Inventory),
+    Inventory(&'f Settings, Box<Inventory>),
     Outcome(&'f mut Facts<'h>, &'f Outcome),
     /// The outcome, and the mode that pins it.
     Decision(&'f Facts<'h>, &'f Decision),

@@ -88,7 +88,7 @@ pub(super) struct Attempts {
 
 pub(super) enum Next {
     Try(Box<Decision>),
-    Settled(Proven),
+    Settled(Box<Proven>),
 }
 
 impl Attempts {
@@ -104,7 +104,7 @@ impl Attempts {
         let Proof { verdict, is_known } = proof;
         let Verdict::Failed { cause, .. } = &verdict else {
             let given_up = std::mem::take(&mut self.given_up);
-            return Ok(Next::Settled(Proven { change, verdict, given_up, is_known }));
+            return Ok(Next::Settled(Box::new(Proven { change, verdict, given_up, is_known })));
         };
         self.given_up.push(cause.clone());
         let next = if self.given_up.len() > MORE { None } else { self.without(facts, decision, cause)? };
@@ -115,7 +115,10 @@ impl Attempts {
                 self.first = Some(first);
                 Next::Try(Box::new(next))
             }
-            None => Next::Settled(Proven { given_up: std::mem::take(&mut self.given_up), ..first }),
+            None => {
+                let given_up = std::mem::take(&mut self.given_up);
+                Next::Settled(Box::new(Proven { given_up, ..first }))
+            }
         })
     }
 

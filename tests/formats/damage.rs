@@ -116,7 +116,7 @@ fn text(bytes: &[u8]) -> String {
 
 const JSON: [Parser; 3] = [
     (br#"{"files": ["lib/libcudnn.so.9", "a\u00e4"], "name": 1}"#, |bytes| {
-        drop(conda::files(bytes, &|_| true))
+        drop(conda::files(bytes, &|_| true));
     }),
     (br#"{"cuda": {"version": "12.4.1"}, "libcublas": {"version": "12.4.5.8"}}"#, |bytes| {
         drop(manifest::manifest(bytes));

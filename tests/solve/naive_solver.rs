@@ -179,7 +179,7 @@ fn faults(picks: &[&Installation], inventory: &Inventory, program: &Program) -> 
                 }
                 Want::Within(range) => fault(!range.allows(&version), "out of range", installation),
                 Want::Symbols(symbols) => {
-                    fault(lacks(symbols.iter(), picks), "symbols of the program", installation)
+                    fault(lacks(symbols.iter(), picks), "symbols of the program", installation);
                 }
                 Want::Name(_) => {
                     let other = wanted.by.cuda.is_some_and(|cuda| Some(cuda) != installation.cuda);
