@@ -241,7 +241,7 @@ pub fn now_allowed(file: &Path, settings: &[Setting]) -> String {
     let rest = settings.len().saturating_sub(KEYS);
     let more = if rest > 0 { format!("\n  {rest} more") } else { String::new() };
     let lines: String = settings.iter().take(KEYS).map(line).collect();
-    format!("allowed {} with its present content{lines}{more}", show(file))
+    format!("{} is allowed with its present content{lines}{more}", show(file))
 }
 
 pub fn revoked(file: &Path) -> String {

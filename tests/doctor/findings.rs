@@ -590,7 +590,7 @@ fn a_description_makes_nothing_outside_its_directory() {
     for verb in ["run", "verify", "trace", "record"] {
         let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
         let status = if verb == "verify" { 2 } else { 125 };
-        run.status(status).stderr_contains(&["nothing is started under --machine"]).any_stdout().check();
+        run.status(status).stderr_contains(&["which is not possible with --machine"]).any_stdout().check();
     }
 }
 

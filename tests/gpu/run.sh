@@ -128,7 +128,7 @@ together() {
         "$cudarun" -v --verify always "$@" >/dev/null 2>"$place/always.$n" &
     done
     wait
-    without="4 starts, --verify always: $(grep -l '^cudarun: proved now on' "$place"/always.* | wc -l) proofs"
+    without="4 starts, --verify always: $(grep -l '^cudarun: proved on' "$place"/always.* | wc -l) proofs"
     [[ $without == *': 4 proofs' ]] || result=FAIL
     export XDG_CACHE_HOME=$place/cache
     for n in $(seq 64); do
@@ -136,7 +136,7 @@ together() {
     done
     wait
     export XDG_CACHE_HOME=$work/cache
-    with="$(find "$place" -name 'started.*' | wc -l) starts: $(grep -l '^cudarun: proved now on' "$place"/err.* | wc -l) proofs"
+    with="$(find "$place" -name 'started.*' | wc -l) starts: $(grep -l '^cudarun: proved on' "$place"/err.* | wc -l) proofs"
     [ "$with" = "64 starts: 1 proofs" ] || result=FAIL
     row $result "$label" "64 at once" "$without" "$with"
     [ $result = ok ] || tail -n 3 "$place"/err.1 "$place"/err.64 | sed 's/^/      /'

@@ -113,7 +113,7 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
     error("--pin=cudnn=", "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib");
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error("--pin=cudnn=/nowhere", "--pin `/nowhere`: no such directory");
-    error("--pin=cudnn=9.9", "--pin names 9.9");
+    error("--pin=cudnn=9.9", "--pin pins 9.9");
     // Nobody asks for it by name; it is still wanted.
     error("--pin=nccl=2.20", "error: no NCCL here fits");
     on(&["--pin-mode=strong"], "plain").status(125).stderr_contains(&["invalid value 'strong'"]).check();
@@ -228,7 +228,7 @@ fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
     world.workshop.compile("static", "int main(void) { return 0; }", &["-static"]);
     Run::new(["trace".into(), world.path("static")])
         .status(125)
-        .stderr_contains(&["cudarun: the program cannot be traced: ", "`static` is static"])
+        .stderr_contains(&["cudarun: the program cannot be traced: ", "`static` is linked statically"])
         .check();
     Run::new(["trace", "--root", "/", "true"])
         .status(125)
@@ -236,7 +236,7 @@ fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
         .check();
     Run::new(["trace", "-o", "/nowhere/report", "true"])
         .status(125)
-        .stderr_contains(&["`/nowhere/report` cannot be written"])
+        .stderr_contains(&["cannot write `/nowhere/report`"])
         .check();
 }
 

@@ -307,7 +307,7 @@ fn empty_elements_and_stubs_go_and_the_rest_stays() {
     Run::new([PathBuf::from("-v"), world.path("plain")])
         .env("LD_LIBRARY_PATH", &elements)
         .any_stdout()
-        .stderr_contains(&["without (empty): an empty element means the current directory", "holds stubs"])
+        .stderr_contains(&["without (empty): an empty element means the current directory", "contains stubs"])
         .check();
 }
 

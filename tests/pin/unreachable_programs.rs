@@ -24,7 +24,7 @@ fn is_silent(program: &Path, under_v: &str) {
 fn a_static_program_is_spoken_of_where_it_names_a_library() {
     let workshop = Workshop::new();
     for flag in ["-static", "-static-pie"] {
-        is_silent(&workshop.compile("harmless", HARMLESS, &[flag]), "`harmless` is static");
+        is_silent(&workshop.compile("harmless", HARMLESS, &[flag]), "`harmless` is linked statically");
         let user = workshop.compile("user", USER, &[flag]);
         let sentence = "cudarun: `user` is linked statically: it has no dynamic loader, so libcuda.so.1, which it names, cannot be pinned\n";
         for _every_time in 0..2 {

@@ -559,7 +559,7 @@ fn a_variable_that_moves_a_framework_is_told() {
     let variable = "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK";
     assert!(
         notes(variable, "import torch")
-            .contains("`torch` heeds PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK, which is set")
+            .contains("`torch` reads PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK, which is set")
     );
     assert!(!notes("OTHER", "import torch").contains("heeds"), "the control");
     assert!(!notes(variable, "import os").contains("heeds"), "it is not used");

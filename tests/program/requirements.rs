@@ -213,7 +213,7 @@ fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
     set(&program, 0o711).unwrap();
     let (status, words) = run();
     assert_eq!(status, Some(7));
-    assert!(words.contains("can be run but not read"), "{words}");
+    assert!(words.contains("is not readable, so its requirements are unknown"), "{words}");
     set(&program, 0o755).unwrap();
     // cap_net_bind_service, permitted and effective.
     let capability: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -130,7 +130,7 @@ def main():
         (control.directories == [str(own)], f"the control must take the old one: {control!r}"),
         (cured.status == 0 and cured.version == "91002", cured),
         (cured.directories == [str(second)] and len(cured.files) == 5, cured),
-        (why[str(own)] == (False, "older than 9.8 that jax 0.8.3 was compiled for"), why),
+        (why[str(own)] == (False, "older than 9.8, for which jax 0.8.3 was compiled"), why),
     )
     # … and so does the plugin, against its DT_RPATH, which would still load 9.1.0.
     control = start(python, PLUGIN, [second])
@@ -148,7 +148,7 @@ def main():
         (control.directories == [str(own)] and control.version == "90100", f"the control must run: {control!r}"),
         (refused.status == 125 and refused.version is None, refused),
         ("no cuDNN here fits `jax 0.8.3`" in refused.error, refused),
-        ("older than 9.8 that jax 0.8.3 was compiled for" in refused.error, refused),
+        ("older than 9.8, for which jax 0.8.3 was compiled" in refused.error, refused),
         (' install "nvidia-cudnn-cu12>=9.8,<10"' in refused.error, refused),
     )
     # The command of the hint repairs it.

@@ -43,7 +43,7 @@ fn a_machine_without_libraries_says_so() {
     assert_eq!(explained["schema"], 2);
     assert_eq!(explained["driver"], Value::Null);
     Run::on(&machine, &["export", "python3", "/home/user/train.py"])
-        .stderr_contains(&["imports `torch`, which stands in no directory that Python is known to search"])
+        .stderr_contains(&["imports `torch`, which is in no directory of Python's search path"])
         .check();
 }
 
@@ -176,7 +176,7 @@ fn an_incomplete_wheel_that_rpath_leads_to_is_refused_with_what_to_type() {
 error: no cuDNN here fits `torch 2.11.0`
   needs  libcudnn.so.9  lib/libtorch_cuda.so
   found  9.19.0.56  site-packages/nvidia/cudnn/lib  incomplete: libcudnn_cnn missing
-         9.14.0.64  /usr/lib/x86_64-linux-gnu       the loader takes another: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
+         9.14.0.64  /usr/lib/x86_64-linux-gnu       shadowed by RPATH: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
   LD_LIBRARY_PATH cannot help: `torch 2.11.0` finds the one in site-packages/nvidia/cudnn/lib first (its DT_RPATH and an absolute path)
 
 hint: leave out --pin-mode: audit is enough

@@ -174,7 +174,7 @@ fn two_installations_of_one_family_are_not_locked() {
         .run(&words)
         .env("LD_LIBRARY_PATH", path)
         .stderr(format!(
-            "cudarun: {} is not written: two installations of NCCL were mapped\n",
+            "cudarun: {} is not written: the program loaded two installations of NCCL\n",
             locked.lock().display()
         ))
         .check();
@@ -343,7 +343,7 @@ fn a_start_is_not_kept_for_directories_with_other_locks() {
 fn an_unknown_version_meets_only_requirements_without_a_range() {
     let locked = Locked::new();
     locked.run(&["--require=nccl"]).check();
-    locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is not known"]).check();
+    locked.run(&["--require=nccl>=1"]).status(125).stderr_contains(&["its version is unknown"]).check();
     locked.project.says("[requires]\nnccl = \"*\"\n");
     locked.run(&[]).check();
 }
@@ -353,7 +353,7 @@ fn an_unknown_version_meets_only_requirements_without_a_range() {
 fn nothing_is_started_where_no_lock_can_be_written() {
     let locked = Locked::new();
     fs::create_dir(locked.lock()).unwrap();
-    let says = [".cudarun.lock` cannot be written: is a directory"];
+    let says = ["cannot write `", ".cudarun.lock`: is a directory"];
     let leaves = ["record", "sh", "-c", "echo > started"];
     locked.project.run(&leaves).status(125).stderr_contains(&says).check();
     assert!(!locked.project.path("started").exists());

@@ -88,7 +88,7 @@ fn another_major_of_cudnn_is_no_cudnn_for_a_program() {
     let conflict = explain(&machine, 1, "/opt/nine");
     assert_eq!(why_not(&conflict, "cudnn", "/opt/nine"), "other-name");
     assert_eq!(conflict["contradictions"][0]["members"].as_array().unwrap().len(), 1);
-    assert_eq!(conflict["hint"], "install cuDNN 8 for CUDA 12, and name its directory in LD_LIBRARY_PATH");
+    assert_eq!(conflict["hint"], "install cuDNN 8 for CUDA 12, and add its directory to LD_LIBRARY_PATH");
 }
 
 fn nvjitlink(directory: &str, version: &str, minors: &[u32]) -> String {
@@ -114,7 +114,7 @@ fn an_nvjitlink_older_than_cusparse_is_told_by_its_symbols() {
     let conflict = explain(&machine, 1, "/opt/old");
     assert_eq!(
         conflict["hint"],
-        "install nvJitLink 12.4 or newer for CUDA 12, and name its directory in LD_LIBRARY_PATH"
+        "install nvJitLink 12.4 or newer for CUDA 12, and add its directory to LD_LIBRARY_PATH"
     );
 }
 
@@ -178,7 +178,7 @@ fn one_soname_of_two_cudas_is_recognised_by_its_dependencies() {
     fs::remove_file(half.real("/opt/12/libcusolver.so.11")).unwrap();
     fs::remove_file(half.real("/opt/12/libcusolver.so.11.6.1.9")).unwrap();
     let torn = explain(&half, 1, path);
-    assert_eq!(torn["hint"], "install cuSOLVER for CUDA 12, and name its directory in LD_LIBRARY_PATH");
+    assert_eq!(torn["hint"], "install cuSOLVER for CUDA 12, and add its directory to LD_LIBRARY_PATH");
 }
 
 /// Every NCCL is libnccl.so.2, and its symbols have no versions: an import does not say that it is from there.

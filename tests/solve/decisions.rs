@@ -243,7 +243,7 @@ fn a_driver_is_classified_by_the_real_path_of_its_file() {
     let explained = explain(&machine, "/opt/nameless:/usr/local/cuda-12.4/lib64", &["app"]);
     assert_eq!(picked(&explained, "driver"), SYSTEM);
     assert!(why_not(&explained, "driver", "/usr/local/cuda-12.4/lib64/stubs").starts_with("a stub"));
-    assert!(why_not(&explained, "driver", "/opt/nameless").starts_with("its version is not known"));
+    assert!(why_not(&explained, "driver", "/opt/nameless").starts_with("its version is unknown"));
     // The toolkit's directory stays, and the driver comes before it.
     assert_eq!(removed(&explained), ["/opt/nameless"]);
     assert_eq!(explained["driver_in_view"], true);

@@ -203,7 +203,7 @@ fn mismatched_versions_are_named() {
     // The toolkit is not the one that the program was built with.
     let toolkit = reason(&[host("580.159.04", &[HOPPER]), thirteen(), app("12")], "/opt/13");
     assert_eq!(toolkit.0, "other-name");
-    assert_eq!(toolkit.1, "install CUDA runtime for CUDA 12, and name its directory in LD_LIBRARY_PATH");
+    assert_eq!(toolkit.1, "install CUDA runtime for CUDA 12, and add its directory to LD_LIBRARY_PATH");
     // The GPU is not one that the toolkit has code for.
     let code = cudart("/opt/13", "13", "13.0.96", NEWER);
     let gpu = reason(&[host("580.159.04", &[PASCAL]), code, app("13")], "/opt/13");
@@ -411,7 +411,7 @@ fn a_minor_of_cuda_that_is_not_allowed_is_named() {
     let run = Run::on(&machine, &["explain", "--json", "--require", "cuda=12.5", "app"]);
     let conflict = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
     let why = &conflict["unmet"][0]["candidates"][0]["why"];
-    assert_eq!(why, "is for CUDA 12.4.127, and --require allows =12.5");
+    assert_eq!(why, "is for CUDA 12.4.127, but --require allows =12.5");
 }
 
 #[test]

@@ -85,15 +85,15 @@ fn packages_are_named_where_there_is_a_manager_for_them_and_as_they_are_called()
     let debian = files(dpkg.clone() + &text("/etc/apt/sources.list.d/cuda-debian12-x86_64.list", ""));
     assert_eq!(hint(&debian, "", &["nine"]), "apt install libcudnn9-cuda-12");
     assert_eq!(hint(&debian, "", &["blas"]), "apt install cuda-toolkit-12");
-    let eight = "install cuDNN 8, and name its directory in LD_LIBRARY_PATH";
+    let eight = "install cuDNN 8, and add its directory to LD_LIBRARY_PATH";
     assert_eq!(hint(&debian, "", &["eight"]), eight);
     let without_the_repository = files(dpkg);
-    let nine = "install cuDNN 9, and name its directory in LD_LIBRARY_PATH";
+    let nine = "install cuDNN 9, and add its directory to LD_LIBRARY_PATH";
     assert_eq!(hint(&without_the_repository, "", &["nine"]), nine);
     let other = files(String::new());
     assert_eq!(
         hint(&other, "", &["blas"]),
-        "install cuBLAS for CUDA 12 and cuFFT for CUDA 12, and name their directories in LD_LIBRARY_PATH"
+        "install cuBLAS for CUDA 12 and cuFFT for CUDA 12, and add their directories to LD_LIBRARY_PATH"
     );
 }
 

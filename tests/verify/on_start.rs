@@ -17,7 +17,7 @@ fn a_set_is_proved_once() {
     assert_eq!(start(&[]).0, (0, 0));
     let (proofs, said) = start(&["-v"]);
     assert_eq!(proofs, (0, 0));
-    assert!(said.contains("cudarun: proved before on Stand-in in"), "{said}");
+    assert!(said.contains("cudarun: proved earlier on Stand-in in"), "{said}");
     assert_eq!(start(&["--verify=never"]).0, (0, 0));
     assert_eq!(start(&["--verify=always"]).0, (1, 1));
     // Another GPU, another library, another level: another proof.
