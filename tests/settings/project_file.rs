@@ -523,7 +523,7 @@ fn approvals_are_kept_where_only_their_owner_can_write() {
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     mode(&kept, 0o777);
     project.run(&["true"]).status(125).any_stderr().check();
-    project.run(&["allow"]).status(2).stderr_contains(&["somebody else can write to it"]).check();
+    project.run(&["allow"]).status(2).stderr_contains(&["another user can write to it"]).check();
     mode(&kept, 0o700);
     project.run(&["true"]).check();
     let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
