@@ -3,6 +3,7 @@
 
 use super::Style;
 use super::errors;
+use super::hints;
 use super::loader::{self, rule};
 use super::style::columns;
 use super::words;
@@ -219,7 +220,7 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
 fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
-        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(super::hint),
+        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(hints::hint),
         (None, _) => Some(leak_hint(decision, program)),
     }
 }

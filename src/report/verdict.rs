@@ -146,7 +146,7 @@ fn gpu(gpu: &GpuFound) -> String {
     }
     match (gpu.free, gpu.memory) {
         (Some(free), Some(total)) => {
-            parts.push(format!("{} of {} free", binary_size(free), binary_size(total)))
+            parts.push(format!("{} of {} free", binary_size(free), binary_size(total)));
         }
         (None, Some(total)) => parts.push(binary_size(total)),
         _ => {}

@@ -232,7 +232,7 @@ fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
         .check();
     Run::new(["trace", "--root", "/", "true"])
         .status(125)
-        .stderr_contains(&["nothing is started under --root"])
+        .stderr_contains(&["which is not possible with --root"])
         .check();
     Run::new(["trace", "-o", "/nowhere/report", "true"])
         .status(125)
