@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Named;
 use super::startup::{Line, Lines};
-use super::subject::Subject;
+use super::subject::{Subject, held};
 use crate::variables;
 
 #[derive(Clone, Debug)]
@@ -26,13 +26,7 @@ pub struct Element {
 
 pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     let inventory = subject.inventory;
-    let holds = |directory: &Path| {
-        let here = inventory
-            .installations
-            .iter()
-            .filter(|installation| installation.directories().any(|own| own == directory));
-        here.map(Named::of).collect::<Vec<_>>()
-    };
+    let holds = |directory: &Path| held(inventory, directory).map(Named::of).collect::<Vec<_>>();
     let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {
         variable: variables::LIBRARY_PATH,
         position,

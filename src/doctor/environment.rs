@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::elements::Element;
 use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
 use super::startup::Line;
-use super::subject::Subject;
+use super::subject::{Subject, held};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
 use crate::variables;
@@ -89,13 +89,6 @@ fn of_preload(element: &Element) -> Vec<(Severity, FindingKind)> {
     let library =
         element.family.clone().map(|family| (Severity::Warning, FindingKind::PreloadLibrary { family }));
     missing.into_iter().chain(relative).chain(library).collect()
-}
-
-fn held<'i>(inventory: &'i Inventory, directory: &'i Path) -> impl Iterator<Item = &'i Installation> {
-    inventory
-        .installations
-        .iter()
-        .filter(move |installation| installation.directories().any(|own| own == directory))
 }
 
 /// Families of which the search path has two versions of one SONAME: the one that the loader takes, and the files that

@@ -63,27 +63,18 @@ pub enum Stops {
     Us,
 }
 
-/// A fault or a fact. `section_and_code` has the names of `--json` and of docs/doctor.md.
+/// A fault or a fact. `section_and_code` has the names of `--json` and of docs/doctor.md;
+/// a `BadInstallation` brings its own.
 #[derive(Clone, Debug)]
 pub enum FindingKind {
     NoDriver,
     DriverNotLoaded,
-    NoModuleForKernel {
-        release: String,
-    },
+    NoModuleForKernel { release: String },
     Nouveau,
-    DriverMismatch {
-        installed: Version,
-        kernel: DriverVersion,
-    },
-    NoLibcuda {
-        is_container: bool,
-    },
+    DriverMismatch { installed: Version, kernel: DriverVersion },
+    NoLibcuda { is_container: bool },
     LibcudaNotFound,
-    LibcudaShadowed {
-        given: Option<Version>,
-        kernel: DriverVersion,
-    },
+    LibcudaShadowed { given: Option<Version>, kernel: DriverVersion },
     WslWithoutGpu,
     WslLinuxDriver,
     NoGpu,
@@ -92,99 +83,37 @@ pub enum FindingKind {
     DeviceNotPermitted,
     UvmMissing,
     GpusHidden,
-    NoSuchGpu {
-        word: String,
-        leaves_some: bool,
-    },
-    /// `code` is one of those of docs/doctor.md.
-    BadInstallation {
-        code: &'static str,
-        installation: Named,
-        problem: Problem,
-    },
-    PassedOver {
-        first: Warning,
-        more: usize,
-    },
-    PathMissing {
-        variable: &'static str,
-    },
-    PathEmpty {
-        directory: PathBuf,
-    },
-    PathRelative {
-        variable: &'static str,
-    },
+    NoSuchGpu { word: String, leaves_some: bool },
+    BadInstallation { code: &'static str, installation: Named, problem: Problem },
+    PassedOver { first: Warning, more: usize },
+    PathMissing { variable: &'static str },
+    PathEmpty { directory: PathBuf },
+    PathRelative { variable: &'static str },
     PathDuplicate,
     PathStubs,
-    PathOtherDriver {
-        version: Option<Version>,
-        kernel: DriverVersion,
-    },
+    PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
     PathOwnView,
-    VersionsMixed {
-        family: String,
-        taken: Named,
-        passed_over: Named,
-    },
-    CompletedElsewhere {
-        family: String,
-        stems: Vec<String>,
-        first: Named,
-        rest: Named,
-    },
+    VersionsMixed { family: String, taken: Named, passed_over: Named },
+    CompletedElsewhere { family: String, stems: Vec<String>, first: Named, rest: Named },
     PreloadMissing,
-    PreloadLibrary {
-        family: String,
-    },
-    AuditSet {
-        is_ours: bool,
-    },
+    PreloadLibrary { family: String },
+    AuditSet { is_ours: bool },
     TunablesSet,
-    OwnVariables {
-        names: Vec<String>,
-    },
-    SetAtStart {
-        variables: BTreeSet<&'static str>,
-    },
-    HookShadowed {
-        variable: &'static str,
-    },
+    OwnVariables { names: Vec<String> },
+    SetAtStart { variables: BTreeSet<&'static str> },
+    HookShadowed { variable: &'static str },
     SystemPreload,
-    CacheStale {
-        directory: PathBuf,
-        name: String,
-    },
-    CacheOfLoaderBad {
-        fault: inventory::ReadFault,
-    },
-    SettingFault {
-        fault: Fault,
-    },
-    UnknownKey {
-        remark: Remark,
-    },
-    NotAllowed {
-        file: PathBuf,
-        keys: BTreeSet<String>,
-    },
-    LockFault {
-        fault: Fault,
-    },
-    LockNeedsDriver {
-        needs: DriverVersion,
-        kernel: DriverVersion,
-    },
-    ImageConditionMalformed {
-        malformed: Malformed,
-    },
+    CacheStale { directory: PathBuf, name: String },
+    CacheOfLoaderBad { fault: inventory::ReadFault },
+    SettingFault { fault: Fault },
+    UnknownKey { remark: Remark },
+    NotAllowed { file: PathBuf, keys: BTreeSet<String> },
+    LockFault { fault: Fault },
+    LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
+    ImageConditionMalformed { malformed: Malformed },
     NoCache,
-    CacheRefused {
-        used: PathBuf,
-    },
-    CacheFull {
-        free: u64,
-    },
+    CacheRefused { used: PathBuf },
+    CacheFull { free: u64 },
     CacheNoexec,
 }
 

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Evidence, Finding, FindingKind};
-use super::subject::Subject;
+use super::subject::{Subject, held};
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
@@ -314,12 +314,8 @@ fn of_cache(inventory: &Inventory, lines: &Lines) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (line, directory) in &lines.of_loader {
-        let here = inventory
-            .installations
-            .iter()
-            .filter(|installation| installation.directories().any(|own| own == directory));
-        let unknown = here.flat_map(|installation| &installation.files);
-        let unknown = unknown
+        let unknown = held(inventory, directory)
+            .flat_map(|installation| &installation.files)
             .map(|member| member.soname.clone())
             .find(|name| !inventory.search.cache.contains_key(name));
         if let Some(name) = unknown {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Evidence;
 use crate::host::Host;
-use crate::inventory::Inventory;
+use crate::inventory::{Installation, Inventory};
 use crate::settings::{self, Vocabulary, files};
 
 /// The machine to examine, and the means.
@@ -63,6 +63,15 @@ impl Surroundings {
             is_tegra: TEGRA.iter().any(exists),
         }
     }
+}
+
+/// The installations with files in a directory.
+pub(super) fn held<'i>(
+    inventory: &'i Inventory,
+    directory: &'i Path,
+) -> impl Iterator<Item = &'i Installation> {
+    let installations = inventory.installations.iter();
+    installations.filter(move |installation| installation.directories().any(|own| own == directory))
 }
 
 /// The place of a setting as evidence.

@@ -85,11 +85,11 @@ pub fn decide(mut question: Question<'_, '_>, outcome: Outcome) -> Result<Decisi
 impl Question<'_, '_> {
     fn decide(&mut self, outcome: Outcome) -> Result<Decision, Error> {
         let mut passed_over = Vec::new();
-        let families = outcome.led_astray();
+        let families = outcome.shadowed_by_rpath();
         if !families.is_empty() {
             let is_refused = matches!(outcome, Outcome::Conflict(_));
             let families = families.into_iter().collect();
-            passed_over.push(NotEnough { mode: Mode::View, why: Why::LedAstray { families } });
+            passed_over.push(NotEnough { mode: Mode::View, why: Why::ShadowedByRpath { families } });
             if self.mode != Some(Mode::View)
                 && let Some(plan) = self.released(&outcome)
             {
@@ -113,7 +113,7 @@ impl Question<'_, '_> {
 
     /// A plan in which search paths of the program's own do not count for the families that they lead astray.
     fn released(&mut self, first: &Outcome) -> Option<Plan> {
-        let mut families = first.led_astray();
+        let mut families = first.shadowed_by_rpath();
         loop {
             let before = self.policy.released.len();
             self.policy.released.extend(families);
@@ -121,7 +121,7 @@ impl Question<'_, '_> {
                 return None;
             }
             let outcome = solve::solve(self.inventory, self.program, &self.policy);
-            families = outcome.led_astray();
+            families = outcome.shadowed_by_rpath();
             match outcome {
                 Outcome::Plan(plan) if families.is_empty() => return Some(plan),
                 _ => {}

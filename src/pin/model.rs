@@ -97,7 +97,7 @@ pub enum Why {
     /// The program would get these from outside the plan.
     Leaks { files: Vec<Predicted> },
     /// A search path that comes before `LD_LIBRARY_PATH` leads to installations that do not fit.
-    LedAstray { families: Vec<String> },
+    ShadowedByRpath { families: Vec<String> },
     /// The user named these families, and the model sees no file that asks for them.
     Unseen { families: Vec<String> },
     /// Another installation of the family can be reached by some look-up.

@@ -8,6 +8,7 @@ use super::doctor;
 use super::doctor_words;
 use super::errors;
 use super::explained::Explanation;
+use super::hints;
 use super::loader;
 use super::pinned::{self, given_fault};
 use super::reasons::{decided_by, reason};
@@ -292,7 +293,7 @@ fn conflict(conflict: &Conflict) -> Value {
         "unmet": unmet,
         "broken": conflict.broken,
         "contradictions": conflict.contradictions,
-        "hint": conflict.hint.as_ref().map(super::hint),
+        "hint": conflict.hint.as_ref().map(hints::hint),
     })
 }
 

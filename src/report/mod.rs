@@ -29,7 +29,6 @@ pub use asked::caution;
 pub use doctor::{examination, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
-use hints::hint;
 pub use listed::listed;
 pub use notes::note;
 pub use pinned::{launches, refusal};

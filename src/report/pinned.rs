@@ -3,6 +3,7 @@
 
 use super::Style;
 use super::errors;
+use super::hints;
 use super::loader::{self, rule};
 use super::style::columns;
 use super::words;
@@ -138,7 +139,7 @@ fn why(why: &Why, program: &Program) -> String {
             }
             leaks.join("; ")
         }
-        Why::LedAstray { families } => {
+        Why::ShadowedByRpath { families } => {
             let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
             format!(
                 "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
@@ -219,7 +220,7 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
 fn hint(decision: &Decision, program: &Program) -> Option<String> {
     match (decision.instead, &decision.outcome) {
         (Some(mode), _) => Some(instead(mode)),
-        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(super::hint),
+        (None, Outcome::Conflict(conflict)) => conflict.hint.as_ref().map(hints::hint),
         (None, _) => Some(leak_hint(decision, program)),
     }
 }

@@ -1,6 +1,7 @@
 //! A project's requirement that is not met, in one line: the fault, and the command to type.
 
 use super::asked;
+use super::hints;
 use super::reasons;
 use super::words::{self, family, list};
 use crate::inventory::Installation;
@@ -58,7 +59,7 @@ fn no_set(conflict: &Conflict) -> String {
         format!("no {name} here fits {}: needs {needs}, found {here}", list(&by))
     });
     let what = broken.or(unmet).unwrap_or_else(|| "the requirements exclude each other".to_owned());
-    let hint = conflict.hint.as_ref().map(super::hint);
+    let hint = conflict.hint.as_ref().map(hints::hint);
     format!("{what}; {}", hint.unwrap_or_else(|| "see `cudarun explain PROGRAM`".to_owned()))
 }
 

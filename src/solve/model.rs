@@ -128,7 +128,7 @@ pub struct Unpinned {
     pub why: Reason,
     /// Search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     #[serde(skip)]
-    pub is_led_astray: bool,
+    pub is_shadowed_by_rpath: bool,
 }
 
 /// An element of `LD_LIBRARY_PATH`; it stays unless `removed` gives a reason.
@@ -254,23 +254,23 @@ pub struct Member {
 
 impl Outcome {
     /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
-    pub fn led_astray(&self) -> BTreeSet<String> {
+    pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         let unpinned = match self {
             Outcome::Nothing { unpinned, .. } => unpinned,
             Outcome::Plan(plan) => &plan.unpinned,
             Outcome::Conflict(conflict) => {
-                let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_led_astray());
+                let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_shadowed_by_rpath());
                 return unmet.map(|unmet| unmet.family.clone()).collect();
             }
         };
-        unpinned.iter().filter(|left| left.is_led_astray).map(|left| left.family.clone()).collect()
+        unpinned.iter().filter(|left| left.is_shadowed_by_rpath).map(|left| left.family.clone()).collect()
     }
 }
 
 impl Unmet {
     /// True if search paths that come before `LD_LIBRARY_PATH` prevent a pick.
-    pub fn is_led_astray(&self) -> bool {
-        !self.forced.is_empty() || self.candidates.iter().any(Rejection::is_led_astray)
+    pub fn is_shadowed_by_rpath(&self) -> bool {
+        !self.forced.is_empty() || self.candidates.iter().any(Rejection::is_shadowed_by_rpath)
     }
 }
 
@@ -297,7 +297,7 @@ impl Rejection {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
     }
 
-    pub(super) fn is_led_astray(&self) -> bool {
+    pub(super) fn is_shadowed_by_rpath(&self) -> bool {
         matches!(self.reason.deepest(), Reason::LoaderTakesAnother { .. })
     }
 }

@@ -193,8 +193,8 @@ fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String
 pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
     let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
-    let is_led_astray = slot.rejected.iter().any(Rejection::is_led_astray);
-    Some(Unpinned { family, names, why: nearest.reason.clone(), is_led_astray })
+    let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
+    Some(Unpinned { family, names, why: nearest.reason.clone(), is_shadowed_by_rpath })
 }
 
 /// Returns one entry for each family.

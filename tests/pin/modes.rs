@@ -57,7 +57,7 @@ fn a_library_is_pinned_against_a_misleading_search_path() {
     assert_eq!(got(on(&["--pin-mode=preload"], "with-torn-rpath")), all_new());
     let explained = on(&["explain", "--json"], "with-torn-rpath").json();
     assert_eq!(explained["mode"], "audit");
-    assert_eq!(why(&explained["passed_over"][0]), ("view", "led-astray"));
+    assert_eq!(why(&explained["passed_over"][0]), ("view", "shadowed-by-rpath"));
     let directory = |file: &Value| PathBuf::from(file["path"].as_str().unwrap()).parent().unwrap().to_owned();
     let before: Vec<PathBuf> = explained["before"].as_array().unwrap().iter().map(directory).collect();
     assert!(before.contains(&WORLD.path("torn")) && before.contains(&WORLD.path("new")), "{before:?}");
@@ -232,7 +232,7 @@ fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
         .check();
     Run::new(["trace", "--root", "/", "true"])
         .status(125)
-        .stderr_contains(&["not possible with --root"])
+        .stderr_contains(&["which is not possible with --root"])
         .check();
     Run::new(["trace", "-o", "/nowhere/report", "true"])
         .status(125)

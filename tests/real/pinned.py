@@ -380,7 +380,7 @@ def linked_programs(rows):
     # An old shim works over newer parts, and a new one not over 9.1.0: its cudnnCreate aborts, as above.
     shimmed = {"fault": None, "mode": "audit", "passed_over": [("clean", "reachable")]}
     rows.explained("DT_RPATH, 9.10.2 on the path", program, path(new), directory=old, **shimmed)
-    shimmed["passed_over"] = [("view", "led-astray")]
+    shimmed["passed_over"] = [("view", "shadowed-by-rpath")]
     rows.explained("… --pin DIRECTORY", program, path(new), *wanted, directory=newest, **shimmed)
     mixed = {"fault": "mixed", "mode": "audit", "passed_over": [("clean", "reachable")]}
     program = [machine.linked("rpath", new), *in_order]
@@ -425,7 +425,7 @@ def python_programs(rows):
     words = ["preload is not enough: libcudnn.so.9 would come from", "(by its path)", "leave out --pin-mode: audit is enough"]
     refuse = [*wanted, "--pin-mode", "preload"]
     rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
-    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
+    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "shadowed-by-rpath")]}
     rows.explained("all of jax 0.8.3, two copies", initialize, preload, *wanted, fault="two copies", **pinned)
 
     # So does a script.
@@ -441,7 +441,7 @@ def python_programs(rows):
     own, program = site / "nvidia" / "cudnn" / "lib", [python, versions]
     (own / "libcudnn_ops.so.9").unlink()
     rows.pinned("an incomplete wheel, a whole copy on the path", program, path(newest), newest, least=len(few))
-    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "led-astray")]}
+    pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "shadowed-by-rpath")]}
     rows.explained("an incomplete wheel, a whole copy on the path", program, path(newest), fault=None, **pinned)
 
     # A top library under another name, in a package that brings no more of it.
