@@ -25,7 +25,7 @@ pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Erro
         return Ok(if was_allowed { Exit::Yes } else { Exit::No });
     }
     let bytes = files::read(host, &path)?.ok_or_else(|| files::missing(host, &path))?;
-    // Nobody can mean to allow what cannot be understood.
+    // A file that cannot be understood cannot be allowed.
     let said = read::file(&bytes, &path, &vocabulary())?;
     trust::allow(host, &path, &bytes).map_err(kept)?;
     let layers = said.programs.into_iter().map(|(_, layer)| layer).chain([said.layer]);

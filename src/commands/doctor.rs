@@ -53,7 +53,7 @@ fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Err
     Ok((examination, inventory))
 }
 
-/// What a program from here may use: the machine, and the packages of the first Python in PATH.
+/// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     let scope = |settings: &Settings| {
         let mut scope = any_program(settings, common)?;

@@ -73,7 +73,7 @@ fn say_notes(facts: &Facts<'_>, decision: &Decision) {
     }
 }
 
-/// What is reported without being asked for. That a program could not be read matters only where there is something that
+/// The lines that are reported unasked. That a program could not be read matters only where there is something that
 /// could be picked for it.
 fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String> {
     let Facts { program, inventory, .. } = facts;

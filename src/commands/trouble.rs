@@ -15,7 +15,7 @@ use crate::settings::Key;
 use crate::settings::resolve::Purpose;
 use crate::solve::{Outcome, Plan};
 
-/// What an answer was read from.
+/// The paths that an answer was read from.
 #[derive(Default)]
 pub(super) struct Read {
     pub watched: BTreeSet<PathBuf>,

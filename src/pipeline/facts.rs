@@ -1,4 +1,4 @@
-//! What a decision is made from.
+//! The facts that a decision is made from.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl<'h> Facts<'h> {
         self.before().files.iter().map(|file| file.id).collect()
     }
 
-    /// What the program maps in the environment as it is.
+    /// The files that the program maps in the environment as it is.
     pub fn before(&self) -> Prediction {
         let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
         let called = self.program.called.as_ref().map_or(self.program.path.as_path(), |called| &called.path);

@@ -35,7 +35,7 @@ pub fn flow(
     request: &Request<'_>,
     verb: &mut dyn FnMut(Reached<'_, '_>) -> Result<(), Stop>,
 ) -> Result<Infallible, Stop> {
-    // What is set, by options, variables and files.
+    // Read options, variables and files.
     let settings =
         Settings::resolve(request.host, request.common, request.wishes, request.command(), request.purpose)?;
     verb(Reached::Settings(&settings))?;
@@ -50,20 +50,20 @@ pub fn flow(
         return Err(Stop::Exit(Exit::Unknown));
     }
 
-    // What will run, and what it needs.
+    // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;
 
-    // What is installed.
+    // Find out what is installed.
     let scope = scan::scope(&settings, request.common, &program)?;
     let inventory = scan::for_program(&settings, &program, &scope);
     let mut facts = Facts::new(&settings, program, searcher, inventory, scope.views);
 
-    // Which set fits, or the smallest conflict.
+    // Find the best set that fits, or the smallest conflict.
     let policy = facts.policy(request.passed, &[]);
     let outcome = solve::solve(&facts.inventory, &facts.program, &policy);
     verb(Reached::Outcome(&mut facts, &outcome))?;
 
-    // The least intrusive mode in which the loader takes that set.
+    // Choose the least intrusive mode in which the loader uses that set.
     let mut decision = pin::decide(facts.question(policy), outcome)?;
     drop(progress);
     decision.must_be_another_set(request.passed)?;

@@ -15,7 +15,7 @@ use crate::program::Command;
 use crate::settings::resolve::{Purpose, Settings};
 use crate::solve::Outcome;
 
-/// What a verb asks.
+/// The question of a verb.
 pub struct Request<'r> {
     pub host: &'r Host,
     pub common: &'r Common,
@@ -27,7 +27,7 @@ pub struct Request<'r> {
     pub proof: ProofOptions,
 }
 
-/// What a verb asks about.
+/// The subject of a request.
 #[derive(Clone, Copy)]
 pub enum Subject<'r> {
     /// The program that a command line starts.
@@ -99,7 +99,7 @@ impl From<Error> for Stop {
 }
 
 impl Exit {
-    /// The exit code. Where a watched program was ended by a signal, this process ends by the same signal.
+    /// The exit code. If a signal ended a watched program, this process ends by the same signal.
     pub fn code(self) -> u8 {
         match self {
             Exit::Yes => 0,

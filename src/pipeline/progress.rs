@@ -1,4 +1,4 @@
-//! What a person at a terminal sees while a scan takes long.
+//! The line that a person at a terminal sees while a scan takes long.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};

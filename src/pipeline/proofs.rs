@@ -27,7 +27,7 @@ use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 /// How many sets are tried after the first.
 const MORE: usize = 3;
 
-/// What a verb's own options say of the proof.
+/// The options of a verb that concern the proof.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProofOptions {
     pub when: Option<When>,
@@ -231,8 +231,8 @@ pub fn prove_once(
 }
 
 /// The names under which a proof is kept that shows this level or more. They stand for all that could falsify it:
-/// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Where one of these is not
-/// known there is no name, and nothing is kept.
+/// the files, the environment that reaches libraries, the driver, the GPUs, this binary. Without one of these
+/// there is no name, and nothing is kept.
 fn names(facts: &Facts<'_>, subject: &Subject, env: &Environment, level: Level) -> Vec<String> {
     let Some(parts) = key(facts, subject, env) else { return Vec::new() };
     // Between the first and the last level, not every file is loaded.
@@ -256,7 +256,7 @@ fn key(facts: &Facts<'_>, subject: &Subject, env: &Environment) -> Option<Vec<St
         None if inventory.devices.is_empty() => "none".to_owned(),
         None => return None,
     };
-    // Where the kernel does not list the GPUs, others may be there the next time.
+    // If the kernel does not list the GPUs, they may differ next time.
     if inventory.gpus.is_empty() && !inventory.devices.is_empty() {
         return None;
     }

@@ -17,7 +17,7 @@ pub struct Change {
     pub paths: PublishedPaths,
 }
 
-/// Publishes the plan of a decision. Where no directory can hold the view, the plan is pinned without one, if the program
+/// Publishes the plan of a decision. If no directory can hold the view, the plan is pinned without one, if the program
 /// gets all of it by itself.
 pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Error> {
     match change(facts, decision, true) {

@@ -14,7 +14,7 @@ use crate::settings::resolve::Settings;
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
 
-/// Where the machine is scanned for a program.
+/// The scope of a scan for a program.
 pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> Result<Scope, Error> {
     let host = &settings.host;
     let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
@@ -34,7 +34,7 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
     Ok(scope)
 }
 
-/// Scans the machine as the program sees it. Where a wrapper keeps the environment from the program, a note says so, and the
+/// Scans the machine as the program sees it. If a wrapper keeps the environment from the program, a note says so, and the
 /// environment here counts.
 pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope) -> Inventory {
     let host = &settings.host;

@@ -1,4 +1,4 @@
-//! What a proof loads where nothing is pinned: the libraries that a program gets without cudarun.
+//! The libraries that a proof loads if nothing is pinned: those that a program gets without cudarun.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub fn given_by_loader(inventory: &Inventory) -> Subject {
     Subject { libraries: libraries.collect(), is_planned: false }
 }
 
-/// The libraries that a program is expected to map. Where a family comes from two directories, programs ask for the first, and
+/// The libraries that a program is expected to map. If a family comes from two directories, programs ask for the first, and
 /// files of the other are foreign to it.
 pub fn given_to_program(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();

@@ -41,7 +41,7 @@ pub fn watch(
     Ok((status, Observation::new(host, records, &facts.program, &prediction, plan)))
 }
 
-/// What the program is expected to map, pinned or as it is.
+/// The files that the program is expected to map, pinned or as it is.
 pub fn expected(facts: &Facts<'_>, decision: &Decision, as_is: bool) -> Prediction {
     match &decision.pinned {
         Some(pinned) if !as_is => pinned.after.clone(),

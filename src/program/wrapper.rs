@@ -2,7 +2,7 @@
 //! `profiles/wrappers.toml` describes them. Does not guess, and runs nothing.
 //!
 //! Wrappers are followed as far as their row in `profiles/wrappers.toml` knows their options. The exec stays what was
-//! typed. Where the way ends at an unknown option and something could be picked, a note says so.
+//! typed. If the way ends at an unknown option and something could be picked, a note says so.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
