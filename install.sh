@@ -62,11 +62,11 @@ value() {
     esac
 }
 
-# What is installed, and the variable that holds where each is now.
+# The files to install. A variable holds where each of them is now.
 places="bin/cudarun share/man/man1/cudarun.1 share/bash-completion/completions/cudarun
     share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish"
 
-# What would stop it half-way is said before anything is done.
+# Reports everything that would stop it half-way before it changes anything.
 look_first() {
     for place in $places; do
         path=$to/$place
@@ -162,7 +162,7 @@ install() {
     put "$bash" share/bash-completion/completions/cudarun 644
     put "$zsh" share/zsh/site-functions/_cudarun 644
     put "$fish" share/fish/vendor_completions.d/cudarun.fish 644
-    # What another version had and this one has not.
+    # Files that another version had and this one lacks.
     each f "$before" | while read -r path; do
         is_ours=
         for place in $places; do [ "$path" != "$to/$place" ] || is_ours=yes; done
@@ -190,14 +190,15 @@ directory() {
     remember d "$1"
 }
 
-# Writes down at once what is about to be there: an install that stops half-way can be taken away too.
+# Writes down at once what is about to be there: `--uninstall` can then remove an install that stopped
+# half-way.
 remember() {
     made="$1 $2
 $made"
     [ ! -d "$(dirname "$manifest")" ] || printf '%s\n' "$made" >"$manifest"
 }
 
-# What was done, and the lines that a person may want to add.
+# Reports what it did, and the lines that a person may want to add.
 tell() {
     echo "installed $("$to/bin/cudarun" --version):"
     for place in $places; do printf '    %s\n' "$to/$place"; done
@@ -246,7 +247,7 @@ line() {
     printf 'add to %s (%s):\n    %s\n' "$file" "$1" "$2"
 }
 
-# Whether the completions of bash and fish are looked for in this share/.
+# Succeeds if bash and fish look for completions in this share/.
 is_data_directory() {
     case :${XDG_DATA_HOME:-${HOME-}/.local/share}:${XDG_DATA_DIRS:-/usr/local/share:/usr/share}: in
     *:"$to/share":* | *:"$to/share/":*) return 0 ;;
@@ -272,7 +273,7 @@ take_away() {
     list=$(cat "$manifest")
     each f "$list" | while read -r path; do rm -f "$path"; done
     rm "$manifest"
-    # What others have put there since stays.
+    # Files that others have put there since stay.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "took cudarun away from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"

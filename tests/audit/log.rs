@@ -1,4 +1,5 @@
-//! What the module logs: who asked, for what, and by which rule it was found; and that nobody else notices.
+//! The module logs who asked, for what, and by which rule the loader found it; the program sees no
+//! difference.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn log() -> (tempfile::TempDir, PathBuf) {
     (directory, log)
 }
 
-/// What a start logs, and that it prints what it prints without.
+/// The records of a start's log. The start must print the same with the log as without it.
 #[track_caller]
 fn traced(start: &Start) -> Vec<Record> {
     let (_directory, log) = log();

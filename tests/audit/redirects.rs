@@ -235,7 +235,7 @@ fn the_module_is_published_for_us_alone_or_not_at_all() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(audit_module::publish(&host, &home.path().join("cache")).unwrap(), path);
     assert_eq!(mode(&path), 0o600);
-    // A link is nobody's word for what it leads to.
+    // A link proves nothing about the file that it leads to.
     let elsewhere = home.path().join("elsewhere.so");
     fs::rename(&path, &elsewhere).unwrap();
     symlink(&elsewhere, &path).unwrap();

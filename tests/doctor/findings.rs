@@ -129,7 +129,7 @@ fn only(expected: &[&str]) -> BTreeSet<String> {
     expected.iter().map(ToString::to_string).collect()
 }
 
-/// Where the finding of this code was found.
+/// The places of the finding with this code.
 fn places(value: &Value, code: &str) -> Vec<String> {
     let findings = value["findings"].as_array().unwrap();
     let finding = findings.iter().find(|it| it["code"] == code).unwrap_or_else(|| panic!("{value:#}"));
@@ -751,7 +751,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
         let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).env("TMPDIR", &temporary);
         run.status(1).any_stdout().check();
     };
-    // While its maker lives it is nobody else's.
+    // While its maker lives, it belongs to the maker alone.
     list();
     let left = there();
     assert_eq!(left.len(), 1);

@@ -1,5 +1,5 @@
-//! Every block of commands in README.md, CONTRIBUTING.md, SECURITY.md and docs/ is run as it stands there, here or by a script that a comment above it
-//! names, or is marked as needing a GPU:
+//! Every block of commands in README.md, CONTRIBUTING.md, SECURITY.md and docs/ runs exactly as written, here
+//! or by a script that a comment above it names, or is marked as needing a GPU:
 //!
 //! - `<!-- run -->`: here, in a project with a `train.py` that opens a stand-in cuDNN; of a transcript, what it prints
 //!   is compared
@@ -9,7 +9,8 @@
 //! - `<!-- PATH runs this -->`: the same; the script takes every block of README.md that has this mark
 //! - `<!-- needs a GPU -->`
 //!
-//! In what a transcript expects, `…` on a line of its own stands for any lines, and at an end for any text.
+//! In the expected output of a transcript, `…` on a line of its own matches any lines, and at an end any
+//! text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +26,7 @@ const LANGUAGES: [&str; 5] = ["sh", "bash", "zsh", "fish", "console"];
 struct Block {
     place: String,
     language: String,
-    /// What the comment above it says.
+    /// The content of the comment above it.
     mark: Option<String>,
     lines: Vec<String>,
 }
@@ -129,7 +130,7 @@ fn is_run_by(block: &Block, script: &str, rest: &[&str]) -> Option<String> {
     }
 }
 
-/// Where commands are run.
+/// The directory and environment of the commands.
 struct Place {
     directory: PathBuf,
     /// Before the commands, in bash.

@@ -1,4 +1,4 @@
-//! What is written beside the code stays true to it.
+//! The documents beside the code stay true to it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -105,7 +105,7 @@ fn completions_know_every_verb_and_option() {
     }
 }
 
-/// Whoever starts a program by another one finds that one in the list.
+/// The list names every wrapper, so that its users find it there.
 #[test]
 fn the_list_of_wrappers_names_every_row_of_the_profile() {
     let documented = read("docs/wrappers.md");
@@ -180,7 +180,7 @@ fn shortened(rows: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every key of what `--json` prints is explained, however deep it stands.
+/// Every key that `--json` prints is explained, at any depth.
 #[test]
 fn the_json_that_is_printed_is_documented() {
     let documented = read("docs/json.md");

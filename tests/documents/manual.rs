@@ -20,7 +20,7 @@ fn the_manual_page_is_what_the_command_line_says() {
     }
 }
 
-/// Nobody looks for the page of a verb that is lacking here.
+/// Every verb and option is on the manual page.
 #[test]
 fn the_manual_page_has_every_verb_and_option() {
     let page = page();
@@ -194,7 +194,7 @@ fn options(page: &mut Roff, command: &Command, is_wanted: impl Fn(&Arg) -> bool)
     }
 }
 
-/// Of the newest entry of the changelog.
+/// The date of the newest entry of the changelog.
 fn date() -> String {
     let changelog = read("CHANGELOG.md");
     let entry = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
@@ -214,7 +214,7 @@ fn settings() -> Vec<(String, String)> {
     rows
 }
 
-/// What stands between backticks is typed as it is.
+/// Text between backticks is typed as it is.
 fn marked(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let parts = parts.filter(|(_, part)| !part.is_empty());

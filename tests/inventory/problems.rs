@@ -1,5 +1,5 @@
-//! What is wrong with installations and files: every problem that there is has a machine that shows it, files that lie
-//! give a warning and nothing else, and what was learnt before is believed only as long as nothing has changed.
+//! Problems of installations and files: a machine shows every problem that exists, files that lie give a
+//! warning and nothing else, and earlier facts are believed only as long as nothing has changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,7 +73,7 @@ fn unreadable_directories_are_named() {
     set("/", 0o755);
     set("/opt/closed", 0o000);
     set("/opt/open/libcurand.so.10.3.5", 0o000);
-    // Root may read everything: somebody else asks.
+    // Root may read everything, so another user asks.
     let own = machine.real("/cudarun");
     crate::support::copy_program(CUDARUN, &own);
     let mut command = Command::new(&own);
@@ -178,7 +178,7 @@ fn a_source_can_be_switched_off_and_a_directory_added() {
         .status(125)
         .stderr("cudarun: --also `/opt/gone`: no such directory\n")
         .check();
-    // The same for a program: what was added can be picked.
+    // A program can gain libraries too: the new ones can be picked.
     let program = machine.real("/usr/bin/app");
     let app = cudarun::machine::elf::Elf {
         needed: vec!["libnccl.so.2".into()],
@@ -251,7 +251,7 @@ fn a_second_scan_reads_only_changed_files() {
     fs::remove_file(machine.real("/opt/cuda/libcudnn_ops.so.9")).unwrap();
     let (fourth, _) = look(&machine, &mut known);
     assert_eq!(fourth.installations[0].files.len(), third.installations[0].files.len() - 1);
-    // What is written over in its place, and keeps its size.
+    // A file can change in place and keep its size.
     let path = machine.real("/opt/cuda/libcudnn_graph.so.9");
     let bytes = fs::read(&path).unwrap();
     let at = bytes.windows(5).position(|window| window == b"9_8_0").unwrap();
@@ -276,7 +276,7 @@ fn the_scan_cache_is_private_and_survives_damage() {
         );
     };
     list();
-    // What is younger than a tick of the clock of any file system is not kept.
+    // Facts younger than a clock tick of any file system are not kept.
     std::thread::sleep(Duration::from_millis(3100));
     list();
     let kept = fs::read(&facts).unwrap();
@@ -289,15 +289,15 @@ fn the_scan_cache_is_private_and_survives_damage() {
         list();
         assert!(memchr::memmem::find(&fs::read(&facts).unwrap(), b"libnccl.so.2").is_some(), "kept anew");
     }
-    // Written by somebody else, perhaps.
+    // Another user may have written this.
     let lies: Vec<u8> = kept.iter().map(|byte| if *byte == b'.' { b'-' } else { *byte }).collect();
     fs::write(&facts, lies).unwrap();
     fs::set_permissions(&facts, fs::Permissions::from_mode(0o666)).unwrap();
     list();
 }
 
-/// Paths of twenty thousand parts, a package that stands in a database two thousand times, sections that all lie over
-/// each other: each took all memory, the whole stack or an hour before it was bounded.
+/// Paths of twenty thousand parts, a package that a database lists two thousand times, sections that all
+/// overlap each other: each took all memory, the whole stack or an hour before it was bounded.
 #[test]
 fn records_that_multiply_themselves_cost_next_to_nothing() {
     let deep = "a/".repeat(20_000);

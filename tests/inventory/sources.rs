@@ -1,5 +1,5 @@
-//! Where libraries are looked for: each source finds its installation, says how it came there and which package brought it, and
-//! finds nothing when it is switched off.
+//! The sources of libraries: each source finds its installation, says how it came there and which package
+//! brought it, and finds nothing when it is switched off.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn cufft(directory: &str) -> String {
     library(directory, "libcufft", "11", "11.2.1", "exports = ['cufftCreate']")
 }
 
-/// The same without any version.
+/// A library without any version.
 fn unnamed(directory: &str) -> String {
     elf(&format!("{directory}/libcufft.so.11"), "soname = 'libcufft.so.11', exports = ['cufftCreate']")
 }
@@ -39,10 +39,10 @@ fn installation(listed: &Value, directory: &str) -> Option<(String, String, Stri
     Some((text("origin"), text("version"), text("package")))
 }
 
-/// What a source says of the installations that it finds; the control is the same list without it.
+/// Checks the installations that a source finds; the control is the list without this source.
 #[track_caller]
 fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str, &str, &str, &str)]) {
-    // Where nothing is left, the answer is no.
+    // An empty list would make the status 1.
     let mut all = vec![unnamed("/usr/lib")];
     all.extend(files.iter().cloned());
     let machine = machine(&all);
@@ -59,7 +59,7 @@ fn finds(source: &str, files: &[String], env: &[(&str, &str)], expected: &[(&str
     }
 }
 
-/// The same for what a start does not see, unless somebody names it.
+/// Checks as `finds` does, and that a start ignores the source unless an option names it.
 #[track_caller]
 fn finds_elsewhere(
     source: &str,
@@ -353,7 +353,7 @@ fn toolkits_and_their_manifests() {
         ["/usr/local/cuda-12.4", "/opt/cuda", "/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit", "/srv/toolkit"]
     {
         let library = format!("{root}/lib64");
-        // What was unpacked into it is not of its version.
+        // A library that was unpacked into the toolkit does not have the toolkit's version.
         let nccl = library_of_nccl(&library);
         let files = [unnamed(&library), nccl, text(&format!("{root}/version.json"), manifest)];
         let env = [("CUDA_ROOT", "/srv/toolkit")];

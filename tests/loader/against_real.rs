@@ -38,7 +38,7 @@ libnone.so|@/none-such.so @/a2/liba.so.1|@/text/liba.so.1|@/none/liba.so.1 @/a1/
 @/dangling/liba.so.1|@/loop/liba.so.1|@/libs/libslash.so.1|ld-linux-x86-64.so.2|@/all/libalias.so.1 liba.so.1
   @/a1/liba.so.1  ";
 
-/// What programs open.
+/// The names that programs open.
 const NAMES: &str = "\
 liba.so.1|libb.so.1|libw.so.1|libx.so.1|liby.so.1|libz_.so.1|libnd.so.1|libr.so.1|libn.so.1|libalias.so.1
 libp.so.1|libp.so.1|libq.so.1|libp.so.1|libnone.so.1|@/a1/liba.so.1|@/a1/libr.so.1|@/view/libr.so.1|@/hard/libn.so.1|@/libs/libslash.so.1
@@ -53,7 +53,7 @@ struct Case {
     opens: Vec<(Option<&'static str>, String)>,
 }
 
-/// What came of it: each file by device and inode in the order of loading, without the loader itself.
+/// The outcome: each file by device and inode in the order of loading, without the loader itself.
 #[derive(Debug, PartialEq, Eq)]
 enum Came {
     Died,
@@ -372,7 +372,7 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
     assert_eq!(rule(&not_pie, "libb.so.1"), from_path);
     let json = serde_json::to_string(&from_path).unwrap();
     assert_eq!(json, format!(r#"{{"rule":"library-path","element":"{root}/a3/"}}"#));
-    // Who asked, also where it was there already.
+    // The edges name each requester, even of a library that was already loaded.
     let index = |name: &str| process.loaded().iter().position(|loaded| loaded.name == name).unwrap();
     let asks =
         |from: usize, to: usize| process.edges().iter().any(|edge| edge.requester == from && edge.to == to);

@@ -114,7 +114,7 @@ fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() 
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error("--pin=cudnn=/nowhere", "--pin `/nowhere`: no such directory");
     error("--pin=cudnn=9.9", "--pin pins 9.9");
-    // Nobody asks for it by name; it is still wanted.
+    // No program requires it by name; the option still does.
     error("--pin=nccl=2.20", "error: no NCCL here fits");
     on(&["--pin-mode=strong"], "plain").status(125).stderr_contains(&["invalid value 'strong'"]).check();
 }
@@ -215,7 +215,7 @@ fn a_trace_sees_children_and_ends_as_the_program_does() {
         .output()
         .unwrap();
     assert_eq!(by_signal.status.signal(), Some(15));
-    // What is sent to cudarun reaches the program.
+    // A signal that is sent to cudarun reaches the program.
     let slow = format!("exec {CUDARUN} trace sh -c 'trap \"exit 9\" TERM; echo ready; sleep 5 & wait'");
     let slow = format!("{{ ({slow}) & }} 2>/dev/null; pid=$!; sleep 1; kill -TERM $pid; wait $pid");
     let ended = Command::new("sh").args(["-c", &slow]).env("HOME", WORLD.path("")).output().unwrap();
@@ -240,7 +240,7 @@ fn a_program_without_the_loader_is_not_traced_and_the_reason_is_given() {
         .check();
 }
 
-/// Of each program in each environment, what a trace finds is what the model says.
+/// A trace finds what the model says, for each program in each environment.
 #[test]
 fn predictions_match_the_mapped_files() {
     let world = &*WORLD;
@@ -274,7 +274,7 @@ fn predictions_match_the_mapped_files() {
     assert!(compared > 200, "{compared} files");
 }
 
-/// What a program says in `.note.dlopen` counts as what it names; without the note nothing of it is known.
+/// Names in a program's `.note.dlopen` count as names that it opens; without the note they are unknown.
 #[test]
 fn a_note_of_what_is_opened_is_read() {
     let workshop = crate::support::Workshop::new();
@@ -299,7 +299,8 @@ int main(void) { return 0; }
     );
 }
 
-/// A program that starts another one in a way that nobody sees: its child has a search path of its own.
+/// A program that starts another one in a way that cudarun cannot see: its child has a search path of its
+/// own.
 #[test]
 fn a_pin_holds_for_libraries_that_no_object_is_known_to_open() {
     let workshop = crate::support::Workshop::new();
@@ -324,7 +325,7 @@ int main(void) {{ return system("{}"); }}"#,
         (("clean", "unseen"), &"audit".into())
     );
     assert_eq!(explained["environment"].get("CUDARUN_PINS_FOR"), None, "a child is meant");
-    // A file stands for the installation that it is of.
+    // The name of a file selects the installation that contains it.
     let file = format!("--pin=cudnn={}", WORLD.path("new/libcudnn.so.9.10.2").display());
     assert_eq!(got(Run::new([PathBuf::from(file), program])), all_new());
 }
@@ -402,7 +403,8 @@ fn a_library_for_this_processor_that_appears_later_is_seen() {
     assert_eq!(start().directories.len(), 1, "one installation, whichever");
 }
 
-/// What a wrapper takes away or sets anew cannot pin; a mode that does without is taken, or none.
+/// A mode cannot pin with a variable that a wrapper unsets or sets anew; cudarun picks a mode without it, or
+/// none.
 #[test]
 fn a_wrapper_that_undoes_a_mode_is_no_way_to_pin() {
     let program = WORLD.path("with-torn-rpath").display().to_string();
@@ -472,7 +474,7 @@ fn a_relative_path_that_is_opened_is_seen() {
     assert_eq!(run(WORLD.path("")), all_new());
 }
 
-/// What an outer start has pinned is part of the environment as it is.
+/// The pins of an outer start are part of the environment as it is.
 #[test]
 fn inherited_pins_count_for_what_is_there() {
     let home = tempfile::tempdir().unwrap();
@@ -489,7 +491,7 @@ fn inherited_pins_count_for_what_is_there() {
     assert!(of_cudnn.len() > 7 && of_cudnn.iter().all(|file| file["rule"] == "pinned"), "{of_cudnn:#?}");
 }
 
-/// Where a set is only asked about, what keeps it from the program is said as at a start.
+/// Verbs that only compute a set warn of the same obstacles as a start.
 #[test]
 fn every_verb_prints_the_necessary_warnings() {
     let says = "cudarun: `env` sets LD_LIBRARY_PATH";

@@ -147,7 +147,7 @@ impl World {
         directories.iter().map(element).collect::<Vec<_>>().join(":")
     }
 
-    /// What the program prints in this environment, without cudarun.
+    /// The output of the program in this environment, without cudarun.
     pub fn control(&self, program: &str, library_path: &str) -> Got {
         let env = BTreeMap::from([("LD_LIBRARY_PATH", library_path.to_owned())]);
         Got::read(&String::from_utf8_lossy(&bare(&self.path(program), &[], &env).stdout))
@@ -425,7 +425,7 @@ fn views_need_no_home_and_a_missing_directory_is_explained() {
     assert!(!spaced.join(".cache/cudarun/views").exists());
 }
 
-/// Where it is the mode that is in the way, the hint does not speak of the pin.
+/// The hint does not mention the pin when the mode is the obstacle.
 #[test]
 fn a_mode_that_is_not_enough_names_the_one_that_is() {
     let world = &*WORLD;

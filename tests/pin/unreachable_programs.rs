@@ -174,7 +174,7 @@ mode = 0o755
     assert_eq!(notes(&["small"]), "foreign-machine");
 }
 
-/// What gets other rights by being started hands nothing on, whatever its name is.
+/// A program that gets other rights by being started passes nothing on, whatever its name is.
 #[test]
 fn a_wrapper_with_other_rights_is_not_seen_through() {
     let workshop = Workshop::new();

@@ -1,5 +1,5 @@
-//! What the model says that a program would map, on machines that are made for one question each. Against the real
-//! loader it is held in `tests/pin/real_loader.rs` and `tests/real/pinned.py`.
+//! The model's prediction of what a program would map, on machines that are made for one question each.
+//! `tests/pin/real_loader.rs` and `tests/real/pinned.py` compare it with the real loader.
 
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ fn jax_is_asked_by_the_files_that_open() {
     let pinned = predicted(&machine, NEW, &wish, &command);
     assert_eq!(of(&pinned, "libcudnn.so.9").1, "preload");
 
-    // Of two that open, whoever finds it.
+    // If two libraries open it, the one that finds it counts.
     let last = format!("{SITE}/jax_plugins/xla_cuda12/xla_cuda_plugin.so");
     let blind = [elf(&versions, ""), elf(&last, "rpath = '$ORIGIN/../../nvidia/cudnn/lib'")];
     let two = python(&[&plugin[..2], &blind, &plugin[3..]].concat());
@@ -91,7 +91,7 @@ fn jax_is_asked_by_the_files_that_open() {
     );
 }
 
-/// What was packed into a package stands under a name of its own, and opens the rest as if it did not.
+/// A library that was packed into a package has a name of its own, and opens the rest as if it did not.
 #[test]
 fn a_packed_library_opens_the_rest() {
     let libs = format!("{SITE}/ctranslate2.libs");

@@ -1,5 +1,5 @@
-//! What `cudarun trace` promises around its report: whose files are whose, signals, where the report goes, what stays
-//! behind. Each under the real loader and the real kernel.
+//! The promises of `cudarun trace` around its report: whose files are whose, signals, the place of the
+//! report, and leftovers. Each is checked under the real loader and the real kernel.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -35,7 +35,7 @@ int main(int count, char **words)
 }
 "#;
 
-/// What a program of the workshop makes `trace` report, as JSON.
+/// The report of `trace` about a program of the workshop, as JSON.
 fn reported(workshop: &Workshop, words: &[&str]) -> Vec<Value> {
     let file = workshop.path("report.json");
     let options = ["trace", "--json", "-o", file.to_str().unwrap()];
@@ -79,7 +79,7 @@ fn a_child_of_the_same_program_is_not_what_was_decided_about() {
     assert!(is_named(&images[1]["files"][0], "libcudnn.so.9"));
 }
 
-/// The model is asked about nothing that nobody is known to open: it is not wrong then.
+/// The model predicts nothing for a library without a known opener, so it is not wrong about it.
 #[test]
 fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
     let workshop = Workshop::new();
@@ -96,7 +96,7 @@ fn a_library_without_a_known_opener_is_reported_as_unpredicted() {
     );
 }
 
-/// What is left on purpose beside what was picked: another SONAME, told from the file itself.
+/// A library that is left beside the picked one on purpose: the file itself shows another SONAME.
 #[test]
 fn another_soname_of_a_picked_family_is_not_outside_the_plan() {
     let workshop = Workshop::new();
@@ -116,7 +116,7 @@ fn another_soname_of_a_picked_family_is_not_outside_the_plan() {
     }
 }
 
-/// Ignored by whoever started cudarun: nobody could wait for the program.
+/// The parent of cudarun can make it ignore SIGCHLD, which would keep it from waiting for the program.
 #[test]
 fn a_program_is_waited_for_where_children_are_ignored() {
     let home = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn signals_sent_to_cudarun_reach_the_program() {
     }
 }
 
-/// What a key of the terminal sends, the program gets once: from the terminal.
+/// The program gets the signal of a terminal key once: from the terminal.
 #[test]
 fn signals_of_the_terminal_are_not_sent_twice() {
     let workshop = Workshop::new();
@@ -251,7 +251,7 @@ fn a_report_that_cannot_be_written_is_known_before_the_start() {
     assert_eq!(std::fs::read_to_string(&report).unwrap(), "cudarun: one process, no NVIDIA library\n");
 }
 
-/// Where the report would stand: in the file, and else on standard error.
+/// The error is written in place of the report: to the file, and else to standard error.
 #[test]
 fn a_program_that_cannot_be_traced_gives_a_json_object() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -328,7 +328,7 @@ fn a_kept_start_is_not_taken_for_one_below_a_trace() {
     assert!(memchr::memmem::find(&log, b"libcudnn.so.9").is_some(), "{}", log.escape_ascii());
 }
 
-/// What outlives the program finds no log, and makes none.
+/// A process that outlives the program finds no log, and makes none.
 #[test]
 fn nothing_of_a_trace_stays_behind() {
     let home = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ fn nothing_of_a_trace_stays_behind() {
     assert!(hidden.is_empty(), "{hidden:?}");
 }
 
-/// What one auditor answers is handed on to the next: ours comes last.
+/// The next auditor gets the answer of the one before it: ours comes last.
 #[test]
 fn an_auditor_of_anothers_does_not_have_the_last_word() {
     let workshop = Workshop::new();

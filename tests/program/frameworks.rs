@@ -1,5 +1,5 @@
-//! What frameworks record of how they were built, in site-packages made of text: every way of recording, and every way
-//! in which a record misleads. Real wheels are `tests/real/frameworks.py`.
+//! The build records of frameworks, in site-packages made of text: every way of recording, and every way in
+//! which a record misleads. Real wheels are tested in `tests/real/frameworks.py`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ fn metadata(name: &str, version: &str, requires: &[&str]) -> String {
 }
 
 fn target_of(machine: &Machine, code: &str) -> Value {
-    // Whether there is a set for it is another question.
+    // The status depends on finding a set, which is another question.
     let (text, _) = Run::on(machine, &["explain", "--json", "python3", "-c", code]).output();
     serde_json::from_str::<Value>(&text).unwrap()["program"].clone()
 }
@@ -44,7 +44,7 @@ fn package<'v>(program: &'v Value, name: &str) -> &'v Value {
     packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("{name}\n{program:#}"))
 }
 
-/// What is wanted of a family in one way, by whom.
+/// The values of all requirements of one kind, such as "at-least", on a family.
 fn wanted(program: &Value, family: &str, want: &str) -> Vec<String> {
     let all = program["requirements"].as_array().unwrap();
     let of_family = all.iter().filter(|requirement| requirement["family"] == family);
@@ -202,7 +202,7 @@ fn build_files_of_any_kind_are_no_error() {
         ("a directory", |path| fs::create_dir(path).unwrap()),
         ("a fifo", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
         ("a circle", |path| std::os::unix::fs::symlink(path, path).unwrap()),
-        // What would be right stands beyond what is read.
+        // The right text is beyond the part that is read.
         ("a hole of gigabytes", |path| {
             use std::os::unix::fs::FileExt;
             let hole = fs::File::create(path).unwrap();
@@ -289,7 +289,7 @@ fn tensorflow_records_a_major_in_python_and_the_rest_in_a_header() {
     assert_eq!((floor(&ranged), pin(&ranged)), (vec!["9.3.0.75".to_owned()], Vec::new()));
     assert_eq!(names(&ranged, "cudnn"), ["libcudnn.so.9"]);
 
-    // Where the Python file says nothing, the other header may.
+    // If the Python file says nothing, the other header may.
     let macros = "#define TF_CUDA_VERSION \"12.5.1\"\n#define TF_CUDNN_VERSION \"9\"\n";
     let macros = file("tensorflow/include/third_party/gpus/cuda/cuda_config.h", macros);
     let second =
@@ -521,7 +521,7 @@ fn builds_without_cuda_ask_for_nothing_and_say_so() {
             explained.contains(&format!("`{name}")) && explained.contains("is built without CUDA"),
             "{explained}"
         );
-        // A start that nobody asks about says nothing.
+        // A start prints nothing unless it is asked to.
         Run::on(&machine, &[&["export"], &words[..]].concat()).check();
         // And what is only there is not spoken of.
         let unused = target_of(&machine, "pass");

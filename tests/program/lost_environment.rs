@@ -206,7 +206,7 @@ fn a_file_that_sets_variables_is_spoken_of() {
     all.workshop
         .write("work/pyproject.toml", "[project]\nname='a'\n[tool.pdm.scripts._.env]\nLD_PRELOAD='x'\n");
     assert_eq!(said(&["pdm", "run", "tool"], &[]), ["loses-environment"]);
-    // What cannot be told.
+    // Cases that cannot be decided.
     all.workshop.write("home/.zshenv", ". /elsewhere\n");
     assert_eq!(said(&["zsh", "-c", ".venv/bin/tool"], &[]), ["starts-another"]);
     all.workshop.write("zdot/.zshenv", "");

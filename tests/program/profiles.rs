@@ -79,7 +79,7 @@ fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
                     || key.parse::<u32>().is_ok()
                     || catalog().family(key).is_some()
                     || catalog().family_of_stem(key).is_some();
-                // A code of cuDNN stands in a table that is called like the family.
+                // The table of cuDNN's codes has the name of the family.
                 if !is_data || value.is_array() && value.as_array().unwrap().iter().any(toml::Value::is_table)
                 {
                     found.insert(key.clone());

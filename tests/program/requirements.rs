@@ -1,4 +1,4 @@
-//! What a program is found to need, on a machine made of text: through `explain --json`.
+//! The requirements that `explain --json` finds for a program, on a machine made of text.
 
 use std::sync::LazyLock;
 
@@ -183,7 +183,8 @@ fn a_shim_leads_to_the_newest_version_that_it_may_mean() {
     assert_eq!(unknown["notes"][0]["note"], "shim-not-resolved");
 }
 
-/// Who may not read a program, or gets other rights by starting it, is told so: only root can arrange it.
+/// A user who may not read a program, or gets other rights by starting it, is told so: only root can arrange
+/// it.
 #[test]
 fn a_program_with_capabilities_or_without_a_reader_is_started_with_a_word() {
     use std::os::unix::fs::PermissionsExt;

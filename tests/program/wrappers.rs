@@ -26,7 +26,7 @@ int main(int c, char **v)
 }
 "#;
 
-/// Command lines with the probe in them. What is not installed is passed over, but for what every system has.
+/// Command lines with the probe in them. Missing wrappers are skipped, except those that every system has.
 const LINES: &[&str] = &[
     "nohup probe",
     "nice probe",
@@ -108,7 +108,7 @@ fn is_installed(name: &str) -> bool {
     ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).is_file())
 }
 
-/// Where the last wrapper leads, as `explain` says.
+/// The program that the last wrapper leads to, as `explain` says.
 pub fn led_to(explained: &Value) -> Option<String> {
     let steps = explained["program"]["steps"].as_array().unwrap();
     let last = steps.iter().rfind(|step| step["how"] == "wrapper")?;
@@ -504,7 +504,7 @@ fn the_way_inward_has_an_end() {
     assert_eq!(notes(&Run::new(words(40)).json()), ["starts-another"]);
 }
 
-/// What decides what a wrapper starts is part of what a kept start is found by.
+/// The key of a kept start contains everything that decides what a wrapper starts.
 #[test]
 fn a_kept_start_of_a_wrapper_knows_what_decides() {
     use cudarun::host::Host;
@@ -527,7 +527,7 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
         let with = |variable| key("/usr/bin/uv", &["run", "x"], variable, "/");
         assert_ne!(with(Some(name)), with(None), "{name}");
         let with = |variable| key("/usr/bin/true", &["run", "x"], variable, "/");
-        // Where the user's settings stand matters to every start.
+        // The directory of the user's settings matters to every start.
         let is_for_all = name == "XDG_CONFIG_HOME";
         assert_eq!(with(Some(name)) == with(None), !is_for_all, "{name}: the control");
     }

@@ -185,7 +185,7 @@ hint: leave out --pin-mode: audit is enough
         .check();
 }
 
-/// The same where the view is not all that is tried.
+/// The refusal gives reasons when other modes than the view are tried too.
 #[test]
 fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
     let text = std::fs::read_to_string("tests/machines/h200-container.toml").unwrap();
@@ -312,7 +312,7 @@ fn forward_compatibility_counts_where_its_own_note_allows_it() {
     let explained = run.env("LD_LIBRARY_PATH", "/opt/compat/compat").json();
     assert_eq!(picked(&explained, "driver"), ("580.95.05".into(), "/opt/compat/compat".into()));
     assert_eq!(picked(&explained, "cudart").1, "/usr/local/cuda-13.0/lib64");
-    // What does not need it does not get it.
+    // A program that does not need it does not get it.
     let run = Run::on(&machine, &["explain", "--json", "for-12"]);
     let explained = run.env("LD_LIBRARY_PATH", "/opt/compat/compat").json();
     assert_eq!(picked(&explained, "driver").0, "535.261.03");

@@ -1,4 +1,5 @@
-//! What `export` prints for a shell: the shells themselves read it back in `src/report/shell.rs` and `tests/beside.sh`.
+//! The output of `export` for a shell: the shells themselves read it back in `src/report/shell.rs` and
+//! `tests/beside.sh`.
 
 use crate::support::{Run, Workshop};
 

@@ -1,5 +1,5 @@
-//! What a person at a terminal sees while the machine is looked at, where that takes long: on a disk that is slow,
-//! because strace holds up what reads a directory.
+//! The progress that a person at a terminal sees while cudarun takes long to inspect the machine: on a slow
+//! disk, because strace delays whatever reads a directory.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use crate::support::CUDARUN;
 
 const SHOWN: &str = "\r\x1b[Kcudarun: looking for NVIDIA libraries …\r\x1b[K";
 
-/// What it writes to a terminal, in a home of its own, after `before`.
+/// The text that it writes to a terminal, in a home of its own, after `before`.
 fn at_terminal(before: &str, words: &str) -> String {
     let home = tempfile::tempdir().unwrap();
     // `script` gives it a terminal.

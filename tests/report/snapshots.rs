@@ -1,4 +1,4 @@
-//! What `list` says of every machine made of text, word for word: `tests/machines/NAME.list`. With
+//! The output of `list` on every machine made of text, word for word: `tests/machines/NAME.list`. With
 //! `CUDARUN_SNAPSHOTS=overwrite` in the environment, they are written anew, for a person to read and commit.
 
 use std::fs;

@@ -108,7 +108,7 @@ fn a_lock_overrides_the_order_of_preference() {
     assert_eq!(seen(&["--locked"]), "b");
 }
 
-/// Of cuDNN the version is known, and the files that are opened at run time are part of the set.
+/// The version of cuDNN is known, and the files that are opened at run time are part of the set.
 #[test]
 fn versions_are_recorded_and_demanded() {
     let project = Project::new();
@@ -362,7 +362,7 @@ fn nothing_is_started_where_no_lock_can_be_written() {
     assert!(locked.project.path("started").exists(), "the control");
 }
 
-/// Where files set variables, a warm start sets them too.
+/// A warm start also sets the variables that files set.
 #[test]
 fn a_kept_start_sets_what_files_set() {
     let two = Two::new();

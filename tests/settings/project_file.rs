@@ -64,7 +64,7 @@ impl Project {
         if got.directories == [WORLD.path("new")] { "new" } else { "old" }
     }
 
-    /// What `explain` says of one setting: its value, and where it is from.
+    /// The value and the origin of one setting, as `explain` says.
     fn setting(run: Run, key: &str) -> Option<(String, String)> {
         let explained = run.json();
         let settings = explained["settings"].as_array().unwrap();
@@ -433,7 +433,7 @@ fn proposals_of_a_project_must_be_allowed() {
         .check();
     is_refused();
     project.run(&["-q", "allow", "--revoke"]).status(1).check();
-    // A link to what is allowed stands elsewhere, and so do the directories that it names.
+    // A link to an allowed file is in another place, and so are the directories that it names.
     project.run(&["-q", "allow"]).check();
     fs::remove_file(project.path("deep/.cudarun.toml")).unwrap();
     symlink(&file, project.path("deep/.cudarun.toml")).unwrap();
@@ -445,7 +445,7 @@ fn proposals_of_a_project_must_be_allowed() {
     let run = project.plain(&["explain", "--json"]).any_stderr();
     assert_eq!(Project::setting(run, "env.FOO"), of_user, "what is not allowed hides nothing");
     is_refused();
-    // What an option says in its place needs nobody's leave.
+    // An option in place of the setting needs no permission.
     project.says("[search]\nalso = [\"x\"]\n");
     project.run(&["true"]).status(125).any_stderr().check();
     project.run(&["--also", "/tmp", "true"]).check();
@@ -456,7 +456,8 @@ fn proposals_of_a_project_must_be_allowed() {
     assert_eq!(Project::picks(project.plain(&[])), "old", "versions need no trust");
 }
 
-/// Whoever can write to a profile, and whenever: what nobody has allowed is refused by its name, with what to type.
+/// Other users can write to a profile at any time: a setting that was not allowed is refused by its name,
+/// with the command to type.
 #[test]
 fn a_profile_that_others_can_write_counts_only_as_it_was_allowed() {
     let project = Project::with("[env]\nFOO = \"good\"\n");
@@ -654,7 +655,7 @@ fn suggested_commands_contain_no_escape_codes() {
     run().stdout("bar\n").check();
 }
 
-/// What came with a project writes no book to a terminal.
+/// A long project file does not flood a terminal with its text.
 #[test]
 fn messages_about_a_long_file_are_short() {
     let project = Project::new();
@@ -919,7 +920,7 @@ fn an_impossible_range_gives_no_pip_command() {
     assert!(hint("cudnn<9.10").contains("nvidia-cudnn-cu12>=9.8,<9.10"), "the control");
 }
 
-/// What is asked of the machine is compared with it, and no library is at fault.
+/// Requirements on the machine are compared with it, and no library is at fault.
 #[test]
 fn machine_requirements_are_compared_with_the_machine() {
     let gpu = "Model: \t H200\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";

@@ -1,4 +1,5 @@
-//! What the hook asks on entering a project, and what it is told: the process alone. Real shells are `tests/hook.py`.
+//! The hook's question on entering a project, and the answer: the process alone. Real shells are tested in
+//! `tests/hook.py`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

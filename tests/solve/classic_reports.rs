@@ -77,7 +77,7 @@ fn a_mixed_or_incomplete_family_loads_and_then_fails() {
 fn another_major_of_cudnn_is_no_cudnn_for_a_program() {
     let machine = machine(&[
         cudnn("/opt/nine", "9.1.0.70", SHIELDED),
-        // A name that somebody gave it to make an error go away.
+        // A user gave it this name to make an error disappear.
         link("/opt/nine/libcudnn.so.8", "libcudnn.so.9"),
         cudnn8("/opt/eight", "8.9.7"),
         program("app", &["libcudnn.so.8", "libc.so.6"], ""),
@@ -211,7 +211,7 @@ fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
     assert_eq!(picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"), "/opt/old", "the control");
 }
 
-/// What TensorFlow 2.5 records: built with CUDA 11.2 and cuDNN 8.1.0.
+/// The record of TensorFlow 2.5: built with CUDA 11.2 and cuDNN 8.1.0.
 fn tensorflow() -> String {
     let build_info = "build_info = collections.OrderedDict([('cuda_compute_capabilities', ['sm_80', 'compute_80']), \
         ('cuda_version', '11.2'), ('cudnn_version', '8'), ('is_cuda_build', True)])\n";

@@ -1,4 +1,4 @@
-//! What the solver decides on machines that are made for one question each.
+//! The solver's decisions on machines that are made for one question each.
 
 use serde_json::Value;
 
@@ -106,7 +106,8 @@ fn extension(package: &str, rpath: &str) -> String {
     text(&format!("{SITE}/{package}/__init__.py"), "") + &elf(&format!("{SITE}/{package}/_ext.so"), &fields)
 }
 
-/// What only may be used is pinned where it fits with what is used, and refuses nobody where it does not.
+/// A package that may only be used is pinned if it fits with the used ones, and is no reason to refuse if it
+/// does not.
 #[test]
 fn guessed_packages_never_block_a_start() {
     let files = [
@@ -532,8 +533,8 @@ fn a_later_picks_search_path_can_revoke_an_earlier_pick() {
     assert_eq!(picked(&explained, "cublas"), "/opt/new");
 }
 
-/// What is only installed, or one of several that a package is built for, is pinned where it can be; where
-/// it cannot, that refuses nobody.
+/// A requirement of a package that is only installed, or of one of several variants of a build, is pinned if
+/// possible; if not, it is no reason to refuse.
 #[test]
 fn a_requirement_that_may_never_arise_refuses_no_program() {
     let torn = library("/usr/local/cuda-11/lib64", "libcublas", "11", "11.11.3.6", "");
@@ -571,7 +572,7 @@ fn a_driver_that_does_not_say_its_version_is_taken_where_no_other_does() {
     assert_eq!(picked(&library("/opt/driver", "libcuda", "1", "540.4.0", "machine = 183")), "/opt/driver");
 }
 
-/// Where one package is known to be used, another that only may be decides nothing by how it would search.
+/// The search path of a package that may be used decides nothing if another package is known to be used.
 #[test]
 fn a_guess_does_not_decide_for_what_is_known() {
     let open = "[[file]]\npath = '/opt/old'\ndirectory = true\nmode = 0o777\n".to_owned();
@@ -588,7 +589,7 @@ fn a_guess_does_not_decide_for_what_is_known() {
     assert_eq!(explained["families"][0]["picked"]["directory"], SYSTEM, "{explained:#}");
 }
 
-/// What is guessed may want what excludes what is known, and is no reason against it.
+/// A guessed requirement may exclude a known one, and is no reason against it.
 #[test]
 fn a_guess_does_not_tie_together_what_is_known() {
     let cufft = library(SYSTEM, "libcufft", "12", "12.0.0", "");

@@ -113,7 +113,7 @@ fn a_library_that_is_useful_without_gpu_code_is_picked() {
     for (family, _) in &all {
         assert_eq!(picked(&explained, family), "/opt/lib");
     }
-    // Of what is made for some GPUs only it is said.
+    // Only libraries that are made for some GPUs get a caution.
     let cautions = explained["cautions"].as_array().unwrap();
     let said: Vec<&str> =
         cautions.iter().map(|it| it["of"].as_str().unwrap().split(' ').next().unwrap()).collect();
@@ -231,7 +231,7 @@ fn only_the_gpus_visible_to_the_program_count() {
     assert_eq!(one["decision"], "plan");
     assert_eq!((&one["gpus"][0]["visible"], &one["gpus"][1]["visible"]), (&"no".into(), &"yes".into()));
     assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")])["decision"], "conflict");
-    // Which of two different ones is number 0, only CUDA knows: what is not known refuses nobody.
+    // Only CUDA knows which of two different GPUs is number 0: an unknown number is no reason to refuse.
     assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["gpus"][0]["visible"], "perhaps");
     assert_eq!(explain(&[("CUDA_VISIBLE_DEVICES", "0")])["decision"], "plan");
     let by_bus = [("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")];
@@ -396,7 +396,7 @@ fn code_of_what_is_only_brought_along_refuses_nothing() {
     };
     assert_eq!(picked(&explain("import user", 0), "cudart"), "/usr/lib/x86_64-linux-gnu");
     assert_eq!(explain("import user", 0)["cautions"], Value::Array(Vec::new()));
-    // What it is used for may be another thing than its kernels: it is said, and started.
+    // The program may use it for something other than its kernels: cudarun warns and starts it.
     let used = explain("import user, kernels", 0);
     assert_eq!(used["cautions"][0]["caution"], "unserved", "the control: {used:#}");
     let words = ["explain", "python3", "-c", "import user, kernels"];

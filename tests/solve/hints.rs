@@ -1,4 +1,4 @@
-//! What a person is told to type when there is no set: on machines that are made for one question each.
+//! The hints that a person gets when there is no set: on machines that are made for one question each.
 
 use crate::support::machine::Machine;
 use crate::support::parts::{SHIELDED, SITE, cudnn, elf, library, machine, program, python, refused, text};

@@ -17,7 +17,8 @@ const WORLDS: u64 = 6000;
 /// A family, and the number in the SONAME that is meant.
 type Key = (String, Option<u32>);
 
-/// What is asked for by name, in the order in which the best is looked for: the driver first, then as the catalog has it.
+/// The keys that are asked for by name, in the order of the search for the best: the driver first, then as in
+/// the catalog.
 fn asked(inventory: &Inventory, program: &Program) -> Vec<Key> {
     let position = |key: &Key| catalog().families.iter().position(|family| family.name == key.0);
     let mut keys: Vec<Key> =

@@ -1,4 +1,5 @@
-//! Who may name whom. The table is the architecture; a file that names what it may not is the failure.
+//! The table of layers is the architecture: a test fails if a file names a module that the table does not
+//! allow.
 
 use std::fs;
 use std::path::Path;

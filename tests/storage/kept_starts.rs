@@ -240,7 +240,7 @@ fn a_link_to_python_is_python() {
     assert_eq!(key(&other, "a.py"), key(&other, "b.py"), "the control");
 }
 
-/// Where a relative path leads is for the current directory to say; so is what a shim starts.
+/// The current directory decides where a relative path leads, and what a shim starts.
 #[test]
 fn the_current_directory_counts_where_something_is_looked_up_from_it() {
     const LISTS: [&str; 6] =
@@ -350,7 +350,7 @@ fn a_rejected_installation_is_watched_as_well() {
     assert_eq!(two.views().len(), 2, "a view of the first installation");
 }
 
-/// What was passed over may come: the directory of dangling link does not show it.
+/// A skipped file may appear: the directory of a dangling link does not show it.
 #[test]
 fn causes_of_warnings_are_watched_as_well() {
     let two = Two::new();
@@ -472,7 +472,7 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
     assert_eq!(has_view(), "True\n");
 }
 
-/// Where there is something to pick from, a program that hides another one is no silent start.
+/// A program that hides another one does not start silently if there is something to pick from.
 #[test]
 fn a_program_that_starts_another_is_spoken_of() {
     let workshop = Workshop::new();
@@ -496,7 +496,7 @@ fn a_program_that_starts_another_is_spoken_of() {
     run(&["env"]).any_stdout().check();
 }
 
-/// Where a directory is missing, that is all that need be asked of what was looked for in it.
+/// A check that a directory is still missing covers every search inside it.
 #[test]
 fn the_highest_missing_directory_is_watched() {
     let two = Two::new();

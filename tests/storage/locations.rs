@@ -1,4 +1,5 @@
-//! Where views stand: the first place that can be written to and named, and the same for those who only ask.
+//! The places of views: the first that can be written to and named, and the same place for those who only
+//! ask.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -94,7 +95,7 @@ fn a_umask_decides_nothing_about_what_is_ours() {
     }
 }
 
-/// Whoever can write above a view can put another in its place.
+/// A user who can write above a view can put another in its place.
 #[test]
 fn a_directory_below_a_world_writable_one_is_skipped() {
     let two = Two::new();
@@ -110,7 +111,7 @@ fn a_directory_below_a_world_writable_one_is_skipped() {
     }
 }
 
-/// A link leads where somebody else may write.
+/// A link leads to a place where another user may write.
 #[test]
 fn a_link_to_a_directory_below_a_world_writable_one_is_skipped() {
     let two = Two::new();

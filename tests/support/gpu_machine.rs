@@ -34,7 +34,7 @@ eval "$BEFORE"
 exec "$@"
 "#;
 
-/// What a program does that needs a CUDA runtime and cuDNN: it says which one it was given, and when.
+/// A program that needs a CUDA runtime and cuDNN: it says which one it was given, and when.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ pub struct GpuMachine {
     pub workshop: Workshop,
 }
 
-/// What is run on it.
+/// The settings of the runs on this machine.
 pub struct Session<'m> {
     machine: &'m GpuMachine,
     variables: BTreeMap<&'static str, String>,
@@ -128,7 +128,7 @@ impl GpuMachine {
 }
 
 const UNSHARE: [&str; 4] = ["--map-root-user", "--mount", "--propagation", "private"];
-/// The same for whoever is root, who stays what a daemon expects of root; and what was started ends with the shell.
+/// Root stays the root that a daemon expects, and every process that was started ends with the shell.
 const UNSHARE_AS_ROOT: [&str; 6] =
     ["--mount", "--propagation", "private", "--pid", "--mount-proc", "--kill-child"];
 
@@ -138,7 +138,7 @@ impl Session<'_> {
         self
     }
 
-    /// What the stand-ins do.
+    /// Sets the behaviour of the stand-ins.
     pub fn mode(self, mode: &str) -> Self {
         self.set("STAND_IN", mode)
     }

@@ -130,7 +130,7 @@ impl World {
         self.library("q", "libq.so.1", &[], &[]);
         self.library("p", "libp.so.1", &["q"], &[]);
         self.library("alias", "liba.so.1", &[], &[]);
-        // What is linked against it asks for these paths.
+        // A library that is linked against one of these asks for its path.
         self.library("dst", "$ORIGIN/../libs/libdst.so.1", &["a"], &[]);
         self.library("slash", &self.text("libs/libslash.so.1"), &["a"], &[]);
         self.library("relative", "./librelative.so.1", &["a"], &[]);
@@ -209,7 +209,7 @@ impl World {
             installation
         };
         let other = if MACHINE == 62 { 183_u16 } else { 62 };
-        // What stands under the name liba.so.1 in a directory of this name.
+        // The content of liba.so.1 in a directory of this name.
         let files: Vec<(&str, Vec<u8>)> = vec![
             (
                 "text",

@@ -1,4 +1,4 @@
-//! What the tests share: a run of the real binary of which everything is pinned, machines made of text,
+//! Shared by the tests: a run of the real binary of which everything is pinned, machines made of text,
 //! libraries built by a compiler.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub mod stand_in;
 
 pub const CUDARUN: &str = env!("CARGO_BIN_EXE_cudarun");
 
-/// A run of cudarun. What is not stated must be empty: standard output, standard error, and status 0.
+/// A run of cudarun. Unstated results must be empty: standard output, standard error, and status 0.
 pub struct Run {
     command: Command,
     stdout: Expected,
@@ -121,7 +121,7 @@ impl Run {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What was written to standard output, and the status; standard error must be empty.
+    /// Standard output and the actual status; standard error must be empty.
     #[track_caller]
     pub fn output(mut self) -> (String, i32) {
         let output = self.command.output().unwrap();
@@ -129,7 +129,7 @@ impl Run {
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap())
     }
 
-    /// What was written to standard output and then to standard error; the status as stated.
+    /// Standard output and then standard error; the status as stated.
     #[track_caller]
     pub fn output_of_both(mut self) -> String {
         let output = self.command.output().unwrap();
@@ -137,7 +137,7 @@ impl Run {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// The same for JSON on standard output.
+    /// Standard output as JSON, with the status as stated; standard error must be empty.
     #[track_caller]
     pub fn json(self) -> serde_json::Value {
         let text = self.any_stdout().check();

@@ -103,7 +103,7 @@ pub fn python(files: &[String]) -> Machine {
 
 pub const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 
-/// What `export` says where there is no set.
+/// The output of `export` when there is no set.
 pub fn refused(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
     let arguments: Vec<&str> = ["export", "--json"].iter().chain(command).copied().collect();
     Run::on(machine, &arguments).env("LD_LIBRARY_PATH", library_path).status(1).stderr_contains(&[]).json()

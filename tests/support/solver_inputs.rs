@@ -322,7 +322,7 @@ pub fn large(count: usize, torn: bool) -> (Inventory, Program) {
     let mut requirements: Vec<Requirement> =
         families.iter().map(|family| names(&family.name, 9, &by)).collect();
     if torn {
-        // Nobody alone is at fault: the last family is asked for by another, who does not care for which CUDA.
+        // No single program is at fault: another one, which accepts any CUDA, asks for the last family.
         let last = &families[29].name;
         requirements.retain(|requirement| requirement.family != *last);
         requirements.push(names(last, 9, &asker("other", None)));

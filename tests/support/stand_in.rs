@@ -1,5 +1,5 @@
-//! A driver, a CUDA runtime and a cuDNN built here, whose behaviour the variable STAND_IN sets: words apart by blanks,
-//! some with a number after a colon. What they compute, they compute on the CPU.
+//! A driver, a CUDA runtime and a cuDNN built here, whose behaviour the variable STAND_IN sets: words apart
+//! by blanks, some with a number after a colon. They compute on the CPU.
 
 use std::path::Path;
 
@@ -300,10 +300,11 @@ pub fn driver(workshop: &Workshop, directory: &str) {
     workshop.library(&format!("{directory}/libcuda.so.1"), "libcuda.so.1", &format!("{WORDS}{DRIVER}"), &[]);
 }
 
-/// Builds a cuDNN 9.19.0 or 8.9.7, every file of it, into a directory of the workshop. What is in the main library is all
-/// there is; the others are there to be complete.
+/// Builds a cuDNN 9.19.0 or 8.9.7, every file of it, into a directory of the workshop. The main library has
+/// all the code; the others are there to be complete.
 pub fn cudnn(workshop: &Workshop, directory: &str, major: u32) {
-    // Of such a name, linked against what stands elsewhere and is not NVIDIA's.
+    // A directory of this name gets a cuDNN that is linked against a library elsewhere, which is not
+    // NVIDIA's.
     let extra = workshop.path("extra/libextra.so.1").display().to_string();
     let flags: &[&str] = if directory.ends_with("-linked") {
         workshop.library("extra/libextra.so.1", "libextra.so.1", "int extra;", &[]);

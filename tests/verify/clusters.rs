@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::support::gpu_machine::{GpuMachine, texts};
 use crate::support::{CUDARUN, skipped, stand_in};
 
-/// What a rank does: it says which one it is, and what it was given.
+/// A rank: it says which one it is, and what it was given.
 const TRAIN: &str = r#"import ctypes, os
 ctypes.CDLL("libcudart.so.13")
 ctypes.CDLL("libcudnn.so.9")
@@ -74,7 +74,7 @@ sed 's/00:00.0/01:00.0/; /Minor/s/0/1/' /proc/driver/nvidia/gpus/0000:00:00.0/in
     >/proc/driver/nvidia/gpus/0000:01:00.0/information
 ";
 
-/// What stands in the document under a name.
+/// The block of the document with this name.
 fn block(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clusters.md");
     let document = std::fs::read_to_string(path).unwrap();
@@ -87,7 +87,7 @@ fn block(name: &str) -> String {
 /// A machine with so many GPUs. The loader finds a cuDNN first that lacks its parts, and a whole one after it.
 struct Cluster(GpuMachine, usize);
 
-/// What a rank said.
+/// The output of a rank.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     number: usize,
@@ -146,7 +146,7 @@ impl Cluster {
         VersionEvidence { ranks: ranks(&out), text: format!("{out}{err}"), status: output.status.code() }
     }
 
-    /// Of whom nothing else stands in `/tmp`.
+    /// A user name that occurs nowhere else in `/tmp`.
     fn user(&self) -> String {
         self.0.path("").file_name().unwrap().to_string_lossy().replace('.', "")
     }
@@ -157,7 +157,7 @@ impl Cluster {
     }
 }
 
-/// Two that nobody listens at, so that tests can have a Slurm each.
+/// Two ports without a listener, so that each test can have a Slurm of its own.
 fn free_ports() -> [String; 2] {
     let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port().to_string())
@@ -222,7 +222,7 @@ fn ranks_of_slurm_have_one_set_and_one_proof() {
     assert_eq!(cluster.proofs(), 1);
     cluster.run(&format!("{SLURM}{srun}")).are_alike(4);
     assert_eq!(cluster.proofs(), 0, "another job, the same machine");
-    // Where there is no set, each rank says so and ends.
+    // Without a set, each rank says so and ends.
     let refused = srun.replace("cudarun ", "cudarun --require 'cudnn>=99' ");
     let said = cluster.run(&format!("{SLURM}{refused}"));
     assert_eq!((said.status, said.ranks.len()), (Some(125), 0), "{}", said.text);

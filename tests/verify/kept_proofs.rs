@@ -34,7 +34,7 @@ fn names(name: &str) -> Vec<String> {
     vec![name.to_owned()]
 }
 
-/// What each of so many does that begin at once: how many proved, and how many took another's word.
+/// Starts `count` of them at once, and counts how many proved and how many used another's result.
 fn all_at_once(count: usize, places: &[PathBuf], prove: impl Fn(&Host) + Sync) -> (usize, usize) {
     let (proved, believed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let host = Host::here();
@@ -88,7 +88,7 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
         (2, 14),
         "(those that proved, those that used another proof)"
     );
-    // What will be otherwise in a moment is kept for nobody.
+    // A verdict that will change in a moment is not kept for others.
     for verdict in [failed(Kind::OutOfMemory), Verdict::Busy { proof: proof() }] {
         let (_home, places) = self::places();
         let fail = |host: &Host| {
@@ -109,7 +109,7 @@ fn without_a_cache_directory_starts_neither_wait_nor_keep_proofs() {
         (4, 0),
         "(those that proved, those that used another proof)"
     );
-    // Where the first place takes nothing, the next does.
+    // If the first place accepts no file, the next one does.
     let (_home, others) = self::places();
     let places = [places[0].clone(), others[0].clone()];
     let prove = |host: &Host| {
@@ -161,11 +161,11 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     }
     kept::keep(&host, &places, "busy", &Verdict::Busy { proof: proof() });
     assert_eq!(find("busy"), None);
-    // What is of tomorrow was written with a clock that was wrong.
+    // A file from the future was written with a wrong clock.
     let tomorrow = std::fs::File::options().write(true).open(places[0].join("proofs/bad")).unwrap();
     tomorrow.set_modified(SystemTime::now() + Duration::from_hours(5)).unwrap();
     assert_eq!(find("bad"), None);
-    // Of what shows more, a failure may be of what was not asked.
+    // A proof of more than was asked for may have failed on the rest.
     kept::keep(&host, &places, "more", &failed(Kind::WrongNumbers));
     assert!(find("more").is_some(), "the control");
     assert_eq!(kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]), None);

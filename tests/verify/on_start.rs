@@ -51,7 +51,7 @@ fn variables_that_affect_the_libraries_need_a_new_proof() {
         let output = machine.session(&["a"]).mode("crash").set(variable, "1").start(&[]);
         assert_eq!(output.status.code(), Some(125), "{variable}: {}", texts(&output).1);
     }
-    // What is not NVIDIA's and goes away.
+    // A library that is not NVIDIA's and disappears.
     let linked = machine.session(&["b-linked", "extra"]);
     for _ in 0..2 {
         assert_eq!(given(&linked.start(&[])), "b-linked");
@@ -64,7 +64,7 @@ fn variables_that_affect_the_libraries_need_a_new_proof() {
     assert!(texts(&output).1.contains("[library-does-not-load]"), "{}", texts(&output).1);
 }
 
-/// Where the kernel does not list its GPUs, there may be others the next time.
+/// If the kernel does not list its GPUs, there may be others the next time.
 #[test]
 fn proofs_on_unknown_gpus_are_not_kept() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
@@ -117,7 +117,7 @@ fn a_report_that_is_read_late_still_counts() {
     assert_eq!(out, "0\n0\n0\n", "{err}");
 }
 
-/// What the starter has asked of the kernel is the program's to have.
+/// The program keeps the settings that its starter requested from the kernel.
 #[test]
 fn the_program_gets_the_orphans_that_its_starter_wanted() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
@@ -195,7 +195,7 @@ fn a_start_is_refused_if_every_set_fails() {
     let output = other.session(&["a", "b-cuda12"]).mode("wrong").only("a").start(&[]);
     assert_eq!(output.status.code(), Some(125), "{}", texts(&output).1);
     assert!(texts(&output).1.contains("no other set fits"), "{}", texts(&output).1);
-    // What a person has named is not exchanged for something else.
+    // A library that a person has named is not replaced by another.
     std::fs::remove_dir_all(machine.path("home/.cache")).unwrap();
     let pinned = machine.session(&["a", "b"]).mode("wrong").only("a");
     let pin = format!("cudnn={}", machine.path("a").display());
@@ -262,7 +262,7 @@ fn verify_says_what_it_found() {
     let (_, out, _) = verify(&session, &["--fresh", "--level", "handle"]);
     assert!(out.contains("proved (level handle, ") && !out.contains("convolution"), "{out}");
     assert_eq!(machine.proofs(), (1, 0), "(handles, convolutions) of the proofs");
-    // The same seed, the same numbers.
+    // Equal seeds give equal numbers.
     let (_, out, _) = verify(&session, &["--seed", "4711", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&json["verdict"], &json["proof"]["seed"]), (&"passed".into(), &4711.into()));
@@ -285,7 +285,7 @@ fn verify_says_what_it_found() {
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((status, &json["verdict"]), (0, &"passed".into()), "the next set holds");
     assert_eq!(json["given_up"][0]["cause"], "wrong-numbers");
-    // What only the program's own search path leads to.
+    // Only the program's own search path leads to this library.
     let path = machine.path("b").display().to_string();
     let flags = [
         format!("-Wl,--disable-new-dtags,-rpath,{path}"),
@@ -399,7 +399,7 @@ fn a_full_disk_blocks_no_start() {
     let Some(machine) = GpuMachine::new(&["a"]) else { return };
     let session = machine.session(&["a"]);
     let uid = nix::unistd::getuid();
-    // Where a view stands already, and nothing more can be written anywhere.
+    // A view exists already, and nothing more can be written anywhere.
     let full = format!(
         "mkdir -p \"$HOME/.cache\" /tmp/cudarun-0 /tmp/cudarun-{uid}
          for place in \"$HOME/.cache\" /tmp/cudarun-0 /tmp/cudarun-{uid}; do

@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// What stands in a directory, as the inventory reads it.
+    /// The libraries in a directory, as the inventory reads them.
     fn subject(&self, directory: &str) -> Subject {
         let host = Host::here();
         let directory = self.path(directory);
@@ -181,8 +181,8 @@ fn each_level_does_what_it_says() {
     WORLD.trial("cuInit:100").at(Level::Load).passes();
 }
 
-/// Every code of cuDNN's, from the call that makes a handle and from the one that convolves. What each must be called is
-/// said here once more, and not read from the table.
+/// Every code of cuDNN's, from the call that makes a handle and from the one that convolves. The expected
+/// names are repeated here, and not read from the table.
 #[test]
 fn every_code_of_cudnn_has_a_cause() {
     let expected = |code: i64| match code {
@@ -237,7 +237,7 @@ fn every_code_of_the_driver_has_a_cause() {
     let (failure, _) = WORLD.trial("cuInit:803").fails();
     let Failure::Status { name, .. } = failure else { panic!("{failure:?}") };
     assert_eq!(name.as_deref(), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), "the driver's own name");
-    // What nobody has heard of is told with its number.
+    // An unknown code is reported with its number.
     let (failure, cause) = WORLD.trial("synchronize:4711").fails();
     assert!(matches!(failure, Failure::Status { code: 4711, .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::Refused);
@@ -302,7 +302,7 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let (failure, cause) = dies("leave", "");
     assert!(matches!(failure, Failure::Exited { code: Some(0), .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::NoReport);
-    // Nobody's fault but of who has killed it.
+    // Only the process that killed it is at fault.
     let (_, cause) = WORLD.trial("kill").fails();
     assert_eq!((cause.kind, cause.culprit), (Kind::Killed, None));
     // A code that means anything, and a line that means one thing.
@@ -313,14 +313,14 @@ fn a_child_that_dies_is_placed_and_quoted() {
     assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
 }
 
-/// What a library does as the process ends is nobody's proof.
+/// The actions of a library as the process ends are not part of the proof.
 #[test]
 fn a_crash_after_the_report_is_no_failure() {
     WORLD.trial("crash-late").passes();
 }
 
-/// Under a parent that ignores SIGCHLD nobody learns how a child ended: its report decides, and without one
-/// there is no proof. Runs again in a process of its own, since a disposition is the whole process's.
+/// Under a parent that ignores SIGCHLD, no process learns how a child ended: its report decides, and without
+/// one there is no proof. Runs again in a process of its own, since a disposition is the whole process's.
 #[test]
 fn without_an_exit_status_the_report_decides() {
     const ALONE: &str = "CUDARUN_TESTS_ALONE";
@@ -409,7 +409,7 @@ fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!((failure, cause.kind), (Failure::Foreign { files }, Kind::ForeignFiles));
-    // As it is, nobody has promised anything.
+    // Without a plan, foreign files are no fault.
     let mut subject = WORLD.subject("set");
     subject.is_planned = false;
     assert!(matches!(WORLD.trial("foreign").verdict_on(&subject), Verdict::Passed { .. }));
@@ -482,7 +482,7 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
     assert_eq!(cause.kind, Kind::GpuFault);
     // Some codes say what is wrong whatever the memory.
     assert_eq!(WORLD.trial("little cudnnCreate:1002").fails().1.kind, Kind::SublibraryForeign);
-    // Where there is memory enough, the same code is something else.
+    // With enough memory, this code means something else.
     assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.kind, Kind::Refused);
     let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else { panic!() };
     assert_eq!(proof.finding.gpus.len(), 4);
@@ -508,7 +508,7 @@ fn a_library_that_does_not_load_is_named() {
     assert_eq!(cause.culprit.map(|culprit| culprit.directory), Some(WORLD.path("set")));
 }
 
-/// What is known of the files says more than the code.
+/// Known facts about the files say more than the code.
 #[test]
 fn facts_from_files_decide_the_cause() {
     let with = |mode: &str, change: &dyn Fn(&mut Library)| {
