@@ -70,6 +70,9 @@ for name in "${names[@]}"; do
     [ $shown -gt 0 ] || fail "CONTRIBUTING.md shows no output for $name"
 done
 
+block "run by tests/contributing.sh as snapshots" >target/snapshots.sh
+bash -eu target/snapshots.sh >target/said 2>&1 || { cat target/said && fail "the commands after an addition"; }
+
 printf -- '-- the tests of the documents (%d s)\n' "$SECONDS"
 cargo test --locked --test tests documents >target/said 2>&1 || { cat target/said && fail "the documents do not go with the additions"; }
 grep -q '^test documents::every_source_is_documented_once_and_no_other ... ok$' target/said || { cat target/said && fail "no test of the sources"; }
