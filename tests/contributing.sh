@@ -75,5 +75,5 @@ bash -eu target/snapshots.sh >target/said 2>&1 || { cat target/said && fail "the
 
 printf -- '-- the tests of the documents (%d s)\n' "$SECONDS"
 cargo test --locked --test tests documents >target/said 2>&1 || { cat target/said && fail "the documents do not go with the additions"; }
-grep -q '^test documents::every_source_is_documented_once_and_no_other ... ok$' target/said || { cat target/said && fail "no test of the sources"; }
+grep -q '^test documents::completeness::every_source_is_documented_once_and_no_other ... ok$' target/said || { cat target/said && fail "no test of the sources"; }
 echo "contributing: every addition of CONTRIBUTING.md works ($SECONDS s)"
