@@ -261,7 +261,7 @@ tasks_of_mise() {
         is mise "0 $whole
 0 $whole" "$(bash -ec "$(block mise)" 2>"$work/said" || cat "$work/said")"
         ln -s "$mise" shims/python3
-        is "a shim of mise" "cudarun: *a shim of mise*$mixed" "$(cudarun shims/python3 train.py 2>&1)"
+        is "a shim of mise" "cudarun: *a mise shim*$mixed" "$(cudarun shims/python3 train.py 2>&1)"
         is "cudarun before mise" "*cudarun: *mise*$mixed" "$(cudarun mise exec -- python3 train.py 2>&1)"
         exit "$failed"
     ) || failed=1
