@@ -147,7 +147,7 @@ fn culprit(cause: &Cause) -> String {
 pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
     let one = |evidence: &Evidence| match evidence {
-        Evidence::VersionEvidence { line } => row("said", escape(line.as_bytes())),
+        Evidence::Said { line } => row("said", escape(line.as_bytes())),
         Evidence::Variable { name, value } => row("set", format!("{name}={}", escape(value.as_bytes()))),
         Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
         Evidence::Library { family: name, soname, version, origin, directory } => {

@@ -77,7 +77,7 @@ pub enum Kind {
 #[serde(tag = "evidence", rename_all = "kebab-case")]
 pub enum Evidence {
     /// A line that a library printed.
-    VersionEvidence {
+    Said {
         line: String,
     },
     Variable {

@@ -104,7 +104,7 @@ impl Scene<'_> {
             ) => *said,
             (means, _) => means,
         };
-        let said = said.map(|(line, _)| Evidence::VersionEvidence { line });
+        let said = said.map(|(line, _)| Evidence::Said { line });
         let library = self.used_at(Some(at));
         let cause = match means {
             Means::NoDevice => self.no_device(),
@@ -210,7 +210,7 @@ impl Scene<'_> {
             Some(Means::NoKernel) => Cause::new(Kind::NoKernelImage),
             _ => integrity(library).unwrap_or_else(|| Cause::new(kind)),
         };
-        let said = told.map(|(line, _)| Evidence::VersionEvidence { line }).or_else(|| self.last_line());
+        let said = told.map(|(line, _)| Evidence::Said { line }).or_else(|| self.last_line());
         let driver = library.filter(|library| is_driver(library)).and_then(|library| named(Some(library)));
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
         cause.with(said).blaming(culprit).with(driver)
@@ -286,7 +286,7 @@ impl Scene<'_> {
 
     fn last_line(&self) -> Option<Evidence> {
         let line = self.last_words.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-        Some(Evidence::VersionEvidence { line: line.to_owned() })
+        Some(Evidence::Said { line: line.to_owned() })
     }
 }
 

@@ -417,7 +417,7 @@ def python_programs(rows):
     rows.predicted("jax 0.8.3, 9.22.0 on the path: mixed", program, path(newest), files(own, newest, few))
     rows.predicted("jax 0.8.3, 9.22.0 preloaded: coherent", program, preload, files(newest, names=few))
     rows.predicted("all of jax 0.8.3, older on the path: mixed", initialize, path(old), files(own, old, few))
-    rows.predicted("all of jax 0.8.3, 9.22.0 preloaded: two copies", initialize, preload, both, {"Version": 92200})
+    rows.predicted("all of jax 0.8.3, 9.22.0 preloaded: two installations", initialize, preload, both, {"Version": 92200})
     rows.pinned("jax 0.8.3, --pin DIRECTORY", program, path(old), newest, *wanted, least=len(few))
     rows.pinned("all of jax 0.8.3, --pin DIRECTORY", initialize, path(old), newest, *wanted, least=len(few))
     audit = ["--pin-mode", "audit"]
@@ -426,7 +426,7 @@ def python_programs(rows):
     refuse = [*wanted, "--pin-mode", "preload"]
     rows.refused("all of jax 0.8.3, --pin-mode preload", initialize, path(old), *refuse, words=words)
     pinned = {"directory": newest, "mode": "audit", "passed_over": [("view", "shadowed-by-rpath")]}
-    rows.explained("all of jax 0.8.3, two copies", initialize, preload, *wanted, fault="two copies", **pinned)
+    rows.explained("all of jax 0.8.3, two installations", initialize, preload, *wanted, fault="two installations", **pinned)
 
     # So does a script.
     script = machine.script("opens.py", f'import ctypes\ncudnn = ctypes.CDLL("{new / USED[0]}")\n' + CALLS)

@@ -282,13 +282,13 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let (failure, cause) = dies("abort", line);
     assert!(matches!(failure, Failure::Signal { signal: 6, .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
-    assert!(cause.evidence.contains(&Evidence::VersionEvidence { line: line.to_owned() }), "{cause:?}");
+    assert!(cause.evidence.contains(&Evidence::Said { line: line.to_owned() }), "{cause:?}");
     let (_, cause) = dies("abort", "Could not load library libcublas.so.12. Error: no such file");
     assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
     assert_eq!(cause.kind, Kind::Crashed);
     assert!(
-        cause.evidence.contains(&Evidence::VersionEvidence { line: "something else".to_owned() }),
+        cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }),
         "{cause:?}"
     );
     let (failure, cause) = dies("crash", "");
