@@ -287,10 +287,7 @@ fn a_child_that_dies_is_placed_and_quoted() {
     assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
     assert_eq!(cause.kind, Kind::Crashed);
-    assert!(
-        cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }),
-        "{cause:?}"
-    );
+    assert!(cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }), "{cause:?}");
     let (failure, cause) = dies("crash", "");
     assert!(matches!(failure, Failure::Signal { signal: 11, .. }), "{failure:?}");
     assert_eq!(cause.kind, Kind::Crashed);
