@@ -45,7 +45,7 @@ budget() {
 }
 
 compare "$work/all" libtree -p -vv
-budget "processor time, closures / libtree" "$ratio" 1 1.35
+budget "processor time, closures / libtree" "$ratio" 1 1.25
 compare "$work/sample" /usr/bin/python3 /usr/bin/lddtree
 budget "processor time, closures / lddtree" "$ratio" 0.05 0.05
 exit $failed

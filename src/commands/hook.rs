@@ -1,5 +1,5 @@
-//! `cudarun hook SHELL`: what a shell evaluates, and what that asks on entering a project: whether what is asked for there
-//! holds for programs that are started without cudarun. Starts and loads nothing.
+//! `cudarun hook SHELL` prints the script that a shell evaluates. In a project, that script runs `hook --check`, which warns when
+//! the project's requirements do not hold for programs that start without cudarun. Starts and loads nothing.
 
 use std::path::{Path, PathBuf};
 

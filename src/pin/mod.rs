@@ -103,7 +103,7 @@ impl Question<'_, '_> {
                 // Force does not help either, so the first conflict is the answer.
                 return Ok(Decision { outcome, pinned: None, passed_over, instead: None });
             }
-            // Only guesses are led astray: they stay as they are.
+            // RPATH shadows only families that are guessed: they stay as they are.
             self.policy.released.clear();
             passed_over.clear();
         }

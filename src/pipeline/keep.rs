@@ -37,7 +37,7 @@ pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
     Some(Exec { diff, ..launch::unchanged(&program, command) })
 }
 
-/// Tells if a start with these options could be a kept one.
+/// True if options decide something about the start, so that it is neither kept nor taken from the kept ones.
 pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
     !common.also.is_empty()
         || !common.without.is_empty()
