@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::pin::{self, view};
 use crate::program::{self, Command, How, Program};
-use crate::settings::resolve::Settings;
+use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
 
@@ -38,6 +38,10 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
 /// environment here counts.
 pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope) -> Inventory {
     let host = &settings.host;
+    if settings.purpose == Purpose::Start && program.needs_nothing() {
+        // There is nothing to choose from, whatever is installed.
+        return Inventory::default();
+    }
     match program.inside.as_ref().filter(|_| program.loss.is_none()) {
         Some(inside) => scan(&host.inside(inside.environment.clone(), inside.directory.clone()), scope),
         None => scan(host, scope),

@@ -19,6 +19,7 @@ mod options;
 mod package;
 mod project;
 mod python;
+mod reach;
 mod recorded;
 mod requirement;
 mod resolve;

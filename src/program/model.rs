@@ -174,6 +174,11 @@ impl Program {
         Program { path, steps, machine: elf::X86_64, ..Program::default() }
     }
 
+    /// True if all of it was read, and nothing in it asks for a library or a machine.
+    pub fn needs_nothing(&self) -> bool {
+        self.requirements.is_empty() && self.conditions.is_empty() && self.notes.is_empty()
+    }
+
     /// True if a directory is in its Python environment.
     pub fn is_in_site(&self, directory: &Path) -> bool {
         self.site_packages.iter().any(|site| directory.starts_with(site))

@@ -17,6 +17,7 @@ use super::loads::loads;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
+use super::reach::within_reach;
 use super::recorded::{self, Records};
 use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::{Variable, catalog};
@@ -44,7 +45,7 @@ pub(super) fn read(
     let imports = imports::trace(host, python, &installed, program);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
-    let reader = PackageReader { host, candidates, searcher, executable };
+    let reader = PackageReader { host, candidates, searcher, executable, python };
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
         reader.examine(named, program);
@@ -104,20 +105,21 @@ struct PackageReader<'a> {
     candidates: Candidates<'a>,
     searcher: &'a Searcher<'a>,
     executable: Option<Rc<Object>>,
+    python: &'a Python,
 }
 
 impl PackageReader<'_> {
-    /// Adds all installed packages where no package was recognised, or not all imports could be read. Their requirements
-    /// count as far as they fit, and cause no refusal.
+    /// Adds the packages that may be imported where not all imports could be read, or where no package was recognised.
+    /// Their requirements count as far as they fit, and cause no refusal.
     fn guess(&self, imports: &Imports, program: &mut Program) {
         if !program.packages.is_empty() && !imports.is_open {
             return;
         }
-        let is_closed = !imports.is_open && imports.installed.is_empty();
-        let standing = if is_closed { ImportCertainty::Installed } else { ImportCertainty::Possible };
-        let mut all = self.candidates.everything(standing);
-        all.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
-        self.examine(all, program);
+        let is_all = imports.is_open || imports.starts;
+        let within = if is_all { None } else { within_reach(&self.candidates, self.python, imports) };
+        let mut possible = within.unwrap_or_else(|| self.candidates.everything());
+        possible.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
+        self.examine(possible, program);
     }
 
     /// Adds the candidates that use a GPU to `program`, with their requirements.
@@ -141,7 +143,6 @@ impl PackageReader<'_> {
                 ImportCertainty::Possible => {
                     !known.any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
                 }
-                ImportCertainty::Installed => false,
             };
             if is_opened {
                 program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
@@ -244,10 +245,6 @@ impl PackageReader<'_> {
             // A guess is needed no more than a name that is tried.
             if candidate.standing != ImportCertainty::Imported {
                 requirement.need = Need::Named;
-            }
-            // It is not imported, so its own directories are not searched.
-            if candidate.standing == ImportCertainty::Installed {
-                requirement.search_first.clear();
             }
         }
         let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought {

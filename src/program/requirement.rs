@@ -184,8 +184,6 @@ impl Load {
 pub enum ImportCertainty {
     /// The program imports it.
     Imported,
-    /// It is installed, and the program imports or runs code that was not followed.
+    /// It is installed, and the program imports, runs or starts code that was not followed.
     Possible,
-    /// It is installed, and all imports of the program are known and do not need it.
-    Installed,
 }

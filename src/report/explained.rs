@@ -197,7 +197,6 @@ fn how_sure(package: &Package) -> String {
         (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
         (ImportCertainty::Imported, None) => "imported".to_owned(),
         (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
-        (ImportCertainty::Installed, _) => "installed, counted because no import was recognised".to_owned(),
     }
 }
 
