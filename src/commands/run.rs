@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{
-    self, Keeping, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
 use crate::report::{self, Style};
@@ -40,8 +40,7 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
             let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common, style)?;
             let reports = !reported_at_every_start(facts, decision).is_empty();
-            let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
-            if keeping == Keeping::Kept {
+            if pipeline::is_kept(facts, proven, when, has_deciding_options, reports) {
                 pipeline::keep(host, facts, decision, proven, command);
             }
             Ok(())

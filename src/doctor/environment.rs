@@ -4,11 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::elements::Element;
-use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::startup::Line;
 use super::subject::{Subject, held};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
+use crate::solve::Summary;
 use crate::variables;
 
 /// The variables that cudarun sets for the programs that it starts.
@@ -135,7 +136,7 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             if is_shim_over(first, rival) {
                 continue;
             }
-            let (taken, other) = (Named::of(first), Named::of(rival));
+            let (taken, other) = (Summary::of(first), Summary::of(rival));
             let mut evidence = evidence(element);
             evidence.push(Evidence::Installation(taken.clone()));
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));

@@ -9,7 +9,7 @@ use super::style::columns;
 use super::words;
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
-use crate::predict::supply::{Fault, Supply, given};
+use crate::predict::supply::{Supply, SupplyFault, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
 use crate::solve::Outcome;
@@ -65,12 +65,12 @@ pub(super) fn loads(
 }
 
 /// The fault of the libraries that a program gets without cudarun.
-pub(super) fn given_fault(fault: Fault) -> &'static str {
+pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
     match fault {
-        Fault::Stub => "a stub",
-        Fault::OlderThanKernel => "older than the kernel's driver",
-        Fault::Twice => "two installations",
-        Fault::Mixed => "mixed",
+        SupplyFault::Stub => "a stub",
+        SupplyFault::OlderThanKernel => "older than the kernel's driver",
+        SupplyFault::Twice => "two installations",
+        SupplyFault::Mixed => "mixed",
     }
 }
 

@@ -6,7 +6,7 @@ use super::reasons;
 use super::words::{self, family, list};
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
-use crate::predict::supply::Fault;
+use crate::predict::supply::SupplyFault;
 use crate::solve::Conflict;
 use crate::text::show;
 use crate::variables;
@@ -20,14 +20,14 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             let installations =
                 list(&installations.iter().map(|installation| place(installation)).collect::<Vec<_>>());
             let what = match fault {
-                Fault::Mixed => format!("{who} would mix two installations of {name}: {installations}"),
-                Fault::Twice => {
+                SupplyFault::Mixed => format!("{who} would mix two installations of {name}: {installations}"),
+                SupplyFault::Twice => {
                     format!("{who} would give programs two installations of {name}: {installations}")
                 }
-                Fault::Stub => {
+                SupplyFault::Stub => {
                     format!("{who} would give programs a stub of {name}, which fails: {installations}")
                 }
-                Fault::OlderThanKernel => {
+                SupplyFault::OlderThanKernel => {
                     format!(
                         "{who} would give programs a {name} older than the kernel's driver: {installations}"
                     )

@@ -13,24 +13,13 @@ use crate::version::Version;
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
     /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
-    Pip {
-        pip: Pip,
-        requirements: Vec<String>,
-        reinstall: bool,
-    },
+    Pip { pip: Pip, requirements: Vec<String>, reinstall: bool },
     /// Wheels that were left behind and that the program loads instead of the right ones.
-    PipUninstall {
-        pip: Pip,
-        packages: Vec<String>,
-    },
+    PipUninstall { pip: Pip, packages: Vec<String> },
     /// Packages for `apt`.
-    Apt {
-        packages: Vec<String>,
-    },
+    Apt { packages: Vec<String> },
     /// Libraries to install, where no known package manager offers them.
-    Install {
-        libraries: Vec<Wanted>,
-    },
+    Install { libraries: Vec<Wanted> },
     /// Directories whose files must be replaced, since search paths lead there first.
     Replace {
         #[serde(serialize_with = "text::paths")]
@@ -46,24 +35,16 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         directories: Vec<PathBuf>,
     },
-    UpdateDriver {
-        floor: Version,
-    },
+    /// The driver is too old.
+    UpdateDriver { floor: Version },
+    /// The driver's libraries are missing.
     InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.
-    ChangeWish {
-        families: Vec<String>,
-        by: Asker,
-    },
+    ChangeWish { families: Vec<String>, by: Asker },
     /// A framework has no code for the GPU; these builds of it have.
-    OtherBuild {
-        pip: Pip,
-        requirement: String,
-    },
+    OtherBuild { pip: Pip, requirement: String },
     /// Only these of the visible GPUs meet the requirements.
-    ChooseGpus {
-        uuids: Vec<String>,
-    },
+    ChooseGpus { uuids: Vec<String> },
 }
 
 /// A library that would fit, to be installed.

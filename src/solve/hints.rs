@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Contradiction, ForcedCopy, Member, Rejection, Unmet};
+use super::model::{Broken, Contradiction, ContradictionSide, ForcedCopy, Rejection, Unmet};
 use super::reason::Reason;
 use super::world::{World, serves};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
@@ -113,11 +113,11 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
         Want::Within(_) => several,
         _ => false,
     };
-    let can_change = |member: &&Member| {
+    let can_change = |member: &&ContradictionSide| {
         member.wants.iter().any(is_of_person)
             || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
-    let members: Vec<&Member> = contradiction.members.iter().filter(can_change).collect();
+    let members: Vec<&ContradictionSide> = contradiction.members.iter().filter(can_change).collect();
     let by = members.first()?.by.clone();
     let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
     Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
