@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::words::{family, list, quoted, written_in};
+use super::words::{families, family, list, quoted, written_in};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
 use crate::text::show;
@@ -67,8 +67,7 @@ fn change(families: &[String], by: &Asker) -> String {
     if by.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let families: Vec<String> = families.iter().map(|name| family(name).to_owned()).collect();
-    let of = if families.is_empty() { String::new() } else { format!(" of {}", list(&families)) };
+    let of = if families.is_empty() { String::new() } else { format!(" of {}", self::families(families)) };
     format!("change {}{of}: `cudarun list` shows the installations", written_in(by))
 }
 

@@ -12,12 +12,17 @@ use crate::inventory::{
 };
 use crate::program::{Asker, Pin, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
-use crate::text::{escape, show};
+use crate::text::show;
 use crate::version::Version;
 
 /// NVIDIA's name of a family; any other name is returned as it is.
 pub fn family(name: &str) -> &str {
     catalog().family(name).map_or(name, |family| &family.display)
+}
+
+/// `cuDNN and cuBLAS`
+pub(super) fn families<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    list(&names.into_iter().map(|name| family(name).to_owned()).collect::<Vec<_>>())
 }
 
 /// `libcudnn.so.9, 9.8 or newer`
@@ -87,18 +92,15 @@ pub(super) fn problem(problem: &Problem) -> String {
     match problem {
         Problem::Missing { stems } => format!("incomplete: {} missing", shown(stems)),
         Problem::OtherVersionAmongTheRest { file, version } => {
-            format!("mixed: {} is {version}", escape(file.as_bytes()))
+            format!("mixed: {} is {version}", show(file))
         }
         Problem::PackageSaysOtherwise { package, version } => {
             format!("its package {} has version {version}", show(package))
         }
         Problem::SizeIsNotRecorded { file, recorded } => {
-            format!(
-                "{} is not the file that its package installed ({recorded} bytes)",
-                escape(file.as_bytes())
-            )
+            format!("{} is not the file that its package installed ({recorded} bytes)", show(file))
         }
-        Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
+        Problem::Truncated { file } => format!("damaged: {} is cut short", show(file)),
         Problem::WorldWritable { path } => format!("all users can write to {}", show(path)),
         Problem::NameSaysOtherwise { file, version } => {
             format!("its file name {} has another version, {version}", show(file))
@@ -181,7 +183,7 @@ pub(super) fn fault(fault: &ReadFault) -> String {
     }
 }
 
-pub(super) fn removal(removal: &Removal) -> String {
+fn removal(removal: &Removal) -> String {
     match removal {
         Removal::Empty => "an empty element means the current directory".to_owned(),
         Removal::OwnView => "an earlier view of cudarun".to_owned(),
@@ -317,13 +319,5 @@ mod tests {
         let names = || std::iter::repeat_n("cublas", 1000);
         assert_eq!(nearest(&book, names()), None);
         assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
-    }
-
-    #[test]
-    fn lists_read_like_english() {
-        let list_of = |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(list_of(&["a"]), "a");
-        assert_eq!(list_of(&["a", "b"]), "a and b");
-        assert_eq!(list_of(&["a", "b", "c"]), "a, b and c");
     }
 }
