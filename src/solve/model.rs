@@ -213,9 +213,9 @@ pub struct Unmet {
 #[derive(Clone, Debug, Serialize)]
 pub struct ForcedCopy {
     pub installation: Summary,
-    pub rules: Vec<Before>,
+    pub rules: BTreeSet<Before>,
     /// The requesters whose search paths lead there.
-    pub by: Vec<String>,
+    pub by: BTreeSet<String>,
 }
 
 /// A condition that does not hold.
