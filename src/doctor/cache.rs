@@ -1,6 +1,6 @@
 //! The cache: its directory, its size, and the directories that are refused for it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::finding::{Evidence, Finding, FindingKind};
 use crate::host::Host;
@@ -53,11 +53,7 @@ fn kept(host: &Host, directory: PathBuf) -> CacheUse {
     };
     let (starts, views) = (count("starts"), count("views"));
     let size = |path: &PathBuf| host.lstat(path).map_or(0, |stat| stat.size);
-    let never = |_: &std::ffi::OsStr| false;
-    let bytes = if host.is_directory(Path::new(&directory)) {
-        host.walk(&directory, &never).iter().map(size).sum()
-    } else {
-        0
-    };
+    let files = if host.is_directory(&directory) { host.walk(&directory, &|_| false) } else { Vec::new() };
+    let bytes = files.iter().map(size).sum();
     CacheUse { directory: Some(directory), starts, views, bytes }
 }

@@ -1,14 +1,9 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::words::{binary_size, family, list};
+use super::words::{binary_size, family, list, word};
 use crate::text::show;
 use crate::verify::{Cause, Evidence, Kind};
 use crate::version::CudaVersion;
-
-/// The name of a cause, as JSON and docs/proof.md have it.
-pub(super) fn name(kind: Kind) -> String {
-    serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
-}
 
 pub(super) fn sentence(cause: &Cause) -> String {
     words(cause.kind).0.replace("LIBRARY", &culprit(cause))
@@ -125,7 +120,7 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
         None => String::new(),
     };
-    format!("{}{place} [{}]", sentence(cause), name(cause.kind))
+    format!("{}{place} [{}]", sentence(cause), word(&cause.kind))
 }
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.

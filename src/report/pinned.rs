@@ -109,19 +109,9 @@ pub fn launches(program: &Program) -> String {
 pub(super) fn not_enough(decision: &Decision, program: &Program, is_shown: impl Fn(Mode) -> bool) -> String {
     let shown = decision.passed_over.iter().filter(|passed| is_shown(passed.mode));
     let line = |passed: &NotEnough| {
-        format!("  {} is not enough: {}\n", mode_name(passed.mode), why(&passed.why, program))
+        format!("  {} is not enough: {}\n", words::word(&passed.mode), why(&passed.why, program))
     };
     shown.map(line).collect()
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::None => "none",
-        Mode::Clean => "clean",
-        Mode::View => "view",
-        Mode::Audit => "audit",
-        Mode::Preload => "preload",
-    }
 }
 
 fn why(why: &Why, program: &Program) -> String {
@@ -208,7 +198,7 @@ fn hint(decision: &Decision, program: &Program) -> Option<String> {
 }
 
 pub(super) fn instead(mode: Mode) -> String {
-    format!("leave out --pin-mode: {} is enough", mode_name(mode))
+    format!("leave out --pin-mode: {} is enough", words::word(&mode))
 }
 
 fn leak_hint(decision: &Decision, program: &Program) -> String {

@@ -1,5 +1,7 @@
 //! A project's requirement that is not met, in one line: the fault, and the command to type.
 
+use std::collections::BTreeSet;
+
 use super::asked;
 use super::hints;
 use super::reasons;
@@ -47,16 +49,13 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
 fn no_set(conflict: &Conflict) -> String {
     let broken = conflict.broken.first().map(asked::broken_in_short);
     let unmet = conflict.unmet.first().map(|unmet| {
-        let mut by: Vec<String> = unmet.requirements.iter().map(|it| words::title(&it.by.name)).collect();
-        by.sort();
-        by.dedup();
+        let by: BTreeSet<String> =
+            unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
         let (name, needs) = (family(&unmet.family), words::needs(&unmet.requirements));
-        let versions = unmet.candidates.iter().map(|it| words::version(it.installation.version.as_ref()));
-        let mut versions: Vec<String> = versions.collect();
-        versions.sort();
-        versions.dedup();
-        let here = if versions.is_empty() { "none".to_owned() } else { list(&versions) };
-        format!("no {name} here fits {}: needs {needs}, found {here}", list(&by))
+        let found = unmet.candidates.iter().map(|one| words::version(one.installation.version.as_ref()));
+        let found: BTreeSet<String> = found.collect();
+        let here = if found.is_empty() { "none".to_owned() } else { list(&Vec::from_iter(found)) };
+        format!("no {name} here fits {}: needs {needs}, found {here}", list(&Vec::from_iter(by)))
     });
     let what = broken.or(unmet).unwrap_or_else(|| "the requirements exclude each other".to_owned());
     let hint = conflict.hint.as_ref().map(hints::hint);

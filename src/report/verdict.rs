@@ -3,7 +3,7 @@
 use super::Style;
 use super::causes;
 use super::style::columns;
-use super::words::binary_size;
+use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
 use crate::verify::protocol::{
@@ -80,7 +80,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
                 "{} the set failed its proof: {} [{}]\n",
                 style.error("error:"),
                 causes::sentence(cause),
-                causes::name(cause.kind)
+                word(&cause.kind)
             );
             let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
             rows.extend(causes::evidence(cause));
@@ -134,9 +134,7 @@ fn found(proof: &Proof) -> String {
 
 /// `level conv, 412 ms, seed 7`
 fn extent(proof: &Proof) -> String {
-    let level = serde_json::to_value(proof.level).unwrap_or_default();
-    let level = level.as_str().unwrap_or_default();
-    format!("level {level}, {:.0} ms, seed {}", proof.milliseconds, proof.seed)
+    format!("level {}, {:.0} ms, seed {}", word(&proof.level), proof.milliseconds, proof.seed)
 }
 
 fn gpu(gpu: &GpuFound) -> String {

@@ -1,7 +1,9 @@
 //! The wording of single facts: names, needs, problems, sizes, lists.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::Serialize;
 use strsim::levenshtein;
 
 use super::Style;
@@ -14,6 +16,11 @@ use crate::program::{Asker, Pin, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::show;
 use crate::version::Version;
+
+/// The word for a value without fields, as JSON and the documents have it.
+pub(super) fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
 
 /// NVIDIA's name of a family; any other name is returned as it is.
 pub fn family(name: &str) -> &str {
@@ -31,31 +38,22 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
 }
 
 pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
-    let mut names: Vec<String> = Vec::new();
-    let mut versions: Vec<String> = Vec::new();
+    let (mut names, mut versions) = (BTreeSet::new(), BTreeSet::new());
     for want in wants {
         match want {
-            Want::Name(name) => names.push(show(name)),
-            Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
-            Want::Exactly(version) => versions.push(format!("exactly {version}")),
-            Want::Rest(version) => versions.push(format!("sublibraries of any {}.x", version.major())),
-            Want::Pinned(pin) => versions.push(named(pin)),
-            Want::Within(range) => versions.push(range.to_string()),
-            Want::BuildIds(_) => versions.push("the exact files of the lock".to_owned()),
-            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => {}
-        }
-    }
-    for list in [&mut names, &mut versions] {
-        list.sort();
-        list.dedup();
+            Want::Name(name) => names.insert(show(name)),
+            Want::AtLeast(version) => versions.insert(format!("{} or newer", version.truncated(2))),
+            Want::Exactly(version) => versions.insert(format!("exactly {version}")),
+            Want::Rest(version) => versions.insert(format!("sublibraries of any {}.x", version.major())),
+            Want::Pinned(pin) => versions.insert(named(pin)),
+            Want::Within(range) => versions.insert(range.to_string()),
+            Want::BuildIds(_) => versions.insert("the exact files of the lock".to_owned()),
+            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => false,
+        };
     }
     // A family may have many names; the first few identify it.
-    let more = names.len().saturating_sub(3);
-    names.truncate(3);
-    if more > 0 {
-        names.push(format!("{more} more"));
-    }
-    names.into_iter().chain(versions).collect::<Vec<_>>().join(", ")
+    let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
+    names.into_iter().take(3).chain(more).chain(versions).collect::<Vec<_>>().join(", ")
 }
 
 /// The place of a requirement: `torch/lib/libtorch_cuda.so`, `train.py:3`.
@@ -108,7 +106,14 @@ pub(super) fn problem(problem: &Problem) -> String {
         Problem::SecondOfOneSoname { soname, file } => {
             format!("{} is a second file with the SONAME {}", show(file), show(soname))
         }
-        Problem::StubOnSearchPath { by } => format!("a stub, which fails at run time, is {}", finder(*by)),
+        Problem::StubOnSearchPath { by } => {
+            let place = match by {
+                Finder::LibraryPath => "LD_LIBRARY_PATH",
+                Finder::Cache => "/etc/ld.so.cache",
+                Finder::DefaultDirectory => "a default directory of the loader",
+            };
+            format!("a stub, which fails at run time, is in {place}")
+        }
         Problem::CompatOlderThanKernel { kernel } => format!("older than the kernel's driver {kernel}"),
         Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
     }
@@ -154,14 +159,6 @@ pub(super) fn size(bytes: u64) -> String {
         _ => (bytes / 100_000_000, "GB"),
     };
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
-}
-
-fn finder(by: Finder) -> &'static str {
-    match by {
-        Finder::LibraryPath => "in LD_LIBRARY_PATH",
-        Finder::Cache => "in /etc/ld.so.cache",
-        Finder::DefaultDirectory => "in a default directory of the loader",
-    }
 }
 
 /// The fault of a file that was skipped.
