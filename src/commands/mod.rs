@@ -115,7 +115,7 @@ fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
 
 /// A program and its arguments, from the words of the command line.
 pub fn command_of(words: &[OsString]) -> Command {
-    let mut arguments = words.to_vec().into_iter();
+    let mut arguments = words.iter().cloned();
     Command { program: arguments.next().unwrap_or_default(), arguments: arguments.collect() }
 }
 

@@ -156,7 +156,7 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
             row("driver", format!("for CUDA up to {cuda}"))
         }
         Evidence::Missing { stems, directory } => {
-            let stems: Vec<String> = stems.iter().map(|stem| show(stem)).collect();
+            let stems: Vec<String> = stems.iter().map(show).collect();
             row("missing", format!("{} in {}", list(&stems), show(directory)))
         }
         Evidence::Foreign { file, version, rest } => {

@@ -1,5 +1,6 @@
 //! Hints: the command to type. Names from disk are quoted, since a person may paste the command.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use super::words::{families, family, list, quoted, written_in};
@@ -59,7 +60,7 @@ pub(super) fn hint(hint: &Hint) -> String {
 }
 
 /// A setting to change, and its place.
-fn change(families: &[String], by: &Asker) -> String {
+fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
         return format!("remove {}, or pin an installation that fits: see `cudarun list`", list(&pins));
@@ -92,6 +93,6 @@ fn argument(name: &OsStr) -> String {
     if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
 }
 
-fn arguments(names: &[String]) -> String {
+fn arguments(names: &BTreeSet<String>) -> String {
     names.iter().map(|name| argument(OsStr::new(name))).collect::<Vec<_>>().join(" ")
 }

@@ -153,7 +153,7 @@ fn gpu(gpu: &GpuFound) -> String {
 }
 
 fn name(gpu: &GpuFound) -> String {
-    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), |name| show(name))
+    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), show)
 }
 
 /// The GPUs that could not be tried, each with the reason.
@@ -203,7 +203,7 @@ fn came(came: &Came) -> String {
             }
         }
         Came::NotSupported { call, code, name } => {
-            let name = name.as_ref().map(|name| show(name)).unwrap_or_default();
+            let name = name.as_ref().map(show).unwrap_or_default();
             let call = show(call);
             match code {
                 // It was not called.
@@ -217,7 +217,7 @@ fn came(came: &Came) -> String {
 
 /// A step in words.
 pub(super) fn place(place: &Place) -> String {
-    let of = place.of.as_ref().map(|soname| show(soname)).unwrap_or_default();
+    let of = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
         (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
         (Step::CuInit, _) => "cuInit".to_owned(),
@@ -291,7 +291,7 @@ fn failure(failure: &Failure) -> String {
             format!("element {element} is not a number, {}", at(Some(place)))
         }
         Failure::Foreign { files } => {
-            let files: Vec<String> = files.iter().map(|file| show(file)).collect();
+            let files: Vec<String> = files.iter().map(show).collect();
             format!("mapped from outside the set: {}", files.join(", "))
         }
         Failure::Signal { at: place, signal } => {
