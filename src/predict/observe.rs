@@ -34,7 +34,7 @@ pub struct Image {
     pub is_target: bool,
     pub files: Vec<Mapped>,
     /// Differences from the model.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<Difference>,
 }
 
 #[derive(Debug, Serialize)]
@@ -60,7 +60,7 @@ pub struct Mapped {
 
 /// A difference between the model and the files that were mapped.
 #[derive(Debug, Serialize)]
-pub struct Wrong {
+pub struct Difference {
     #[serde(serialize_with = "text::path")]
     pub name: OsString,
     #[serde(serialize_with = "text::optional_path")]
@@ -144,7 +144,7 @@ fn number(host: &Host, file: &Path) -> Option<u32> {
 
 /// Returns the files that were mapped unexpectedly, and those of the start that are missing. The model cannot tell if a
 /// library that may be opened later is opened.
-fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
+fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Difference> {
     let expected = || prediction.files.iter().filter(|file| file.family.is_some());
     let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);
     let is_missed = |path: &Path| {
@@ -156,11 +156,11 @@ fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
         let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
         let expected = instead.map(|file| host.canonical(&file.path).unwrap_or_else(|_| file.path.clone()));
         let foreseen = expected.is_some() || is_missed(&mapped.path);
-        Wrong { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
+        Difference { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
     });
     let at_start = expected().filter(|file| file.when == When::Start);
     let is_mapped = |id: FileId| image.files.iter().any(|mapped| mapped.id == Some(id));
-    let absent = at_start.filter(|file| !is_mapped(file.id)).map(|file| Wrong {
+    let absent = at_start.filter(|file| !is_mapped(file.id)).map(|file| Difference {
         name: OsString::from(&file.name),
         expected: Some(file.path.clone()),
         mapped: None,

@@ -1,14 +1,9 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::words::{binary_size, family, list};
-use crate::text::{escape, show};
+use super::words::{binary_size, family, list, word};
+use crate::text::show;
 use crate::verify::{Cause, Evidence, Kind};
 use crate::version::CudaVersion;
-
-/// The name of a cause, as JSON and docs/proof.md have it.
-pub(super) fn name(kind: Kind) -> String {
-    serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
-}
 
 pub(super) fn sentence(cause: &Cause) -> String {
     words(cause.kind).0.replace("LIBRARY", &culprit(cause))
@@ -125,7 +120,7 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
         None => String::new(),
     };
-    format!("{}{place} [{}]", sentence(cause), name(cause.kind))
+    format!("{}{place} [{}]", sentence(cause), word(&cause.kind))
 }
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.
@@ -147,13 +142,13 @@ fn culprit(cause: &Cause) -> String {
 pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
     let one = |evidence: &Evidence| match evidence {
-        Evidence::Said { line } => row("said", escape(line.as_bytes())),
-        Evidence::Variable { name, value } => row("set", format!("{name}={}", escape(value.as_bytes()))),
+        Evidence::Said { line } => row("said", show(line)),
+        Evidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
         Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
         Evidence::Library { family: name, soname, version, origin, directory } => {
             let version = version.map(|version| format!(" {version}")).unwrap_or_default();
-            let soname = escape(soname.as_bytes());
-            let directory = escape(directory.as_bytes());
+            let soname = show(soname);
+            let directory = show(directory);
             row("used", format!("{}{version}: {soname} in {directory} ({origin})", family(name)))
         }
         Evidence::DriverCuda { number } => {
@@ -161,14 +156,14 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
             row("driver", format!("for CUDA up to {cuda}"))
         }
         Evidence::Missing { stems, directory } => {
-            let stems: Vec<String> = stems.iter().map(|stem| escape(stem.as_bytes())).collect();
-            row("missing", format!("{} in {}", list(&stems), escape(directory.as_bytes())))
+            let stems: Vec<String> = stems.iter().map(show).collect();
+            row("missing", format!("{} in {}", list(&stems), show(directory)))
         }
         Evidence::Foreign { file, version, rest } => {
             let rest = rest.map(|rest| format!(", the rest {rest}")).unwrap_or_default();
-            row("foreign", format!("{} is {version}{rest}", escape(file.as_bytes())))
+            row("foreign", format!("{} is {version}{rest}", show(file)))
         }
-        Evidence::Truncated { file } => row("short", format!("{} ends too early", escape(file.as_bytes()))),
+        Evidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
         Evidence::Memory { gpu, free, total } => {
             row("memory", format!("{} of {} free on GPU {gpu}", binary_size(*free), binary_size(*total)))
         }

@@ -1,6 +1,5 @@
 //! Errors in words, and the command to type after each.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::notes;
@@ -10,7 +9,7 @@ use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::settings::Fault as SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
 use crate::storage::{Fault, Unfit, Unsafe};
-use crate::text::{escape, show};
+use crate::text::show;
 use crate::version::Version;
 
 impl Reason for SettingFault {
@@ -72,9 +71,9 @@ pub fn error(error: &Error) -> String {
         }
         Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
         Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
-        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", escape(name.as_bytes())),
+        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
         Error::NoSuchSource { name, .. } => {
-            format!("--without {}: unknown source of libraries", escape(name.as_bytes()))
+            format!("--without {}: unknown source of libraries", show(name))
         }
         Error::NoSuchDirectory { option, path } => {
             format!("{option} `{}`: no such directory", show(path))
@@ -94,7 +93,7 @@ pub fn error(error: &Error) -> String {
             format!("`{verb}` starts a program, which is not possible with {option}")
         }
         Error::MachineUnusable { file, why } => {
-            format!("--machine `{}` cannot be used: {}", show(file), escape(why.as_bytes()))
+            format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -159,12 +158,6 @@ fn is_of_root(unfit: &Unfit) -> bool {
     matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
 }
 
-/// The verb that a missing program resembles.
-fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
-    let near = nearest(typed.to_str()?, verbs.iter().copied())?;
-    Some(format!("did you mean the verb `{near}`?"))
-}
-
 /// The operating system's message.
 fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
@@ -176,7 +169,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NotFound { name } if is_bare && name.as_os_str() == "help" => {
             Some("cudarun --help".to_owned())
         }
-        Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
+        Error::NotFound { name } if is_bare => {
+            let near = nearest(name.to_str()?, verbs.iter().copied())?;
+            Some(format!("did you mean the verb `{near}`?"))
+        }
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {
             Some("chown root:root / && chmod go-w /".to_owned())
@@ -196,20 +192,5 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         }
         Error::Exists { .. } => Some("name a new file".to_owned()),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_verbs_are_offered() {
-        assert_eq!(
-            did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(),
-            "did you mean the verb `explain`?"
-        );
-        assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
-        assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
     }
 }

@@ -203,16 +203,14 @@ pub(super) fn settings(settings: &Layers, style: Style) -> String {
 
 /// The reason why no lock was written.
 pub enum NotRecorded {
+    /// The program failed.
     Failed,
+    /// The program mapped no library of NVIDIA.
     Nothing,
     /// Two installations of this family were mapped.
-    Twice {
-        family: String,
-    },
+    Twice { family: String },
     /// This file is in a directory that no scan visits.
-    Elsewhere {
-        file: PathBuf,
-    },
+    Elsewhere { file: PathBuf },
 }
 
 pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
@@ -222,9 +220,7 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
         NotRecorded::Twice { family } => {
             format!("the program loaded two installations of {}", words::family(family))
         }
-        NotRecorded::Elsewhere { file } => {
-            format!("no scan would find {}", show(file))
-        }
+        NotRecorded::Elsewhere { file } => format!("no scan would find {}", show(file)),
     };
     format!("{} is not written: {why}", show(lock))
 }

@@ -6,7 +6,7 @@ use super::Style;
 use super::loader::{self, file_name, rule};
 use super::style::columns;
 use crate::formats::audit_log::Rule;
-use crate::predict::observe::{Image, Mapped, Observation, Wrong};
+use crate::predict::observe::{Difference, Image, Mapped, Observation};
 use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
 use crate::variables;
@@ -112,7 +112,7 @@ fn verdict(image: &Image, style: Style) -> String {
     if image.wrong.is_empty() {
         return "  as the model of the loader predicted\n".to_owned();
     }
-    let line = |wrong: &Wrong| {
+    let line = |wrong: &Difference| {
         let what =
             if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not predicted:") };
         format!("  {what} {}\n", difference(wrong))
@@ -120,7 +120,7 @@ fn verdict(image: &Image, style: Style) -> String {
     image.wrong.iter().map(line).collect()
 }
 
-fn difference(wrong: &Wrong) -> String {
+fn difference(wrong: &Difference) -> String {
     let name = show(&wrong.name);
     match (&wrong.expected, &wrong.mapped) {
         (Some(expected), Some(mapped)) => {

@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{Level, PinMode, When};
+use crate::cli::{Level, When};
 use crate::inventory::Origin;
+use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
 use crate::text;
@@ -48,7 +49,7 @@ pub enum Value {
     Origins(Vec<Origin>),
     When(When),
     Level(Level),
-    Mode(PinMode),
+    Mode(pin::Mode),
     Flag(bool),
     /// None removes the variable.
     Variable(Option<String>),
@@ -317,7 +318,7 @@ impl Layers {
         origins.flatten().copied().collect()
     }
 
-    pub fn mode(&self) -> Option<PinMode> {
+    pub fn mode(&self) -> Option<pin::Mode> {
         self.get(&Key::PinMode).find_map(|setting| match setting.value {
             Value::Mode(mode) => Some(mode),
             _ => None,

@@ -156,7 +156,7 @@ fn own_names(family: &Family, installation: &Installation, member: &Member) -> B
 }
 
 pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
-    a.askers.iter().any(|asker| b.askers.contains(asker))
+    !a.askers.is_disjoint(&b.askers)
 }
 
 /// Fails with the reason why two picks cannot be in one process.

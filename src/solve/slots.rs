@@ -1,7 +1,7 @@
 //! Sorts requirements into slots, and fills each with the installations that fit it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::constraints;
 use super::model::{Absent, Rejection, Unmet};
@@ -149,7 +149,7 @@ impl<'a> Slot<'a> {
         soname: Option<u32>,
         requirements: Vec<Requirement>,
         strictness: Strictness,
-        askers: Vec<String>,
+        askers: BTreeSet<String>,
     ) -> Slot<'a> {
         Slot {
             family,
@@ -184,7 +184,7 @@ impl<'a> Slot<'a> {
     pub(super) fn of_dependency(
         name: &str,
         installation: &Installation,
-        askers: &[String],
+        askers: &BTreeSet<String>,
         strictness: Strictness,
         search_first: Vec<First>,
     ) -> Option<Slot<'a>> {
@@ -204,7 +204,7 @@ impl<'a> Slot<'a> {
             search_first,
         };
         let soname = soname_of(family, &requirement.want);
-        let askers = [askers, &[installation.title()]].concat();
+        let askers = askers.iter().cloned().chain([installation.title()]).collect();
         Some(Slot::new(family, soname, vec![requirement], strictness, askers))
     }
 
@@ -230,8 +230,6 @@ impl<'a> Slot<'a> {
         self.requirements.extend(other.requirements);
         self.strictness = self.strictness.max(other.strictness);
         self.askers.extend(other.askers);
-        self.askers.sort();
-        self.askers.dedup();
         self.because.extend(other.because);
         self.fill(world);
         self
@@ -274,11 +272,8 @@ fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Stri
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known.
-fn askers(requirements: &[Requirement]) -> Vec<String> {
+fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
     let has_known = has_known_wish(requirements);
     let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
-    let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
-    askers.sort();
-    askers.dedup();
-    askers
+    asking.map(|requirement| requirement.by.name.clone()).collect()
 }
