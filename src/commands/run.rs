@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{
-    self, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, Keeping, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
 use crate::report::{self, Style};
@@ -37,7 +37,8 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
             let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             let reports = !reported_at_every_start(facts, decision).is_empty();
-            if pipeline::is_kept(facts, proven, when, has_deciding_options, reports) {
+            let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
+            if keeping == Keeping::Kept {
                 pipeline::keep(host, facts, decision, proven, command);
             }
             Ok(())

@@ -13,6 +13,22 @@ use crate::settings::start_key::start_key;
 use crate::storage::{self, starts};
 use crate::verify::{Beside, Verdict};
 
+/// Tells if a start is kept, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    Kept,
+    /// Options decided something, and are not part of the key.
+    ByOptions,
+    /// A proof is wanted at every start.
+    ProofEachTime,
+    /// Another current directory may lead to another decision.
+    ByDirectory,
+    /// The set is not proved, or it is not the best one.
+    NotProved,
+    /// Something is reported at every start.
+    Reports,
+}
+
 /// The start that was kept for a command, if it still holds. Nothing slow happens here.
 pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
     let program = program::locate(host, &command.program).ok()?;
@@ -31,20 +47,27 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
         || start.verify.is_some()
 }
 
-/// True if a proved start is kept. Options that decide something are no part of its key, another current directory may
-/// lead to another decision, and what every start reports has to be found again. `reports` is true when something is
-/// printed at every such start.
-pub fn is_kept(
+/// Decides if a proved start is kept. `reports` is true when something is printed at every such start.
+pub fn keeping(
     facts: &Facts<'_>,
     proven: &Proven,
     when: When,
     has_deciding_options: bool,
     reports: bool,
-) -> bool {
-    let depends_on_directory = facts.program.is_of_directory || facts.settings.is_of_directory;
-    let is_proved = !matches!(proven.verdict, Verdict::Busy { .. }) && proven.given_up.is_empty();
-    let has_remarks = reports || !facts.settings.remarks.is_empty();
-    is_proved && !depends_on_directory && !has_remarks && !has_deciding_options && when != When::Always
+) -> Keeping {
+    if has_deciding_options {
+        Keeping::ByOptions
+    } else if when == When::Always {
+        Keeping::ProofEachTime
+    } else if facts.program.is_of_directory || facts.settings.is_of_directory {
+        Keeping::ByDirectory
+    } else if matches!(proven.verdict, Verdict::Busy { .. }) || !proven.given_up.is_empty() {
+        Keeping::NotProved
+    } else if reports || !facts.settings.remarks.is_empty() {
+        Keeping::Reports
+    } else {
+        Keeping::Kept
+    }
 }
 
 /// Keeps a start for the next time, where a directory can hold it. The key is made from `host`, the machine without the
