@@ -66,7 +66,7 @@ impl Range {
     }
 
     /// Returns this range without the versions below `version`.
-    pub fn from(&self, version: Version) -> Range {
+    pub fn raised_to(&self, version: Version) -> Range {
         let is_below = |known: &Comparator| known.operator == Operator::AtLeast && known.version <= version;
         let rest = self.0.iter().filter(|comparator| !is_below(comparator)).copied();
         let least = Comparator { operator: Operator::AtLeast, version };
@@ -345,8 +345,8 @@ mod tests {
         assert_eq!(range("~=9.1").to_pip(), ">=9.1,<10");
         assert_eq!(range("~=9.1.0.70").to_pip(), ">=9.1.0.70,<9.1.1");
         assert_eq!(range(">=9.1,<10").to_pip(), ">=9.1,<10");
-        assert_eq!(range(">=9.7,<9.11").from("9.8".parse().unwrap()).to_string(), ">=9.8,<9.11");
-        assert_eq!(range(">=9.7,<9.11").from("9.1".parse().unwrap()).to_string(), ">=9.7,<9.11");
+        assert_eq!(range(">=9.7,<9.11").raised_to("9.8".parse().unwrap()).to_string(), ">=9.8,<9.11");
+        assert_eq!(range(">=9.7,<9.11").raised_to("9.1".parse().unwrap()).to_string(), ">=9.7,<9.11");
         assert_eq!(range("9.1").to_pip(), ">=9.1,<10");
         assert_eq!(range("=9.1.0").to_pip(), "==9.1.0.*");
         assert_eq!(range("<=9.1").to_pip(), "<9.2");

@@ -191,7 +191,7 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
         } else {
             BTreeMap::new()
         },
-        exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
+        exports: if scope.symbols { Exports::read(&elf) } else { Exports::default() },
         names: scope.symbol_names.then(|| symbols::names(&elf)),
     })
 }

@@ -41,11 +41,11 @@ pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
-    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, Searched,
+    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, RpathDirectory,
     VersionEvidence, VersionSource,
 };
 pub use modules::{MODULE_DIRECTORIES, named as named_by_module};
-pub use owners::{Open, Who};
+pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
 pub use rpm::{name_owners, rpm_owners};
 pub use scan_cache::ScanCache;

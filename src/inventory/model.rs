@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::owners::{Open, Who};
+use super::owners::{ChangedBy, WritablePath};
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
@@ -38,7 +38,7 @@ pub struct Installation {
     pub also: Vec<PathBuf>,
     pub package: Option<String>,
     /// Files and directories through which others than root and the user could have put it there.
-    pub open: Vec<Open>,
+    pub open: Vec<WritablePath>,
     /// The user or an administrator has named its directory.
     #[serde(skip)]
     pub is_named: bool,
@@ -73,8 +73,8 @@ impl Code {
     fn best(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
         let serving = made_for.iter().filter(|made_for| made_for.serves(gpu));
         let code = serving.map(|made_for| match made_for.kind {
-            fatbin::Kind::Sass => Code::Sass,
-            fatbin::Kind::Ptx => Code::Ptx,
+            fatbin::CodeKind::Sass => Code::Sass,
+            fatbin::CodeKind::Ptx => Code::Ptx,
         });
         code.max()
     }
@@ -118,12 +118,12 @@ pub struct Member {
     pub runpath: Option<String>,
     /// The directories of its DT_RPATH, in order.
     #[serde(skip)]
-    pub searched: Vec<Searched>,
+    pub searched: Vec<RpathDirectory>,
 }
 
 /// A directory that a library's own search path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Searched {
+pub struct RpathDirectory {
     pub directory: PathBuf,
     /// It was written with `$ORIGIN`, so that it changes if the library is opened through a view.
     pub from_origin: bool,
@@ -258,8 +258,8 @@ impl Installation {
         let new: Vec<Problem> = problems.filter(|problem| !self.problems.contains(problem)).collect();
         self.problems.extend(new);
         self.is_named |= other.is_named;
-        if other.open.iter().all(|open| open.who != Who::CurrentDirectory) {
-            self.open.retain(|open| open.who != Who::CurrentDirectory);
+        if other.open.iter().all(|open| open.who != ChangedBy::CurrentDirectory) {
+            self.open.retain(|open| open.who != ChangedBy::CurrentDirectory);
         }
         if self.package.is_none() && other.package.is_some() {
             self.package = other.package;

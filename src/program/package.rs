@@ -125,7 +125,7 @@ impl PackageReader<'_> {
         for candidate in candidates {
             let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
             for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
-                walk.from(object);
+                walk.add_closure(object);
             }
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
             program.notes.extend(self.moved(&candidate));

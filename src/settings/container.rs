@@ -3,7 +3,7 @@
 //! An alternative of `NVIDIA_REQUIRE_*` that has no condition that we understand does not hold, as in NVIDIA's
 //! container toolkit.
 
-use super::{Place, invocation};
+use super::{SettingPlace, invocation};
 use crate::environment::Environment;
 use crate::formats::require::{self, Clause, Operator, Property};
 use crate::program::{Condition, Demand};
@@ -37,7 +37,7 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
                 let all = |clauses: &Vec<Clause>| clauses.iter().map(demand).collect();
                 conditions.push(Condition {
                     demand: Demand::Any(alternatives.iter().map(all).collect()),
-                    by: Place::Variable(name.into_owned()).asker(),
+                    by: SettingPlace::Variable(name.into_owned()).asker(),
                     only_with_gpu: true,
                     is_advice: false,
                 });

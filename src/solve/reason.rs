@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::Open;
-use crate::program::Pin;
+use crate::inventory::WritablePath;
+use crate::program::PinnedTo;
 use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -68,7 +68,7 @@ pub enum Reason {
     },
     /// A person has named another.
     NotThePinned {
-        pin: Pin,
+        pin: PinnedTo,
         by: String,
     },
     /// A person allows other versions.
@@ -102,7 +102,7 @@ pub enum Reason {
     /// Another user could have put it there, and nothing else leads to it.
     Writable {
         #[serde(flatten)]
-        open: Open,
+        open: WritablePath,
     },
     OtherCuda {
         has: u32,
