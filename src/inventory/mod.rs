@@ -49,6 +49,7 @@ pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
 pub use rpm::{name_owners, rpm_owners};
 pub use scan_cache::ScanCache;
+pub use system::machine;
 pub use warning::{ReadFault, Warning};
 
 use location::{Reach, ScanContext, Source};
@@ -126,9 +127,4 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
 /// True if the kernel's driver and a GPU are present. Needs no scan.
 pub fn sees_gpu(host: &Host) -> bool {
     driver::is_there(host) && !gpu::nodes(host).is_empty()
-}
-
-/// Returns the ELF machine of the loader: the root may be an image of another kind of machine.
-pub fn machine(host: &Host) -> Option<u16> {
-    system::machine(host)
 }

@@ -130,7 +130,8 @@ pub struct RpathDirectory {
 }
 
 /// How an installation was made. If two sources name one directory, the first of these counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Origin {
     Wheel,
     /// Packed into a package for its own use, perhaps renamed by auditwheel.
@@ -398,12 +399,6 @@ impl Origin {
 
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1
-    }
-}
-
-impl Serialize for Origin {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
     }
 }
 

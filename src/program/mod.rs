@@ -36,7 +36,7 @@ pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, PinnedT
 pub use resolve::locate;
 pub use significant::{Significant, significant};
 use wrapper::Inside;
-pub use wrapper::variables as wrapper_variables;
+pub use wrapper::{is_at_terminal, variables as wrapper_variables};
 
 /// Reads the program that `command` will run, and its requirements. `uses` names packages that count as imported, instead of
 /// those that the program's source shows. The searcher keeps the shared objects that were read.

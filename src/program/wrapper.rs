@@ -48,7 +48,7 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
 }
 
 /// True if a shell without arguments reads its commands from a terminal.
-pub(super) fn is_at_terminal() -> bool {
+pub fn is_at_terminal() -> bool {
     io::stdin().is_terminal()
 }
 

@@ -129,14 +129,13 @@ pub fn missing(host: &Host, path: &Path) -> SettingFault {
         }
         _ => FaultKind::NoFile,
     };
-    SettingFault { place: SettingPlace::File { path: path.to_owned(), line: None }, wrong }
+    SettingPlace::whole_file(path).fault(wrong)
 }
 
 /// Returns the bytes of a file, or none if there is no file.
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
-    let place = SettingPlace::File { path: path.to_owned(), line: None };
-    let fault = |wrong| SettingFault { place: place.clone(), wrong };
-    let unreadable = |error: &std::io::Error| fault(FaultKind::Unreadable { why: error.to_string() });
+    let place = SettingPlace::whole_file(path);
+    let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: error.to_string() });
     // A file in a directory without permission may not exist.
     let is_absent =
         |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied);
@@ -146,11 +145,11 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
         Err(error) => return Err(unreadable(&error)),
     };
     if !stat.is_file() {
-        return Err(fault(FaultKind::NotRegular));
+        return Err(place.fault(FaultKind::NotRegular));
     }
     let bytes = host.read_start(path, LIMIT + 1).map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > LIMIT {
-        return Err(fault(FaultKind::TooLarge { limit: LIMIT }));
+        return Err(place.fault(FaultKind::TooLarge { limit: LIMIT }));
     }
     Ok(Some(bytes))
 }
@@ -166,8 +165,7 @@ fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
     }
-    let place = SettingPlace::File { path: path.to_owned(), line: None };
-    Err(SettingFault { place, wrong: FaultKind::OfAStranger { directory: directory.to_owned() } })
+    Err(SettingPlace::whole_file(path).fault(FaultKind::OfAStranger { directory: directory.to_owned() }))
 }
 
 /// Fails if another user can write the file or its directory: the user's own settings and those for all users count
@@ -181,8 +179,9 @@ fn must_be_closed(host: &Host, path: &Path) -> Result<(), SettingFault> {
     let places = [Some(real.as_path()), real.parent(), path.parent()];
     for open in places.into_iter().flatten() {
         if !host.stat(open).is_ok_and(is_closed) {
-            let place = SettingPlace::File { path: path.to_owned(), line: None };
-            return Err(SettingFault { place, wrong: FaultKind::OpenToOthers { path: open.to_owned() } });
+            return Err(
+                SettingPlace::whole_file(path).fault(FaultKind::OpenToOthers { path: open.to_owned() })
+            );
         }
     }
     Ok(())

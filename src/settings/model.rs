@@ -214,6 +214,14 @@ impl SettingPlace {
         SettingPlace::File { path: path.to_owned(), line: Some(line) }
     }
 
+    pub(super) fn whole_file(path: &Path) -> SettingPlace {
+        SettingPlace::File { path: path.to_owned(), line: None }
+    }
+
+    pub(super) fn fault(&self, wrong: FaultKind) -> SettingFault {
+        SettingFault { place: self.clone(), wrong }
+    }
+
     /// Returns the name for messages; a project's file goes by its file name, since there is only one.
     pub fn title(&self) -> String {
         match self {
