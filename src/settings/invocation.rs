@@ -122,12 +122,8 @@ fn requirements(
         let name = name.trim();
         let family = words.requirement(name).ok_or_else(|| not_known(name, place, words, &OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
-            let wrong = FaultKind::BadValue {
-                key: String::new(),
-                wants: ExpectedValue::NameAndRange,
-                text: item.to_string(),
-            };
-            SettingFault { place: place.clone(), wrong }
+            let (wants, text) = (ExpectedValue::NameAndRange, item.to_string());
+            place.fault(FaultKind::BadValue { key: String::new(), wants, text })
         })?;
         let key = Key::Requires(family.to_owned());
         layer.push(setting(key, Value::Range(range), place));
@@ -142,10 +138,7 @@ fn pinned(
     words: &Vocabulary,
     layer: &mut Layer,
 ) -> Result<(), SettingFault> {
-    let bad = || {
-        let wrong = FaultKind::BadPin { word: word.to_string_lossy().into_owned() };
-        SettingFault { place: place.clone(), wrong }
-    };
+    let bad = || place.fault(FaultKind::BadPin { word: word.to_string_lossy().into_owned() });
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
@@ -166,12 +159,11 @@ fn one_of<W: ValueEnum>(env: &Environment, name: &str) -> Result<Option<W>, Sett
 }
 
 fn not_one_of(text: &str, place: &SettingPlace, known: Vec<String>) -> SettingFault {
-    let wrong = FaultKind::NotOneOf { key: String::new(), text: text.to_owned(), known };
-    SettingFault { place: place.clone(), wrong }
+    place.fault(FaultKind::NotOneOf { key: String::new(), text: text.to_owned(), known })
 }
 
 fn not_known(name: &str, place: &SettingPlace, words: &Vocabulary, more: &[&'static str]) -> SettingFault {
     let families = words.families.iter().map(|(name, _)| *name).filter(|name| !more.contains(name));
     let known = more.iter().copied().chain(families).collect();
-    SettingFault { place: place.clone(), wrong: FaultKind::NoFamily { name: name.to_owned(), known } }
+    place.fault(FaultKind::NoFamily { name: name.to_owned(), known })
 }

@@ -57,8 +57,7 @@ pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Setti
 /// Returns the bytes as text, without a byte order mark.
 pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, SettingFault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let place = SettingPlace::file(path, line(bytes, error.valid_up_to()));
-        SettingFault { place, wrong: FaultKind::NotText }
+        SettingPlace::file(path, line(bytes, error.valid_up_to())).fault(FaultKind::NotText)
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -196,10 +195,7 @@ impl Reader<'_> {
                 }
             }
             "uses" => add(self, Key::Uses, Value::Words(self.strings(name, value)?), value),
-            "pin-mode" => {
-                let text = self.string(name, value)?;
-                add(self, Key::PinMode, Value::Mode(self.one_of(name, text, value)?), value);
-            }
+            "pin-mode" => add(self, Key::PinMode, Value::Mode(self.one_of(name, value)?), value),
             "locked" => match value.get_ref().as_bool() {
                 Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
                 None => return self.wrong_type(name, ExpectedValue::Flag, value),
@@ -276,14 +272,8 @@ impl Reader<'_> {
                 }
                 (Key::SearchWithout, Value::Words(sources))
             }
-            "verify.when" => {
-                let text = self.string(&full, value)?;
-                (Key::Verify, Value::When(self.one_of(&full, text, value)?))
-            }
-            "verify.level" => {
-                let text = self.string(&full, value)?;
-                (Key::VerifyLevel, Value::Level(self.one_of(&full, text, value)?))
-            }
+            "verify.when" => (Key::Verify, Value::When(self.one_of(&full, value)?)),
+            "verify.level" => (Key::VerifyLevel, Value::Level(self.one_of(&full, value)?)),
             _ => {
                 let known = if table == "search" { ["also", "without"] } else { ["when", "level"] };
                 self.unknown(&format!("{table}."), entry, known.into_iter());
@@ -339,12 +329,8 @@ impl Reader<'_> {
         list.iter().map(|item| self.string(key, item).map(str::to_owned)).collect()
     }
 
-    fn one_of<W: clap::ValueEnum>(
-        &self,
-        key: &str,
-        text: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<W, SettingFault> {
+    fn one_of<W: clap::ValueEnum>(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<W, SettingFault> {
+        let text = self.string(key, value)?;
         W::from_str(text, false).or_else(|_| {
             let known: Vec<String> = W::value_variants().iter().map(word).collect();
             self.not_one_of(key, text, known.iter().map(String::as_str), value)

@@ -328,15 +328,12 @@ impl Settings {
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
-        let place = SettingPlace::File { path: path.clone(), line: None };
-        let none = || SettingFault { place: place.clone(), wrong: FaultKind::NoLock };
+        let none = || SettingPlace::whole_file(&path).fault(FaultKind::NoLock);
         let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
         let mut lock = lock::lock(&bytes, &path)?;
         for family in &mut lock.families {
-            let unknown = || {
-                let wrong = FaultKind::BadLock(BadLock::UnknownFamily);
-                SettingFault { place: SettingPlace::file(&path, family.line), wrong }
-            };
+            let place = SettingPlace::file(&path, family.line);
+            let unknown = || place.fault(FaultKind::BadLock(BadLock::UnknownFamily));
             // A requirement of an unknown family would bind no program.
             family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
@@ -412,7 +409,6 @@ fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathB
     let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
     let real = directory.and_then(|directory| host.canonical(directory).ok());
     real.filter(|real| host.is_directory(real)).ok_or_else(|| {
-        let wrong = FaultKind::NoDirectory { key: setting.key.name(), path: path.clone() };
-        SettingFault { place: setting.from.clone(), wrong }.into()
+        setting.from.fault(FaultKind::NoDirectory { key: setting.key.name(), path: path.clone() }).into()
     })
 }
