@@ -113,7 +113,7 @@ pub struct Member {
     pub code: GpuCode,
     pub glibc: Option<Version>,
     pub glibcxx: Option<Version>,
-    /// Its DT_RPATH and DT_RUNPATH as written.
+    /// Its DT_RPATH and DT_RUNPATH as written. A DT_RUNPATH shields it from every DT_RPATH.
     pub rpath: Option<String>,
     pub runpath: Option<String>,
     /// The directories of its DT_RPATH, in order.
@@ -333,11 +333,6 @@ impl Member {
     /// The architectures of its GPU code.
     pub fn made_for(&self) -> BTreeSet<Architecture> {
         self.code.values().flat_map(BTreeMap::keys).copied().collect()
-    }
-
-    /// True if it has a DT_RUNPATH, which shields it from every DT_RPATH.
-    pub fn has_runpath(&self) -> bool {
-        self.runpath.is_some()
     }
 
     /// Returns every name that a program may open it by: without a version, the SONAME, each prefix of its own version,

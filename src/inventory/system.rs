@@ -43,8 +43,11 @@ pub(super) fn has_cuda_apt(host: &Host) -> bool {
 /// Returns the loader's cache. Fails with a warning if it is damaged, and without one if it is missing.
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
     let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
-    LdCache::parse(&bytes, machine).map_err(|error| {
-        Some(Warning { path: CACHE.into(), fault: ReadFault::BadRecord { what: error.to_string() } })
+    LdCache::parse(&bytes, machine).map_err(|part| {
+        Some(Warning {
+            path: CACHE.into(),
+            fault: ReadFault::BadRecord { what: format!("not a cache of ld.so ({part})") },
+        })
     })
 }
 

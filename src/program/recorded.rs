@@ -67,8 +67,8 @@ impl FrameworkReader<'_> {
     fn lower_bound(&self, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
         self.framework.distributions.iter().find_map(|distribution| {
-            let metadata = self.installed.metadata(distribution)?;
-            let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
+            let requirements = self.installed.requirements(distribution)?;
+            let of_family = requirements.iter().filter(|requires| family.is_wheel(&requires.name));
             let value = of_family.into_iter().find_map(Requires::lower_bound)?;
             Some(Sourced {
                 value,
@@ -80,13 +80,13 @@ impl FrameworkReader<'_> {
 
 /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
 pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) -> Vec<Requirement> {
-    let Some(metadata) = installed.metadata(distribution) else { return Vec::new() };
+    let Some(requirements) = installed.requirements(distribution) else { return Vec::new() };
     let mut required: Vec<Requires> = Vec::new();
-    for requires in metadata.requires {
+    for requires in requirements {
         if !requires.extras.is_empty() {
-            let through = installed.metadata(&requires.name).unwrap_or_default();
+            let through = installed.requirements(&requires.name).unwrap_or_default();
             let asked = |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
-            required.extend(through.requires.into_iter().filter(asked));
+            required.extend(through.into_iter().filter(asked));
         }
         required.push(requires);
     }

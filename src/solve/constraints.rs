@@ -104,7 +104,7 @@ pub(super) fn searched_first<'s>(
     member: &'s Member,
     is_forced: bool,
 ) -> Vec<(&'s Path, String)> {
-    if member.has_runpath() {
+    if member.runpath.is_some() {
         return Vec::new();
     }
     let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
