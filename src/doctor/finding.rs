@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inventory::{self, Installation, Problem, Warning};
-use crate::settings::{Fault, Remark, container::Malformed};
+use crate::settings::{Remark, SettingFault, container::Malformed};
 use crate::solve::Summary;
 use crate::storage::Unfit;
 use crate::version::{DriverVersion, Version};
@@ -106,10 +106,10 @@ pub enum FindingKind {
     SystemPreload,
     CacheStale { directory: PathBuf, name: String },
     CacheOfLoaderBad { fault: inventory::ReadFault },
-    SettingFault { fault: Fault },
+    SettingFault { fault: SettingFault },
     UnknownKey { remark: Remark },
     NotAllowed { file: PathBuf, keys: BTreeSet<String> },
-    LockFault { fault: Fault },
+    LockFault { fault: SettingFault },
     LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
     ImageConditionMalformed { malformed: Malformed },
     NoCache,

@@ -59,7 +59,7 @@ pub fn keeping(
         Keeping::ByOptions
     } else if when == When::Always {
         Keeping::ProofEachTime
-    } else if facts.program.is_of_directory || facts.settings.is_of_directory {
+    } else if facts.program.depends_on_directory || facts.settings.depends_on_directory {
         Keeping::ByDirectory
     } else if matches!(proven.verdict, Verdict::Busy { .. }) || !proven.given_up.is_empty() {
         Keeping::NotProved

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::catalog::{catalog, soname_number};
-use crate::formats::audit_log::{Record, Rule};
+use crate::formats::audit_log::{TraceRecord, TracedRule};
 use crate::formats::elf::Elf;
 use crate::host::{FileId, Host};
 use crate::predict::{Prediction, When};
@@ -49,7 +49,7 @@ pub struct Mapped {
     pub file: PathBuf,
     #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
-    pub rule: Rule,
+    pub rule: TracedRule,
     /// Its library family, if it has one.
     pub family: Option<String>,
     /// True if it was picked; `None` where nothing was picked of its family and SONAME, and for a shim from elsewhere.
@@ -74,14 +74,14 @@ pub struct Difference {
 impl Observation {
     pub fn new(
         host: &Host,
-        records: Vec<Record>,
+        records: Vec<TraceRecord>,
         program: &Program,
         prediction: &Prediction,
         plan: Option<&Plan>,
     ) -> Observation {
         let mut images: Vec<Image> = Vec::new();
         for record in records {
-            if record.rule == Rule::Program {
+            if record.rule == TracedRule::Program {
                 let is_target = !images.iter().any(|image| image.is_target)
                     && program.executable == host.canonical(&record.path).ok();
                 images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
@@ -108,7 +108,7 @@ impl Image {
 }
 
 impl Mapped {
-    fn new(host: &Host, record: Record, plan: Option<&Plan>) -> Mapped {
+    fn new(host: &Host, record: TraceRecord, plan: Option<&Plan>) -> Mapped {
         let file = host.canonical(&record.path).unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
         let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());

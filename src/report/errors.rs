@@ -6,7 +6,7 @@ use super::notes;
 use super::settings;
 use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
-use crate::settings::Fault as SettingFault;
+use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
 use crate::storage::{Fault, Unfit, Unsafe};
 use crate::text::show;

@@ -15,7 +15,9 @@ use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode};
 use crate::predict::Prediction;
-use crate::program::{Asker, How, ImportCertainty, Package, Program, Reading, Requirement, Sought, Want};
+use crate::program::{
+    Asker, ImportCertainty, Package, Program, Reading, Requirement, Sought, StepKind, Want,
+};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
@@ -117,15 +119,15 @@ fn steps(program: &Program, style: Style) -> String {
     let mut rows = vec![vec![style.strong("program"), show(&program.path)]];
     for step in program.steps.iter().skip(1) {
         let how = match step.how {
-            How::Path => continue,
-            How::Link => "a link to",
-            How::Interpreter => "a script for",
-            How::Env => "a script, by env, for",
-            How::Wrapper => "starts",
-            How::Shim => "a pyenv shim for",
-            How::Script => "runs",
-            How::Module => "runs the module",
-            How::Code => "runs the code after",
+            StepKind::Path => continue,
+            StepKind::Link => "a link to",
+            StepKind::Interpreter => "a script for",
+            StepKind::Env => "a script, by env, for",
+            StepKind::Wrapper => "starts",
+            StepKind::Shim => "a pyenv shim for",
+            StepKind::Script => "runs",
+            StepKind::Module => "runs the module",
+            StepKind::Code => "runs the code after",
         };
         rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
     }

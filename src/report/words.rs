@@ -10,9 +10,10 @@ use super::Style;
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::catalog::catalog;
 use crate::inventory::{
-    Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
+    ChangedBy, Finder, ForwardCompatibility, Problem, ReadFault, VersionEvidence, VersionSource, Warning,
+    WritablePath,
 };
-use crate::program::{Asker, Pin, Program, Requirement, Want};
+use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::show;
 use crate::version::Version;
@@ -120,14 +121,14 @@ pub(super) fn problem(problem: &Problem) -> String {
 }
 
 /// The access of other users to an installation.
-pub(super) fn open(open: &Open) -> String {
+pub(super) fn open(open: &WritablePath) -> String {
     let path = show(&open.path);
     match open.who {
-        Who::Everybody => format!("all users can write to {path}"),
-        Who::EverybodyAdds => format!("all users can add files to {path}"),
-        Who::User { uid } => format!("{path} belongs to another user (uid {uid})"),
-        Who::Group { gid } => format!("a group can write to {path} (gid {gid})"),
-        Who::CurrentDirectory => {
+        ChangedBy::Everybody => format!("all users can write to {path}"),
+        ChangedBy::EverybodyAdds => format!("all users can add files to {path}"),
+        ChangedBy::User { uid } => format!("{path} belongs to another user (uid {uid})"),
+        ChangedBy::Group { gid } => format!("a group can write to {path} (gid {gid})"),
+        ChangedBy::CurrentDirectory => {
             format!("a relative element of LD_LIBRARY_PATH leads to {path}")
         }
     }
@@ -267,10 +268,10 @@ pub(super) fn at(path: &Path, line: Option<usize>) -> String {
 }
 
 /// The version or directory that `--pin` names.
-pub(super) fn named(pin: &Pin) -> String {
+pub(super) fn named(pin: &PinnedTo) -> String {
     match pin {
-        Pin::Version(version) => version.to_string(),
-        Pin::Directory(directory) => format!("the one in {}", show(directory)),
+        PinnedTo::Version(version) => version.to_string(),
+        PinnedTo::Directory(directory) => format!("the one in {}", show(directory)),
     }
 }
 

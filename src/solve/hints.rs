@@ -9,7 +9,7 @@ use super::reason::Reason;
 use super::world::{World, serves};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
-use crate::inventory::{Installation, Inventory, Origin, Problem, Who};
+use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
 use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -157,7 +157,7 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if open.is_empty() {
         return None;
     }
-    if open.iter().any(|open| open.who != Who::Everybody) {
+    if open.iter().any(|open| open.who != ChangedBy::Everybody) {
         return Some(Hint::Trust { directories });
     }
     Some(Hint::MakePrivate { paths: open.into_iter().map(|open| open.path.clone()).collect() })
@@ -292,7 +292,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     });
     let floor = floor(missing).or_else(|| of_symbol(missing));
     if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
-        return floor.map_or_else(|| range.clone(), |floor| range.from(floor.truncated(2))).to_pip();
+        return floor.map_or_else(|| range.clone(), |floor| range.raised_to(floor.truncated(2))).to_pip();
     }
     let exactly = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Exactly(version) => Some(version),
@@ -344,7 +344,7 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
     let major = soname(missing);
     let is_of_major = |range: &&&Range| major.is_none_or(|major| range.allows_some(major));
     let is_new_enough =
-        |range: &&&Range| floor.is_none_or(|floor| range.from(floor).allows_some(floor.major()));
+        |range: &&&Range| floor.is_none_or(|floor| range.raised_to(floor).allows_some(floor.major()));
     let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }

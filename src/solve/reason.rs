@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::Open;
-use crate::program::Pin;
+use crate::inventory::WritablePath;
+use crate::program::PinnedTo;
 use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -58,7 +58,7 @@ pub enum Reason {
     /// The asker needs the rest of this version.
     NotThatVersion { needed: Version, by: String },
     /// A person has named another.
-    NotThePinned { pin: Pin, by: String },
+    NotThePinned { pin: PinnedTo, by: String },
     /// A person allows other versions.
     OutOfRange { range: Range, by: String },
     /// A lock has recorded another file of this name.
@@ -76,7 +76,7 @@ pub enum Reason {
     /// Another user could have put it there, and nothing else leads to it.
     Writable {
         #[serde(flatten)]
-        open: Open,
+        open: WritablePath,
     },
     /// The asker is for another CUDA.
     OtherCuda { has: u32, needed: u32, by: String },

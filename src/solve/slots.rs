@@ -9,7 +9,7 @@ use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog, soname_number};
 use crate::inventory::{Installation, Inventory};
-use crate::program::{Asker, First, ImportCertainty, Need, Pin, Requirement, Want};
+use crate::program::{Asker, First, ImportCertainty, Need, PinnedTo, Requirement, Want};
 use crate::version::Version;
 
 /// The slots of a program, each candidate judged by itself.
@@ -135,10 +135,10 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
         Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) | Want::Recorded(version) => {
             of_version(version)
         }
-        Want::Pinned(Pin::Version(version)) => of_version(version),
+        Want::Pinned(PinnedTo::Version(version)) => of_version(version),
         Want::Within(range) => range.major().filter(|_| family.soname_is_version),
         Want::BuildIds(files) => soname_number(files.keys().next()?),
-        Want::Preferred(_) | Want::Pinned(Pin::Directory(_)) => None,
+        Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,
     }
 }
 
