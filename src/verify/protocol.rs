@@ -334,38 +334,3 @@ pub fn parse(line: &str) -> Option<Line> {
 pub fn format(line: &Line) -> String {
     serde_json::json!({ "cudarun": VERSION, "line": line }).to_string()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_survive_sending_and_receiving() {
-        let place = Place::at(Step::CudnnCreate).with("libcudnn.so.9").on(3);
-        let failure = Failure::Status {
-            at: place.clone(),
-            call: "cudnnCreate".into(),
-            code: 1001,
-            name: None,
-            message: None,
-        };
-        for line in [
-            Line::Entering(Place::at(Step::CuInit)),
-            Line::Entering(place),
-            Line::Came(Came::Right(Measure { largest_error: 0.0, allowed: 1e-6, length: 27 })),
-            Line::Found(Observation::Gpu(GpuFound {
-                gpu: 1,
-                busy: Some(Busy::Prohibited),
-                ..GpuFound::default()
-            })),
-            Line::Found(Observation::Mapped(vec![MappedFile { path: "/a/libcudnn.so.9".into(), id: None }])),
-            Line::Passed,
-            Line::Failed(failure),
-        ] {
-            assert_eq!(parse(&format(&line)), Some(line));
-        }
-        for noise in ["", "cudnn says hello", "{}", r#"{"cudarun":0,"line":"passed"}"#, "{\"cudarun\":2"] {
-            assert_eq!(parse(noise), None, "{noise}");
-        }
-    }
-}
