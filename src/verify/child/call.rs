@@ -12,8 +12,8 @@ use super::outcome::{Refused, Stop, Wrong};
 macro_rules! call {
     ($api:expr, $name:expr $(, $kind:ty: $value:expr)* $(,)?) => {{
         let name: &'static str = $name;
-        let function: unsafe extern "C" fn($($kind),*) -> std::ffi::c_int = $api.function(name)?;
-        $api.check(name, function($($value),*))
+        let function = $api.function::<unsafe extern "C" fn($($kind),*) -> std::ffi::c_int>(name);
+        function.and_then(|function| $api.check(name, function($($value),*)))
     }};
 }
 pub(super) use call;

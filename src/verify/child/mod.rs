@@ -66,13 +66,7 @@ fn answer(host: &Host) -> i32 {
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent { output, is_cut_off: false };
     let mut prover = Prover { request: &request, parent: &mut parent, loaded: Vec::new() };
-    let proved = prover.prove(host);
-    // Libraries are never closed, since their destructors may crash.
-    std::mem::forget(prover.loaded);
-    let last = match proved {
-        Ok(()) => Line::Passed,
-        Err(failure) => Line::Failed(failure),
-    };
+    let last = prover.prove(host).map_or_else(Line::Failed, |()| Line::Passed);
     parent.say(&last);
     if parent.is_cut_off { CUT_OFF } else { 0 }
 }
@@ -159,7 +153,7 @@ impl<'r> Prover<'r> {
         let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
         let at = self.parent.enter(Place::at(Step::LoadDriver).with(soname));
         let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
-        let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
+        let driver = Driver::new(library).map_err(|function| no_function(&at, function))?;
         self.loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
         let at = self.parent.enter(Place::at(Step::CuInit).with(soname));
         driver.init().map_err(|refused| status(&at, refused))?;
@@ -180,7 +174,7 @@ impl<'r> Prover<'r> {
         let at = self.parent.enter(Place::at(Step::Load).with(&asked.soname));
         let library = load(&at, &asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
-            let cudnn = Cudnn::new(&library).map_err(|function| no_function(&at, function))?;
+            let cudnn = Cudnn::new(library).map_err(|function| no_function(&at, function))?;
             let (soname, version) = (asked.soname.clone(), cudnn.version());
             self.parent.found(Observation::Cudnn { soname, version });
         }
@@ -215,8 +209,8 @@ impl<'r> Prover<'r> {
     fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
         let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else { return Ok(()) };
         let at = self.parent.enter(Place::at(Step::VersionChecks).with(soname));
-        let cudnn = Cudnn::new(&loaded.library).map_err(|function| no_function(&at, function))?;
-        cudnn.check_versions(&loaded.library).map_err(|refused| status(&at, refused))
+        let cudnn = Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
+        cudnn.check_versions(loaded.library).map_err(|refused| status(&at, refused))
     }
 }
 
@@ -247,11 +241,8 @@ fn use_gpus(
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
         let at = parent.enter(Place::at(Step::Context).on(gpu));
-        let context = driver.retain(device).and_then(|context| {
-            driver.set_current(context)?;
-            Ok(context)
-        });
-        let context = match context {
+        let retained = driver.retain(device);
+        let context = match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
             Ok(context) => context,
             Err(refused) => {
                 // The GPU's memory is unknown without a context.
@@ -289,7 +280,7 @@ fn over_gpus(
     let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
     let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
     let at = parent.enter(Place::at(Step::Compute).with(&nccl.soname).computing(computation));
-    match settle(Precision::Fp32, deep::all_reduce(driver, &nccl.library, used, request.seed)) {
+    match settle(Precision::Fp32, deep::all_reduce(driver, nccl.library, used, request.seed)) {
         Ok(came) => parent.say(&Line::Came(came)),
         Err(Wrong::Refused(refused)) => {
             // The last context is still current.
@@ -317,7 +308,7 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
     for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
         let at = parent.enter(Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
         let cudnn =
-            Cudnn::new(&loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
+            Cudnn::new(loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
         let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
         if request.level >= Level::Conv {
             let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
@@ -330,15 +321,14 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
         cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
     }
     if request.level >= Level::Deep {
-        for row in deep::TABLE {
-            let Some(loaded) = bench.of_family(row.family) else { continue };
-            for &precision in row.precisions {
-                let computation = Computation { operation: row.operation, precision };
+        for &(operation, precisions, family, run) in deep::TABLE {
+            let Some(loaded) = bench.of_family(family) else { continue };
+            for &precision in precisions {
+                let computation = Computation { operation, precision };
                 let at = parent.enter(
                     Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
                 );
-                let came =
-                    settle(precision, (row.run)(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
+                let came = settle(precision, run(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
                 parent.say(&Line::Came(came));
             }
         }
@@ -383,14 +373,16 @@ fn may_be_of_memory(refused: &Refused) -> bool {
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
 /// only the program itself searches.
-fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Failure> {
+fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<&'static Library, Failure> {
     let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
     // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
-    unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
+    let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
+    let library = opened.map_err(|error| Failure::Load {
         at: at.clone(),
         name: name.to_owned(),
         message: call::loaders_words(&error),
-    })
+    })?;
+    Ok(Box::leak(Box::new(library)))
 }
 
 fn no_function(at: &Place, function: &str) -> Failure {

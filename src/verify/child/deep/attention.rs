@@ -20,7 +20,7 @@ const SCALE: f32 = 0.5;
 const MODES: &[i32] = &[3];
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+    let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 90000 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }

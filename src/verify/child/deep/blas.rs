@@ -34,7 +34,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
         bench.needs((8, 0), call)?;
     }
-    let api = api(&loaded.library);
+    let api = api(loaded.library);
     let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
     let math = match precision {
         Precision::Fp32 if !is_old => PEDANTIC_MATH,

@@ -20,7 +20,7 @@ const INVERSE: c_int = 1;
 
 type Complex = (f64, f64);
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let api = Api::plain(&loaded.library);
+    let api = Api::plain(loaded.library);
     let plan = Plan::new(&api)?;
     let driver = bench.driver;
     let signal = Random::new(bench.seed_of(Operation::FourierTransform, precision)).wholes(RANGE, 2 * POINTS);

@@ -19,7 +19,7 @@ const MODES: &[c_int] = &[3, 2];
 const MODES_BEFORE_84: &[c_int] = &[0];
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+    let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 8100 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }

@@ -13,7 +13,7 @@ const COUNT: usize = 1 << 14;
 const DEFAULT_GENERATOR: c_int = 100;
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let api = Api::plain(&loaded.library);
+    let api = Api::plain(loaded.library);
     let seed = u64::from(bench.seed_of(Operation::RandomNumbers, precision));
     let numbers = generate(bench, &api, seed)?;
     let again = generate(bench, &api, seed)?;

@@ -20,7 +20,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     } else {
         ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
     };
-    let api = Api::plain(&loaded.library);
+    let api = Api::plain(loaded.library);
     let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
     let driver = bench.driver;
     let system = System::new(bench.seed_of(Operation::LinearSystem, precision));

@@ -26,7 +26,7 @@ const DEFAULT_ALGORITHM: c_int = 0;
 pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
     let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
-    let api = Api { naming, message, ..Api::plain(&loaded.library) };
+    let api = Api { naming, message, ..Api::plain(loaded.library) };
     let handle = api.make("cusparseCreate", "cusparseDestroy")?;
     let driver = bench.driver;
     let product = Product::new(bench.seed_of(Operation::SparseProduct, precision));
