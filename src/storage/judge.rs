@@ -20,25 +20,15 @@ pub struct Unsafe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It belongs neither to root nor to this user.
-    Owner {
-        uid: u32,
-        mode: u32,
-    },
+    Owner { uid: u32, mode: u32 },
     /// Its group can write to it, and may have other members.
-    Group {
-        uid: u32,
-        gid: u32,
-        mode: u32,
-    },
+    Group { uid: u32, gid: u32, mode: u32 },
     /// Everybody can write to it, and no sticky bit protects what is in it.
-    Others {
-        uid: u32,
-        mode: u32,
-    },
+    Others { uid: u32, mode: u32 },
+    /// It is no directory.
     NotDirectory,
-    Unreadable {
-        kind: ErrorKind,
-    },
+    /// Its metadata cannot be read.
+    Unreadable { kind: ErrorKind },
 }
 
 /// Judges a directory and every directory and link on the way to it, as the kernel resolves the path. Returns the

@@ -77,46 +77,23 @@ pub enum Kind {
 #[serde(tag = "evidence", rename_all = "kebab-case")]
 pub enum Evidence {
     /// A line that a library printed.
-    Said {
-        line: String,
-    },
-    Variable {
-        name: String,
-        value: String,
-    },
+    Said { line: String },
+    /// A variable of the program's environment.
+    Variable { name: String, value: String },
     /// The version of the kernel driver.
-    KernelDriver {
-        version: String,
-    },
-    Library {
-        family: String,
-        soname: String,
-        version: Option<Version>,
-        origin: String,
-        directory: String,
-    },
+    KernelDriver { version: String },
+    /// A library that the failure concerns.
+    Library { family: String, soname: String, version: Option<Version>, origin: String, directory: String },
     /// The newest CUDA that the driver supports, as `cuDriverGetVersion` returns it.
-    DriverCuda {
-        number: i32,
-    },
-    Missing {
-        stems: Vec<String>,
-        directory: String,
-    },
-    Foreign {
-        file: String,
-        version: Version,
-        rest: Option<Version>,
-    },
-    Truncated {
-        file: String,
-    },
+    DriverCuda { number: i32 },
+    /// Stems of files that are not there.
+    Missing { stems: Vec<String>, directory: String },
+    /// A file of another version than the rest of its library.
+    Foreign { file: String, version: Version, rest: Option<Version> },
+    /// A file that is shorter than its headers say.
+    Truncated { file: String },
     /// Bytes.
-    Memory {
-        gpu: u32,
-        free: u64,
-        total: u64,
-    },
+    Memory { gpu: u32, free: u64, total: u64 },
     /// The machine has no device nodes of GPUs.
     NoDeviceNodes,
     /// A library has closed descriptors that are not its own.

@@ -153,27 +153,21 @@ pub enum Line {
     Failed(Failure),
 }
 
+/// A fact that the child observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-/// A fact that the child observed.
 pub enum Observation {
     /// `cuDriverGetVersion`: 13000 is CUDA 13.0.
     DriverCuda(i32),
+    /// A visible GPU.
     Gpu(GpuFound),
-    Memory {
-        gpu: u32,
-        free: u64,
-        total: u64,
-    },
-    Busy {
-        gpu: u32,
-        why: Busy,
-    },
+    /// Free and total bytes.
+    Memory { gpu: u32, free: u64, total: u64 },
+    /// The GPU was not tried.
+    Busy { gpu: u32, why: Busy },
     /// `cudnnGetVersion` of a SONAME: 91900 is 9.19.0.
-    Cudnn {
-        soname: String,
-        version: u64,
-    },
+    Cudnn { soname: String, version: u64 },
+    /// The files of NVIDIA's families that are mapped.
     Mapped(Vec<MappedFile>),
     /// The paths of all other objects that are mapped, as bytes.
     Beside(Vec<Vec<u8>>),
@@ -210,15 +204,10 @@ pub enum ComputeMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "busy", rename_all = "kebab-case")]
 pub enum Busy {
-    OutOfMemory {
-        call: String,
-        free: Option<u64>,
-        total: Option<u64>,
-    },
+    /// Too little of its memory is free.
+    OutOfMemory { call: String, free: Option<u64>, total: Option<u64> },
     /// Another process uses it exclusively.
-    Exclusive {
-        call: String,
-    },
+    Exclusive { call: String },
     /// Its compute mode is `Prohibited`.
     Prohibited,
 }
@@ -237,44 +226,19 @@ pub struct MappedFile {
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum Failure {
     /// A library did not load.
-    Load {
-        at: Place,
-        name: String,
-        message: String,
-    },
+    Load { at: Place, name: String, message: String },
     /// A call returned an error code.
-    Status {
-        at: Place,
-        call: String,
-        code: i64,
-        name: Option<String>,
-        message: Option<String>,
-    },
+    Status { at: Place, call: String, code: i64, name: Option<String>, message: Option<String> },
     /// A computed number is wrong by more than rounding explains. Without `largest_error`, it is not finite.
-    WrongNumbers {
-        at: Place,
-        largest_error: Option<f64>,
-        element: usize,
-        allowed: f64,
-    },
+    WrongNumbers { at: Place, largest_error: Option<f64>, element: usize, allowed: f64 },
     /// Files were mapped that are not in the plan.
-    Foreign {
-        files: Vec<String>,
-    },
+    Foreign { files: Vec<String> },
     /// The child was killed by a signal.
-    Signal {
-        at: Option<Place>,
-        signal: i32,
-    },
+    Signal { at: Option<Place>, signal: i32 },
     /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
-    Exited {
-        at: Option<Place>,
-        code: Option<i32>,
-    },
-    TimedOut {
-        at: Option<Place>,
-        seconds: u64,
-    },
+    Exited { at: Option<Place>, code: Option<i32> },
+    /// The child was still running at the time limit.
+    TimedOut { at: Option<Place>, seconds: u64 },
 }
 
 impl Request {

@@ -17,21 +17,13 @@ use crate::host::{FileId, Host};
 #[allow(clippy::large_enum_variant, reason = "there is one of it at a time")]
 pub enum Verdict {
     /// No proof was made.
-    Skipped {
-        why: Skip,
-    },
-    Passed {
-        proof: Proof,
-    },
+    Skipped { why: Skip },
+    /// Every step succeeded.
+    Passed { proof: Proof },
     /// Nothing failed, but a GPU could not be tried: another process has it, or its memory.
-    Busy {
-        proof: Proof,
-    },
-    Failed {
-        proof: Proof,
-        failure: Failure,
-        cause: Cause,
-    },
+    Busy { proof: Proof },
+    /// A step failed, or the child ended without a report.
+    Failed { proof: Proof, failure: Failure, cause: Cause },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
