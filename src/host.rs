@@ -190,10 +190,8 @@ impl Host {
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
         // A warm start mostly does this. It copies no path and asks for no time of creation.
-        match &self.root {
-            None => Ok(Stat::from(stat(path)?)),
-            Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
-        }
+        let seen = if self.root.is_none() { stat(path)? } else { stat(&self.real(path, true)?)? };
+        Ok(Stat::from(seen))
     }
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
@@ -212,10 +210,8 @@ impl Host {
     /// Does not follow a link in the last component.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        match &self.root {
-            None => Ok(Stat::from(lstat(path)?)),
-            Some(_) => fs::symlink_metadata(self.real(path, false)?).map(Stat::from),
-        }
+        let seen = if self.root.is_none() { lstat(path)? } else { lstat(&self.real(path, false)?)? };
+        Ok(Stat::from(seen))
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
