@@ -14,11 +14,11 @@ const LINK_LIMIT: u32 = 40;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsafe {
     pub path: PathBuf,
-    pub fault: Fault,
+    pub fault: UnsafeFault,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum UnsafeFault {
     /// It belongs neither to root nor to this user.
     Owner { uid: u32, mode: u32 },
     /// Its group can write to it, and may have other members.
@@ -36,7 +36,7 @@ pub enum Fault {
 /// each component.
 pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
     let directory = host.absolute(directory);
-    let unreadable = |path: &Path, kind| Unsafe { path: path.to_owned(), fault: Fault::Unreadable { kind } };
+    let unreadable = |path: &Path, kind| Unsafe { path: path.to_owned(), fault: UnsafeFault::Unreadable { kind } };
     if !directory.is_absolute() {
         return Err(unreadable(&directory, ErrorKind::NotFound));
     }
@@ -75,11 +75,11 @@ pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
 pub fn judge_own(host: &Host, directory: &Path) -> Result<(), Unsafe> {
     let Some(Stat { uid, gid, mode, .. }) = judge(host, directory)? else { return Ok(()) };
     let fault = if uid != host.uid && !host.is_rerooted() {
-        Fault::Owner { uid, mode }
+        UnsafeFault::Owner { uid, mode }
     } else if mode & 0o002 != 0 {
-        Fault::Others { uid, mode }
+        UnsafeFault::Others { uid, mode }
     } else if mode & 0o020 != 0 {
-        Fault::Group { uid, gid, mode }
+        UnsafeFault::Group { uid, gid, mode }
     } else {
         return Ok(());
     };
@@ -100,34 +100,34 @@ fn examine(host: &Host, path: &Path) -> Result<Option<Stat>, Unsafe> {
             Some(fault) => fault,
         },
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => Fault::Unreadable { kind: error.kind() },
+        Err(error) => UnsafeFault::Unreadable { kind: error.kind() },
     };
     Err(Unsafe { path: path.to_owned(), fault })
 }
 
-fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<Fault> {
+fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<UnsafeFault> {
     let Stat { uid, gid, mode, .. } = *stat;
     let is_link = stat.kind == Kind::Link;
     // In a sticky directory, only the owner of an entry can replace it.
     let is_closed = is_link || mode & 0o1000 != 0 || mode & 0o022 == 0;
     if !is_link && !stat.is_directory() {
-        return Some(Fault::NotDirectory);
+        return Some(UnsafeFault::NotDirectory);
     }
     // In a container without root, files of the real root show an unmapped owner. If the namespace maps that number too,
     // a file that the container's root cannot write to belongs to the real root.
     let is_foreign = || mode & 0o1000 != 0 || !host.may_write(path);
     let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host) && is_foreign();
     if !is_trusted(host, uid) && !is_of_root() {
-        return Some(Fault::Owner { uid, mode });
+        return Some(UnsafeFault::Owner { uid, mode });
     }
     if is_closed {
         return None;
     }
     if mode & 0o002 != 0 {
-        return Some(Fault::Others { uid, mode });
+        return Some(UnsafeFault::Others { uid, mode });
     }
     let is_harmless = host.is_rerooted() || !host.has_acl(path) && is_group_harmless(host, uid, gid);
-    (!is_harmless).then_some(Fault::Group { uid, gid, mode })
+    (!is_harmless).then_some(UnsafeFault::Group { uid, gid, mode })
 }
 
 /// True for root and this user. On another machine the user is unknown, and every owner is trusted.
@@ -181,7 +181,7 @@ mod tests {
         }
         let is_open = |below: &str| match judge(&host, &at(below)) {
             Ok(_) => false,
-            Err(Unsafe { path, fault: Fault::Others { .. } }) => path == open,
+            Err(Unsafe { path, fault: UnsafeFault::Others { .. } }) => path == open,
             Err(other) => panic!("{below}: {other:?}"),
         };
         for below in ["open/own", "absolute", "relative/x", "through/own", "again", "closed/../open/own/x"] {
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!(stat.id, host.stat(&closed.join("own")).unwrap().id);
         assert!(judge(&host, &at("dangling")).unwrap().is_none());
         let fault = |below: &str| judge(&host, &at(below)).unwrap_err().fault;
-        assert!(matches!(fault("loop"), Fault::Unreadable { .. }));
+        assert!(matches!(fault("loop"), UnsafeFault::Unreadable { .. }));
         fs::write(at("file"), "").unwrap();
-        assert_eq!(fault("file/x"), Fault::NotDirectory);
+        assert_eq!(fault("file/x"), UnsafeFault::NotDirectory);
     }
 }

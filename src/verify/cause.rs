@@ -10,7 +10,7 @@ use crate::version::Version;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "cause")]
-    pub kind: Kind,
+    pub kind: CauseKind,
     pub evidence: Vec<Evidence>,
     /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
@@ -19,7 +19,7 @@ pub struct Cause {
 /// The kinds of causes, with their names in JSON and in documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CauseKind {
     /// There is no libcuda.
     NoDriver,
     /// The libcuda is a stub to link against.
@@ -139,22 +139,22 @@ mod exactly {
     }
 }
 
-impl Kind {
+impl CauseKind {
     /// True if another set of libraries may pass.
     pub fn is_of_library(self) -> bool {
         matches!(
             self,
-            Kind::SublibraryMissing
-                | Kind::SublibraryForeign
-                | Kind::LibraryDoesNotLoad
-                | Kind::LibraryDamaged
-                | Kind::NoEngine
-                | Kind::NoKernelImage
-                | Kind::CompilationFailed
-                | Kind::Refused
-                | Kind::WrongNumbers
-                | Kind::Crashed
-                | Kind::NoReport
+            CauseKind::SublibraryMissing
+                | CauseKind::SublibraryForeign
+                | CauseKind::LibraryDoesNotLoad
+                | CauseKind::LibraryDamaged
+                | CauseKind::NoEngine
+                | CauseKind::NoKernelImage
+                | CauseKind::CompilationFailed
+                | CauseKind::Refused
+                | CauseKind::WrongNumbers
+                | CauseKind::Crashed
+                | CauseKind::NoReport
         )
     }
 
@@ -162,19 +162,19 @@ impl Kind {
     pub fn is_passing(self) -> bool {
         matches!(
             self,
-            Kind::OutOfMemory
-                | Kind::GpuBusy
-                | Kind::HostMemory
-                | Kind::Killed
-                | Kind::NotReady
-                | Kind::TimedOut
-                | Kind::DriverUnreachable
+            CauseKind::OutOfMemory
+                | CauseKind::GpuBusy
+                | CauseKind::HostMemory
+                | CauseKind::Killed
+                | CauseKind::NotReady
+                | CauseKind::TimedOut
+                | CauseKind::DriverUnreachable
         )
     }
 }
 
 impl Cause {
-    pub(super) fn new(kind: Kind) -> Cause {
+    pub(super) fn new(kind: CauseKind) -> Cause {
         Cause { kind, evidence: Vec::new(), culprit: None }
     }
 

@@ -64,7 +64,7 @@ pub enum Step {
 
 /// A step, with the library and the GPU that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ProofStep {
     pub step: Step,
     /// The SONAME of the library.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -121,7 +121,7 @@ pub enum Precision {
 /// The result of a step that did not fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Came {
+pub enum StepResult {
     /// The numbers are right.
     Right(Measure),
     /// This GPU or this release cannot do it, which is no fault.
@@ -144,9 +144,9 @@ pub struct Measure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    Entering(Place),
+    Entering(ProofStep),
     /// The result of the step that was entered last.
-    Came(Came),
+    Came(StepResult),
     Found(Observation),
     /// The last message of a proof without a failure.
     Passed,
@@ -226,19 +226,19 @@ pub struct MappedFile {
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum Failure {
     /// A library did not load.
-    Load { at: Place, name: String, message: String },
+    Load { at: ProofStep, name: String, message: String },
     /// A call returned an error code.
-    Status { at: Place, call: String, code: i64, name: Option<String>, message: Option<String> },
+    Status { at: ProofStep, call: String, code: i64, name: Option<String>, message: Option<String> },
     /// A computed number is wrong by more than rounding explains. Without `largest_error`, it is not finite.
-    WrongNumbers { at: Place, largest_error: Option<f64>, element: usize, allowed: f64 },
+    WrongNumbers { at: ProofStep, largest_error: Option<f64>, element: usize, allowed: f64 },
     /// Files were mapped that are not in the plan.
     Foreign { files: Vec<String> },
     /// The child was killed by a signal.
-    Signal { at: Option<Place>, signal: i32 },
+    Signal { at: Option<ProofStep>, signal: i32 },
     /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
-    Exited { at: Option<Place>, code: Option<i32> },
+    Exited { at: Option<ProofStep>, code: Option<i32> },
     /// The child was still running at the time limit.
-    TimedOut { at: Option<Place>, seconds: u64 },
+    TimedOut { at: Option<ProofStep>, seconds: u64 },
 }
 
 impl Request {
@@ -247,30 +247,30 @@ impl Request {
     }
 }
 
-impl Place {
-    pub fn at(step: Step) -> Place {
-        Place { step, of: None, gpu: None, computation: None }
+impl ProofStep {
+    pub fn at(step: Step) -> ProofStep {
+        ProofStep { step, of: None, gpu: None, computation: None }
     }
 
     #[must_use]
-    pub fn with(self, soname: &str) -> Place {
-        Place { of: Some(soname.to_owned()), ..self }
+    pub fn with(self, soname: &str) -> ProofStep {
+        ProofStep { of: Some(soname.to_owned()), ..self }
     }
 
     #[must_use]
-    pub fn on(self, gpu: u32) -> Place {
-        Place { gpu: Some(gpu), ..self }
+    pub fn on(self, gpu: u32) -> ProofStep {
+        ProofStep { gpu: Some(gpu), ..self }
     }
 
     #[must_use]
-    pub fn computing(self, computation: Computation) -> Place {
-        Place { computation: Some(computation), ..self }
+    pub fn computing(self, computation: Computation) -> ProofStep {
+        ProofStep { computation: Some(computation), ..self }
     }
 }
 
 impl Failure {
     /// The step, if it is known.
-    pub fn at(&self) -> Option<&Place> {
+    pub fn at(&self) -> Option<&ProofStep> {
         match self {
             Failure::Load { at, .. } | Failure::Status { at, .. } | Failure::WrongNumbers { at, .. } => {
                 Some(at)

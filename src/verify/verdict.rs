@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
-use super::protocol::{Came, Failure, GpuFound, MappedFile, Observation, Place};
+use super::protocol::{Failure, GpuFound, MappedFile, Observation, ProofStep, StepResult};
 use crate::cli::Level;
 use crate::host::{FileId, Host};
 
@@ -50,18 +50,18 @@ pub struct Proof {
     pub seed: u32,
     /// From the start of the child to its end.
     pub milliseconds: f64,
-    pub steps: Vec<Taken>,
+    pub steps: Vec<StepRecord>,
     pub finding: Finding,
 }
 
 /// A step that the child took, its duration and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct StepRecord {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ProofStep,
     pub milliseconds: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub came: Option<Came>,
+    pub came: Option<StepResult>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use crate::doctor::{self, Examination, Line};
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
-use crate::host::{Asked, FileId, Host, Kind, Stat};
+use crate::host::{FileId, Host, Kind, PathUse, Stat};
 use crate::loader::search::default_directories;
 use crate::settings::start_key::{decides, reaches_libraries};
 use crate::settings::{files, trust};
@@ -78,7 +78,7 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
         }
     }
     // Entries of files that were read come first: a listing shows only names.
-    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_own(path));
+    let listed = asked.iter().filter(|(path, how)| **how == PathUse::Listed && !writer.is_own(path));
     for entry in listed.flat_map(|(path, _)| writer.listed(path, needed.contains(path))) {
         entries.entry(entry.path.clone()).or_insert(entry);
     }
@@ -237,7 +237,7 @@ impl Writer<'_> {
         is_own || ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
     }
 
-    fn entry(&mut self, path: &Path, how: Asked) -> Option<SavedFile> {
+    fn entry(&mut self, path: &Path, how: PathUse) -> Option<SavedFile> {
         let stat = self.host.lstat(path).ok()?;
         if path.to_str().is_none() {
             self.lost.push(path.to_owned());
@@ -318,7 +318,7 @@ impl Writer<'_> {
         kept
     }
 
-    fn file(&mut self, path: &Path, stat: &Stat, how: Asked) -> Option<SavedFile> {
+    fn file(&mut self, path: &Path, stat: &Stat, how: PathUse) -> Option<SavedFile> {
         let mode = mode_unless(0o644, stat.mode);
         let text = |text: &str, matters| Some(SavedFile::text(path, text, &mode, matters));
         if let Some(first) = self.first_names.get(&stat.id) {
@@ -337,7 +337,7 @@ impl Writer<'_> {
             let bytes = self.host.read(path).unwrap_or_default();
             return text(&self.names.hide(&settings::settings(&bytes)), true);
         }
-        if how != Asked::Read && !is_library {
+        if how != PathUse::Read && !is_library {
             return text("", matters_by_name(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
@@ -386,8 +386,8 @@ impl Writer<'_> {
         }
     }
 
-    fn is_modulefile(&self, path: &Path, how: Asked) -> bool {
-        how == Asked::Read
+    fn is_modulefile(&self, path: &Path, how: PathUse) -> bool {
+        how == PathUse::Read
             && (modules::is_named(&self.host.env, path)
                 || self.host.read_start(path, 8).is_ok_and(|start| start == b"#%Module"))
     }
@@ -396,7 +396,7 @@ impl Writer<'_> {
     fn script(&self, path: &Path) -> String {
         let kept = self.lines.get(path).map(|lines| texts::in_place(lines, self.names)).unwrap_or_default();
         let bytes = self.host.read_start(path, TEXT).unwrap_or_default();
-        if !self.is_modulefile(path, Asked::Read) {
+        if !self.is_modulefile(path, PathUse::Read) {
             return kept;
         }
         modules::with_places(path, kept, &String::from_utf8_lossy(&bytes), self.names)

@@ -4,7 +4,7 @@ use libloading::os::unix::Library;
 
 use super::driver::Driver;
 use super::outcome::{Refused, Stop};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// A GPU with its current context, the loaded libraries, and the seed of random numbers.
 pub(super) struct Bench<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Loaded {
 }
 
 /// Makes a computation with a library, in one precision.
-pub(super) type Run = fn(&Bench<'_>, &Loaded, Precision) -> Result<Came, Stop>;
+pub(super) type Run = fn(&Bench<'_>, &Loaded, Precision) -> Result<StepResult, Stop>;
 
 impl Bench<'_> {
     pub(super) fn of_family(&self, family: &str) -> Option<&Loaded> {

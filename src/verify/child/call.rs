@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix::Library;
 
-use super::outcome::{Refused, Stop, Wrong};
+use super::outcome::{ComputationFault, Refused, Stop};
 
 /// Calls a function of a library, `status (...)`, and checks its status. Each argument follows the type that the library's
 /// header declares for it, so that the call itself is the declaration.
@@ -48,7 +48,11 @@ impl Api<'_> {
     pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Stop> {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
-        found.ok_or(if self.has_all { Stop::Wrong(Wrong::NoFunction(name)) } else { Stop::Absent(name) })
+        found.ok_or(if self.has_all {
+            Stop::Wrong(ComputationFault::NoFunction(name))
+        } else {
+            Stop::Absent(name)
+        })
     }
 
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Stop> {

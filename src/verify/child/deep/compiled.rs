@@ -10,8 +10,8 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
-use crate::verify::child::outcome::{Refused, Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Refused, Stop, compare};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const COUNT: u32 = 1000;
 /// Fewer than there are numbers, and no divisor of their count.
@@ -30,7 +30,7 @@ const INVALID_OPTION: c_int = 5;
 const PTX_TOO_NEW: i64 = 222;
 
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<StepResult, Stop> {
     launch(bench, &compile(loaded.library, bench.capability)?)
 }
 
@@ -115,7 +115,7 @@ fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
     let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
     match stop {
-        Stop::Wrong(Wrong::Refused(refused)) if !log.is_empty() => {
+        Stop::Wrong(ComputationFault::Refused(refused)) if !log.is_empty() => {
             Refused { message: Some(log), ..refused }.into()
         }
         stop => stop,
@@ -149,7 +149,7 @@ impl Drop for Compilation {
     }
 }
 
-fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<Came, Stop> {
+fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     let driver = bench.driver;
     let mut random = Random::new(bench.seed_of(Operation::CompiledKernel, Precision::None));
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();

@@ -8,7 +8,7 @@ use crate::verify::child::convolution::{Direction, Shape, Task, run};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::ranges;
 use crate::verify::child::outcome::Stop;
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All sizes differ, so that a swap shows. Channels and filters are multiples of 8 for tensor cores. The longest sum has
 /// 216 products, few enough for bfloat16.
@@ -22,11 +22,15 @@ const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
 const FMA_MATH: c_int = 3;
 
-pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
 }
 
-pub(super) fn backward_data(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn backward_data(
+    bench: &Bench<'_>,
+    loaded: &Loaded,
+    precision: Precision,
+) -> Result<StepResult, Stop> {
     convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
 }
 
@@ -34,7 +38,7 @@ pub(super) fn backward_filter(
     bench: &Bench<'_>,
     loaded: &Loaded,
     precision: Precision,
-) -> Result<Came, Stop> {
+) -> Result<StepResult, Stop> {
     convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
 }
 
@@ -44,7 +48,7 @@ fn convolve(
     precision: Precision,
     operation: Operation,
     direction: Direction,
-) -> Result<Came, Stop> {
+) -> Result<StepResult, Stop> {
     let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     let version = cudnn.version();
     match precision {

@@ -9,7 +9,7 @@ use crate::verify::child::call::{Api, call, find};
 use crate::verify::child::driver::{Context, Driver};
 use crate::verify::child::numbers::{Random, int};
 use crate::verify::child::outcome::{Stop, compare};
-use crate::verify::protocol::{Came, Measure};
+use crate::verify::protocol::{Measure, StepResult};
 
 const COUNT: usize = 10_000;
 /// Sums over 4096 GPUs are exact with this range.
@@ -25,7 +25,7 @@ pub(in crate::verify::child) fn all_reduce(
     library: &Library,
     devices: &[(u32, Context)],
     seed: u32,
-) -> Result<Came, Stop> {
+) -> Result<StepResult, Stop> {
     let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
     let mut random = Random::new(seed);
     let mut expected = vec![0.0; COUNT];
@@ -67,7 +67,7 @@ pub(in crate::verify::child) fn all_reduce(
         let results: Vec<f32> = to.download(COUNT)?;
         let pairs = results.iter().zip(&expected);
         let pairs = pairs.map(|(got, expected)| (f64::from(*got), *expected, 0.0));
-        if let Came::Right(measure) = compare(pairs, gpus.len())? {
+        if let StepResult::Right(measure) = compare(pairs, gpus.len())? {
             worst = measure;
         }
     }
@@ -75,7 +75,7 @@ pub(in crate::verify::child) fn all_reduce(
         // SAFETY: it was made above, has done its work, and is given up here.
         unsafe { call!(api, "ncclCommDestroy", Communicator: communicator)? };
     }
-    Ok(Came::Right(worst))
+    Ok(StepResult::Right(worst))
 }
 
 /// Since 2.13 NCCL has more than the name of a status.

@@ -5,14 +5,14 @@ use std::ffi::c_int;
 use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::real;
-use crate::verify::child::outcome::{Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Stop, compare};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const COUNT: usize = 1 << 14;
 /// `CURAND_RNG_PSEUDO_DEFAULT`
 const DEFAULT_GENERATOR: c_int = 100;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     let api = Api::plain(loaded.library);
     let seed = u64::from(bench.seed_of(Operation::RandomNumbers, precision));
     let numbers = generate(bench, &api, seed)?;
@@ -22,7 +22,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     compare(numbers.iter().map(|number| (if *number == 0.0 { f64::NAN } else { *number }, 0.5, 0.5)), 1)?;
     compare(numbers.iter().zip(again).map(|(number, again)| (again, *number, 0.0)), 1)?;
     if numbers == others {
-        return Err(Wrong::Numbers { largest_error: None, element: 0, allowed: 0.0 }.into());
+        return Err(ComputationFault::Numbers { largest_error: None, element: 0, allowed: 0.0 }.into());
     }
     let mean = numbers.iter().sum::<f64>() / real(COUNT);
     Ok(compare(std::iter::once((mean, 0.5, mean_bound())), COUNT)?)

@@ -6,15 +6,15 @@ use std::ffi::{c_int, c_void};
 use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
-use crate::verify::child::outcome::{Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Stop, compare};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const SIZE: usize = 64;
 /// The range of the unknowns.
 const RANGE: u16 = 9;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
         ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
     } else {
@@ -63,7 +63,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
 }
 
 /// `info` must be 0. A positive value is a column without a pivot.
-fn check_info(info: Vec<i32>) -> Result<(), Wrong> {
+fn check_info(info: Vec<i32>) -> Result<(), ComputationFault> {
     let pairs = info.into_iter().map(|info| (f64::from(info), 0.0, 0.0));
     compare(pairs, 1).map(drop)
 }
