@@ -9,7 +9,7 @@ use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::settings::Fault as SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::{UnsafeFault, Unfit, Unsafe};
+use crate::storage::{Unfit, Unsafe, UnsafeFault};
 use crate::text::{escape, show};
 use crate::version::Version;
 

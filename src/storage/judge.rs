@@ -36,7 +36,8 @@ pub enum UnsafeFault {
 /// each component.
 pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
     let directory = host.absolute(directory);
-    let unreadable = |path: &Path, kind| Unsafe { path: path.to_owned(), fault: UnsafeFault::Unreadable { kind } };
+    let unreadable =
+        |path: &Path, kind| Unsafe { path: path.to_owned(), fault: UnsafeFault::Unreadable { kind } };
     if !directory.is_absolute() {
         return Err(unreadable(&directory, ErrorKind::NotFound));
     }

@@ -152,8 +152,8 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
         parent: std::process::id(),
         libraries,
     };
-    let rest = if rest.is_empty() { None } else { Some(request(Level::Load, rest)) };
-    (request(ask.level, used), rest)
+    let first = request(ask.level, used);
+    (first, (!rest.is_empty()).then(|| request(Level::Load, rest)))
 }
 
 fn start(

@@ -1,9 +1,9 @@
-//! The driver API, as a table of C functions. Statuses are plain integers, since a driver may return a code that no known
+//! The driver API. Statuses are plain integers, since a driver may return a code that no known
 //! header declares. This file does not interpret them.
 //!
 //! `cudarc` provides the numbers of the driver's API, not its functions: it opens the first `libcuda.so`, which is a
-//! stub's name, and a code that its headers do not know is undefined behaviour in it. Our own tables of functions with
-//! plain integers avoid both.
+//! stub's name, and a code that its headers do not know is undefined behaviour in it. Our own calls with plain
+//! integers avoid both.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -171,7 +171,7 @@ impl Driver {
         let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
         // SAFETY: the types that cuda.h declares; both hold that many bytes.
         unsafe {
-            call!(self, "cuMemcpyHtoD_v2", Address: buffer.address, *const c_void: from, usize: bytes)?
+            call!(self, "cuMemcpyHtoD_v2", Address: buffer.address, *const c_void: from, usize: bytes)?;
         };
         Ok(buffer)
     }

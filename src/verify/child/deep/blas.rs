@@ -9,7 +9,7 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call, text};
 use crate::verify::child::driver::{Buffer, Driver};
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
-use crate::verify::child::outcome::{ComputationFault, Stop, compare};
+use crate::verify::child::outcome::{ComputationFault, Stop, compare_exact};
 use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All different, so that a swap shows, and multiples of 16 for tensor cores.
@@ -123,8 +123,7 @@ impl Product<'_> {
 
     pub(super) fn compare(self) -> Result<StepResult, ComputationFault> {
         let results = download(&self.c, self.precision, self.expected.len())?;
-        let pairs = results.into_iter().zip(self.expected);
-        compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)
+        compare_exact(results, self.expected, LENGTH)
     }
 }
 

@@ -22,27 +22,7 @@ const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
 const FMA_MATH: c_int = 3;
 
-pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
-    convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
-}
-
-pub(super) fn backward_data(
-    bench: &Bench<'_>,
-    loaded: &Loaded,
-    precision: Precision,
-) -> Result<StepResult, Stop> {
-    convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
-}
-
-pub(super) fn backward_filter(
-    bench: &Bench<'_>,
-    loaded: &Loaded,
-    precision: Precision,
-) -> Result<StepResult, Stop> {
-    convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
-}
-
-fn convolve(
+pub(super) fn convolve(
     bench: &Bench<'_>,
     loaded: &Loaded,
     precision: Precision,

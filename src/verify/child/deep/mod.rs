@@ -1,6 +1,7 @@
 //! The table of the computations of the level `deep`, for every family that a plan may hold.
 
 use super::bench::Run;
+use super::convolution::Direction;
 use crate::verify::protocol::{Operation, Precision};
 
 mod attention;
@@ -19,6 +20,8 @@ mod sparse;
 
 pub(super) use nccl::all_reduce;
 
+use convolutions::convolve;
+
 const HALVES: &[Precision] = &[Precision::Fp16, Precision::Bf16];
 const FLOATS: &[Precision] = &[Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16];
 const SINGLE: &[Precision] = &[Precision::Fp32];
@@ -26,9 +29,15 @@ const SINGLE: &[Precision] = &[Precision::Fp32];
 /// An operation, its precisions, and the family of its library, in the order of the computations on each GPU. A plan without
 /// the family skips the row.
 pub(super) const TABLE: &[(Operation, &[Precision], &str, Run)] = &[
-    (Operation::Convolution, FLOATS, "cudnn", convolutions::forward),
-    (Operation::ConvolutionBackwardData, FLOATS, "cudnn", convolutions::backward_data),
-    (Operation::ConvolutionBackwardFilter, FLOATS, "cudnn", convolutions::backward_filter),
+    (Operation::Convolution, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
+    }),
+    (Operation::ConvolutionBackwardData, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
+    }),
+    (Operation::ConvolutionBackwardFilter, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
+    }),
     (Operation::FusedGraph, HALVES, "cudnn", fused::run),
     (Operation::Attention, HALVES, "cudnn", attention::run),
     (Operation::Gemm, FLOATS, "cublas", blas::run),

@@ -8,7 +8,7 @@ use libloading::os::unix::Library;
 use crate::verify::child::call::{Api, call, find};
 use crate::verify::child::driver::{Context, Driver};
 use crate::verify::child::numbers::{Random, int};
-use crate::verify::child::outcome::{Stop, compare};
+use crate::verify::child::outcome::{Stop, compare_exact};
 use crate::verify::protocol::{Measure, StepResult};
 
 const COUNT: usize = 10_000;
@@ -61,21 +61,18 @@ pub(in crate::verify::child) fn all_reduce(
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    let mut worst = Measure { largest_error: 0.0, allowed: 0.0, length: 0 };
+    let mut came = StepResult::Right(Measure { largest_error: 0.0, allowed: 0.0, length: 0 });
     for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
         let results: Vec<f32> = to.download(COUNT)?;
-        let pairs = results.iter().zip(&expected);
-        let pairs = pairs.map(|(got, expected)| (f64::from(*got), *expected, 0.0));
-        if let StepResult::Right(measure) = compare(pairs, gpus.len())? {
-            worst = measure;
-        }
+        let results = results.into_iter().map(f64::from).collect();
+        came = compare_exact(results, expected.clone(), gpus.len())?;
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
         unsafe { call!(api, "ncclCommDestroy", Communicator: communicator)? };
     }
-    Ok(StepResult::Right(worst))
+    Ok(came)
 }
 
 /// Since 2.13 NCCL has more than the name of a status.

@@ -64,8 +64,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
 
 /// `info` must be 0. A positive value is a column without a pivot.
 fn check_info(info: Vec<i32>) -> Result<(), ComputationFault> {
-    let pairs = info.into_iter().map(|info| (f64::from(info), 0.0, 0.0));
-    compare(pairs, 1).map(drop)
+    compare(info.into_iter().map(|info| (f64::from(info), 0.0, 0.0)), 1).map(drop)
 }
 
 /// The norms of the matrix and of its inverse are at most 3n and 1/n, and the factors do not grow. The error of the
