@@ -73,6 +73,8 @@ pub(super) struct Table<T> {
 #[derive(Serialize, Deserialize)]
 struct Remembered {
     stamp: Stamp,
+    // As one value: serde would handle each byte as an element of a list, which is slow.
+    #[serde(with = "serde_bytes")]
     value: Vec<u8>,
     #[serde(skip)]
     is_used: AtomicBool,

@@ -22,7 +22,7 @@ use crate::settings::start_key::reaches_libraries;
 use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
 use crate::verify::kept::{self, KeptVerdict, Turn};
-use crate::verify::protocol::Place;
+use crate::verify::protocol::ProofStep;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 
 /// How many sets are tried after the first.
@@ -201,8 +201,8 @@ pub fn prove_once(
     };
     let ask = Ask::new(effort.level, effort.seed.unwrap_or_else(|| seed(host)));
     let is_shown = host.stderr_is_terminal() && !effort.is_quiet;
-    let mut shown: Option<Place> = None;
-    let mut progress = |place: &Place, since: Duration| {
+    let mut shown: Option<ProofStep> = None;
+    let mut progress = |place: &ProofStep, since: Duration| {
         if is_shown && since > PATIENCE && shown.as_ref() != Some(place) {
             report::say(&report::proving(place));
             shown = Some(place.clone());

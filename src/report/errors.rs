@@ -8,7 +8,7 @@ use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::{Fault, Unfit, Unsafe};
+use crate::storage::{Unfit, Unsafe, UnsafeFault};
 use crate::text::show;
 use crate::version::Version;
 
@@ -132,22 +132,22 @@ pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
     let subject = if path == place { "it".to_owned() } else { show(path) };
     let mode = |mode: &u32| format!("mode {:04o}", mode & 0o7777);
     match fault {
-        Fault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
-        Fault::Group { uid, gid, mode: bits } => {
+        UnsafeFault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
+        UnsafeFault::Group { uid, gid, mode: bits } => {
             format!("group {gid} can write to {subject} (user {uid}, {})", mode(bits))
         }
-        Fault::Others { uid, mode: bits } => {
+        UnsafeFault::Others { uid, mode: bits } => {
             format!("others can write to {subject} (user {uid}, {})", mode(bits))
         }
-        Fault::NotDirectory => format!("{subject} is not a directory"),
-        Fault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
+        UnsafeFault::NotDirectory => format!("{subject} is not a directory"),
+        UnsafeFault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
     }
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.
 pub(super) fn mend_or(unfit: &Unfit) -> String {
     match unfit {
-        Unfit::Unsafe(Unsafe { path, fault: Fault::Group { .. } | Fault::Others { .. } }) => {
+        Unfit::Unsafe(Unsafe { path, fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. } }) => {
             format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
         }
         _ => String::new(),

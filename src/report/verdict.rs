@@ -7,9 +7,9 @@ use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
 use crate::verify::protocol::{
-    Busy, Came, Computation, GpuFound, Measure, Operation, Place, Precision, Step,
+    Busy, Computation, GpuFound, Measure, Operation, Precision, ProofStep, Step, StepResult,
 };
-use crate::verify::{Cause, Failure, Finding, Proof, Skip, Taken, Verdict};
+use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};
 use crate::version::{CudaVersion, Version};
 
 /// Removes the line of progress.
@@ -21,7 +21,7 @@ pub fn looking() -> String {
 }
 
 /// A line of progress, which the next one overwrites.
-pub fn proving(place: &Place) -> String {
+pub fn proving(place: &ProofStep) -> String {
     format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))
 }
 
@@ -181,17 +181,17 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
     })
 }
 
-fn table(steps: &[Taken]) -> String {
-    let row = |taken: &Taken| {
+fn table(steps: &[StepRecord]) -> String {
+    let row = |taken: &StepRecord| {
         let came = taken.came.as_ref().map(came).unwrap_or_default();
         vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
     };
     columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
-fn came(came: &Came) -> String {
+fn came(came: &StepResult) -> String {
     match came {
-        Came::Right(Measure { largest_error, allowed, length }) => {
+        StepResult::Right(Measure { largest_error, allowed, length }) => {
             let sums = match length {
                 0 | 1 => String::new(),
                 _ => format!(", {length} terms per number"),
@@ -202,7 +202,7 @@ fn came(came: &Came) -> String {
                 format!("off by at most {largest_error:.1e} of {allowed:.1e} allowed{sums}")
             }
         }
-        Came::NotSupported { call, code, name } => {
+        StepResult::NotSupported { call, code, name } => {
             let name = name.as_ref().map(show).unwrap_or_default();
             let call = show(call);
             match code {
@@ -211,12 +211,12 @@ fn came(came: &Came) -> String {
                 code => format!("not supported here: {call} answers {code} {name}"),
             }
         }
-        Came::NotLoaded { message } => format!("not loaded: {}", show(message)),
+        StepResult::NotLoaded { message } => format!("not loaded: {}", show(message)),
     }
 }
 
 /// A step in words.
-pub(super) fn place(place: &Place) -> String {
+pub(super) fn place(place: &ProofStep) -> String {
     let of = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
         (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
@@ -272,7 +272,7 @@ fn skip(why: Skip) -> &'static str {
 
 /// The observation that failed the proof.
 fn failure(failure: &Failure) -> String {
-    let at = |at: Option<&Place>| {
+    let at = |at: Option<&ProofStep>| {
         at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", place(at)))
     };
     match failure {
