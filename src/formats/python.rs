@@ -138,7 +138,9 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
 fn starts(statement: &Statement, words: &[&str]) -> bool {
     words.windows(2).enumerate().any(|(at, pair)| match pair {
         [".", "system" | "popen" | "posix_spawn" | "posix_spawnp"] => true,
-        [".", name] => at > 0 && words[at - 1] == "os" && (name.starts_with("exec") || name.starts_with("spawn")),
+        [".", name] => {
+            at > 0 && words[at - 1] == "os" && (name.starts_with("exec") || name.starts_with("spawn"))
+        }
         ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("] => {
             statement.literals.iter().all(|(index, _)| *index != at + 2)
         }

@@ -47,7 +47,7 @@ impl Scope {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Inventory {
     pub driver: Option<KernelDriver>,
     pub gpus: Vec<Gpu>,

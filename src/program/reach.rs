@@ -26,7 +26,9 @@ pub(super) fn within_reach(
     let mut modules = imports::reached(host, python, installed, imports.installed.keys().cloned())?;
     let frameworks = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
     let names: Vec<&String> = frameworks
-        .filter(|name| !modules.contains(*name) && sites.iter().any(|site| host.is_directory(&site.join(name))))
+        .filter(|name| {
+            !modules.contains(*name) && sites.iter().any(|site| host.is_directory(&site.join(name)))
+        })
         .collect();
     if !names.is_empty() {
         let below = modules.iter().flat_map(|module| sites.iter().map(move |site| site.join(module)));
@@ -49,13 +51,15 @@ fn source_files(host: &Host, module: PathBuf) -> Vec<PathBuf> {
 /// Returns the modules that a file imports anywhere, or has as a text of their own.
 fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
     let Ok(text) = host.read(file) else { return BTreeSet::new() };
-    let mut found: BTreeSet<String> =
-        names.iter().filter(|name| memmem::find(&text, name.as_bytes()).is_some()).map(ToString::to_string).collect();
+    let mut found: BTreeSet<String> = names
+        .iter()
+        .filter(|name| memmem::find(&text, name.as_bytes()).is_some())
+        .map(ToString::to_string)
+        .collect();
     if !found.is_empty() {
         let read = source::read(&text);
-        let imports = |import: &Import, name: &str| {
-            import.level == 0 && import.module.split('.').next() == Some(name)
-        };
+        let imports =
+            |import: &Import, name: &str| import.level == 0 && import.module.split('.').next() == Some(name);
         found.retain(|name| {
             read.imports.iter().any(|import| imports(import, name))
                 || read.strings.iter().any(|(_, text)| text == name)
