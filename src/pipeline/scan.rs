@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::pin::{self, view};
 use crate::program::{self, Command, Program, StepKind};
-use crate::settings::resolve::Settings;
+use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
 
@@ -28,6 +28,7 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
         views: own_views(host),
         symbols: needs_any,
         code: needs_any && inventory::sees_gpu(host),
+        extensions: settings.purpose == Purpose::Answer,
         ..asked(host, common, &settings.layers)?
     };
     scope.also.extend(settings.directories.iter().cloned());
