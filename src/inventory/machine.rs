@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::model::Installation;
+use super::model::{Extension, Installation};
 use super::warning::{ReadFault, Warning};
 use crate::host::FileId;
 use crate::text;
@@ -31,6 +31,8 @@ pub struct Scope {
     pub symbol_names: bool,
     /// True if the architectures of GPU code are read: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
+    /// True if extension modules are compared with the frameworks that they are built against.
+    pub extensions: bool,
     /// True if environments of other users and other projects are scanned.
     pub elsewhere: bool,
     /// Directories that the user names: of libraries, toolkits, environments.
@@ -64,6 +66,9 @@ pub struct Inventory {
     pub gpus_hidden: bool,
     pub installations: Vec<Installation>,
     pub search: SearchPath,
+    /// The extension modules of the program's packages, if the scope asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Vec<Extension>>,
     pub warnings: Vec<Warning>,
     /// The NVIDIA files of every directory that was scanned, by name.
     #[serde(skip)]

@@ -28,6 +28,7 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
         views: own_views(host),
         symbols: needs_any,
         code: needs_any && inventory::sees_gpu(host),
+        extensions: settings.purpose == Purpose::Answer,
         ..asked(host, common, &settings.layers)?
     };
     scope.also.extend(settings.directories.iter().cloned());

@@ -33,6 +33,9 @@ pub struct Program {
     #[serde(skip)]
     pub machine: u16,
     pub packages: Vec<Package>,
+    /// The directories and the extension modules of the packages that it imports.
+    #[serde(skip)]
+    pub imported: BTreeSet<PathBuf>,
     pub requirements: Vec<Requirement>,
     /// Requirements of the machine itself.
     pub conditions: Vec<Condition>,

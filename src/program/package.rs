@@ -121,6 +121,7 @@ impl PackageReader<'_> {
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
             program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
+                program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
                 program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
