@@ -33,7 +33,7 @@ fn slow(milliseconds: u32) -> String {
 fn a_long_scan_shows_progress_and_erases_it() {
     // A script may start anything, so that the machine is inspected.
     let start = "./job";
-    for words in [start, "list", "explain true", "export true", "verify true"] {
+    for words in [start, "list", "explain true", "export ./job", "verify ./job"] {
         let text = at_terminal(&slow(600), words);
         assert!(text.starts_with(SHOWN), "{words}: {text:?}");
         assert!(
