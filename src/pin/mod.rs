@@ -184,7 +184,8 @@ impl Question<'_, '_> {
                 return Ok(if is_enough { Ok(pinned) } else { Err(why) });
             }
             let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
-            if leaks.iter().all(|leak| shims == Shims::Any && self.works_over(plan, leak)) {
+            let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
+            if leaks.iter().all(|leak| lets_shims && self.works_over(plan, leak)) {
                 let lacks_table = mode == Mode::Audit && {
                     let view = Some(view::place(self.host, &pinned.spec)?);
                     pinned.pins(&PublishedPaths { view, module: None }).is_none()

@@ -33,6 +33,9 @@ pub struct Prediction {
     pub files: Vec<Predicted>,
     /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
     pub missing: Vec<Missing>,
+    /// True if one process maps two shims of one family.
+    #[serde(skip)]
+    pub has_two_shims: bool,
     /// Why the program would not start.
     #[serde(skip)]
     pub failure: Option<Failure>,
@@ -174,6 +177,7 @@ impl Prediction {
         let mut new = other.files;
         new.retain(|file| self.files.iter().all(|known| known.id != file.id));
         self.files.extend(new);
+        self.has_two_shims |= other.has_two_shims;
         self.watched.extend(other.watched);
     }
 
@@ -203,8 +207,14 @@ impl Prediction {
             tried: miss.tried.clone(),
             family: family_of(&miss.name),
         });
+        let files: Vec<Predicted> = loaded.iter().enumerate().map(file).collect();
+        let mut shims = files.iter().enumerate().filter(|(_, file)| file.is_shim());
+        let is_second = |(at, shim): (usize, &Predicted)| {
+            files[..at].iter().any(|other| other.is_shim() && other.family == shim.family)
+        };
         Prediction {
-            files: loaded.iter().enumerate().map(file).collect(),
+            has_two_shims: shims.any(is_second),
+            files,
             missing: missing.collect(),
             failure: process.failure.clone(),
             watched: process.searcher().depends_on().into_iter().collect(),
