@@ -8,6 +8,8 @@ pub struct Source {
     pub strings: Vec<(usize, String)>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
+    /// True if it calls functions that start programs.
+    pub starts_programs: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -48,6 +50,7 @@ pub fn read(source: &[u8]) -> Source {
             _ => {
                 let (dynamic, named) = calls(&statement, &words);
                 found.dynamic |= dynamic;
+                found.starts_programs |= starts_program(&words);
                 found.imports.extend(named);
             }
         }
@@ -121,6 +124,17 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
         }
     }
     (dynamic, named)
+}
+
+/// True for `subprocess.…`, `Popen(…)`, `os.system(…)`, `os.exec…` and their like.
+fn starts_program(words: &[&str]) -> bool {
+    const OF_OS: [&str; 5] = ["exec", "spawn", "posix_spawn", "system", "popen"];
+    let is_of_os = |name: &str| OF_OS.iter().any(|beginning| name.starts_with(beginning));
+    words.iter().any(|word| matches!(*word, "Popen" | "create_subprocess_exec" | "create_subprocess_shell"))
+        || words.windows(3).any(|words| match words {
+            [module, ".", name] => *module == "subprocess" || *module == "os" && is_of_os(name),
+            _ => false,
+        })
 }
 
 struct Statement {

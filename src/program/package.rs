@@ -54,6 +54,11 @@ pub(super) fn read(
         reader.guess(&imports, program);
     }
     reader.written_out(&imports, program);
+    program.sets_library_path = imports.names_library_path;
+    let is_used = |requirement: &Requirement| requirement.by.standing == ImportCertainty::Imported;
+    if imports.starts_programs && !imports.is_tool() && !program.requirements.iter().any(is_used) {
+        program.notes.push(Note::MayStartAnother);
+    }
     program.forget_what_was_found();
     Ok(())
 }

@@ -31,7 +31,7 @@ pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use listed::listed;
 pub use notes::note;
-pub use pinned::{launches, refusal};
+pub use pinned::{launches, refusal, sets_library_path};
 pub use project::trouble;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
