@@ -112,6 +112,8 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     if !host.is_directory(&beside) && host.is_file(&directory.join("base_library.zip")) {
         directory.clone_into(&mut beside);
     }
+    // A program in one file unpacks its parts when it starts.
+    program.frozen = Some(beside.clone()).filter(|beside| host.is_directory(beside));
     let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
     program.watched.insert(beside.clone());
     let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));

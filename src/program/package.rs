@@ -63,6 +63,24 @@ pub(super) fn read(
     Ok(())
 }
 
+/// Adds the requirements of the packages that PyInstaller froze into a directory.
+pub(super) fn frozen(
+    host: &Host,
+    searcher: &Searcher<'_>,
+    image: &Image,
+    directory: &Path,
+    program: &mut Program,
+) {
+    program.site_packages = vec![directory.to_owned()];
+    let installed = Installed::list(host, &program.site_packages);
+    let sites = program.site_packages.clone();
+    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
+    let candidates = Candidates { host, sites: &sites, installed: &installed };
+    let reader = PackageReader { host, candidates, searcher, executable };
+    let all = reader.candidates.everything(ImportCertainty::Possible);
+    reader.examine(all, program);
+}
+
 /// Adds the site-packages directories of a Python to `program`. Returns the distributions in them; `None` where Python runs
 /// no program.
 pub(super) fn environment<'h>(
