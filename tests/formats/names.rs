@@ -55,10 +55,7 @@ fn finds_paths() {
 fn finds_paths_below_the_origin() {
     let data = b"$ORIGIN/../libcudnn.so.9\0x$ORIGIN/libnvrtc.so.12\0 ${ORIGIN}/libnccl.so.2 \0${ORIGIN}/a/libcufft.so.11\0";
     let found: Vec<String> = library_paths(data).into_iter().collect();
-    assert_eq!(
-        found,
-        ["$ORIGIN/../libcudnn.so.9", "${ORIGIN}/a/libcufft.so.11", "x$ORIGIN/libnvrtc.so.12"]
-    );
+    assert_eq!(found, ["$ORIGIN/../libcudnn.so.9", "${ORIGIN}/a/libcufft.so.11", "x$ORIGIN/libnvrtc.so.12"]);
     assert!(library_paths(b"$ORIGIN").is_empty() && library_paths(b"$lib.so").is_empty());
 }
 
