@@ -8,8 +8,10 @@ pub struct Source {
     pub strings: Vec<(usize, String)>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
-    /// True if it may start another program, or open a library whose name is not written out.
-    pub starts: bool,
+    /// True if it imports or calls functions that start programs.
+    pub starts_programs: bool,
+    /// True if it opens a library whose name is not written out.
+    pub opens_unnamed: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -56,7 +58,8 @@ pub fn read(source: &[u8]) -> Source {
             _ => {
                 let (dynamic, named) = calls(&statement, &words);
                 found.dynamic |= dynamic;
-                found.starts |= starts(&statement, &words);
+                found.starts_programs |= starts_program(&words);
+                found.opens_unnamed |= opens_unnamed(&statement, &words);
                 found.imports.extend(named);
             }
         }
@@ -64,7 +67,7 @@ pub fn read(source: &[u8]) -> Source {
             import.is_tried = !tries.is_empty();
             import.is_outermost = is_outermost;
             import.is_called = !functions.is_empty();
-            found.starts |= import.module == "subprocess";
+            found.starts_programs |= import.module == "subprocess";
         }
     }
     found.strings = scanner.strings;
@@ -134,17 +137,19 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
     (dynamic, named)
 }
 
-/// True for `os.system(…)` and its like, and for `CDLL(…)` with anything but a plain text.
-fn starts(statement: &Statement, words: &[&str]) -> bool {
-    words.windows(2).enumerate().any(|(at, pair)| match pair {
-        [".", "system" | "popen" | "posix_spawn" | "posix_spawnp"] => true,
-        [".", name] => {
-            at > 0 && words[at - 1] == "os" && (name.starts_with("exec") || name.starts_with("spawn"))
-        }
-        ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("] => {
-            statement.literals.iter().all(|(index, _)| *index != at + 2)
-        }
-        _ => false,
+/// True for `Popen(…)`, `os.system(…)`, `os.exec…` and their like.
+fn starts_program(words: &[&str]) -> bool {
+    const OF_OS: [&str; 5] = ["exec", "spawn", "posix_spawn", "system", "popen"];
+    let is_of_os = |name: &str| OF_OS.iter().any(|beginning| name.starts_with(beginning));
+    words.iter().any(|word| matches!(*word, "Popen" | "create_subprocess_exec" | "create_subprocess_shell"))
+        || words.windows(3).any(|words| matches!(words, ["os", ".", name] if is_of_os(name)))
+}
+
+/// True for `CDLL(…)` and its like with anything but a plain text.
+fn opens_unnamed(statement: &Statement, words: &[&str]) -> bool {
+    words.windows(2).enumerate().any(|(at, pair)| {
+        matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("])
+            && statement.literals.iter().all(|(index, _)| *index != at + 2)
     })
 }
 

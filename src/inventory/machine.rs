@@ -162,6 +162,15 @@ impl Inventory {
         self.visible_gpus().filter_map(|gpu| gpu.capability)
     }
 
+    /// True if `LD_LIBRARY_PATH` or `LD_PRELOAD` leads any program to an installation.
+    pub fn is_led_to(&self) -> bool {
+        let mut installed = self.installations.iter().flat_map(Installation::directories);
+        let is_on_path = |directory: &Path| {
+            self.search.library_path.iter().any(|element| element.directory.as_deref() == Some(directory))
+        };
+        self.search.preload.iter().any(|preload| preload.family.is_some()) || installed.any(is_on_path)
+    }
+
     /// Returns the file of this name in a directory that was scanned.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()

@@ -22,7 +22,7 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
     let needs_any = !program.requirements.is_empty();
     let mut scope = Scope {
         site_packages: program.site_packages.clone(),
-        own_directories: program.own_directories.iter().cloned().collect(),
+        own_directories: program.own_directories.union(&program.tried_directories).cloned().collect(),
         machine: program.machine,
         executable: executable.map(|step| step.to.clone()),
         views: own_views(host),

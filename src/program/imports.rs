@@ -19,6 +19,7 @@ use crate::formats::elf::AARCH64;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
 use crate::host::Host;
+use crate::variables::LIBRARY_PATH;
 
 /// More local modules than this are a framework, not a program.
 const FILE_LIMIT: usize = 500;
@@ -38,8 +39,12 @@ pub(super) struct Imports {
     pub library_paths: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
-    /// True if it may start other programs, or opens libraries whose names cannot be seen.
-    pub starts: bool,
+    /// True if it imports or calls functions that start programs.
+    pub starts_programs: bool,
+    /// True if it opens libraries whose names are not written out.
+    pub opens_unnamed: bool,
+    /// True if one of its strings is `LD_LIBRARY_PATH`.
+    pub names_library_path: bool,
 }
 
 impl Imports {
@@ -203,7 +208,10 @@ impl<'a> ImportReader<'a> {
     fn read_source(&mut self, file: &Path, bytes: &[u8]) {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
-        self.found.starts |= read.starts;
+        self.found.starts_programs |= read.starts_programs;
+        self.found.opens_unnamed |= read.opens_unnamed;
+        self.found.names_library_path |=
+            read.strings.iter().any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
             let place = || SourceLine { file: file.to_owned(), line: *line };
             let text = text.as_bytes();

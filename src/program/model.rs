@@ -48,6 +48,9 @@ pub struct Program {
     /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
+    /// Directories of files that it may open by path, beside other files of their family.
+    #[serde(skip)]
+    pub tried_directories: BTreeSet<PathBuf>,
     /// The executable that the loader starts; `None` where it cannot be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
@@ -62,6 +65,15 @@ pub struct Program {
     /// True if another current directory could lead to another decision.
     #[serde(skip)]
     pub depends_on_directory: bool,
+    /// It may open libraries in a namespace of their own (dlmopen), which preloaded libraries do not reach.
+    #[serde(skip)]
+    pub opens_namespaces: bool,
+    /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
+    #[serde(skip)]
+    pub sets_library_path: bool,
+    /// The directory that PyInstaller froze its packages into.
+    #[serde(skip)]
+    pub frozen: Option<PathBuf>,
     /// The files and directories that all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,

@@ -45,18 +45,41 @@ pub(super) fn read(
     let imports = imports::trace(host, python, &installed, program);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
-    let reader = PackageReader { host, candidates, searcher, executable, python };
+    let reader = PackageReader { host, candidates, searcher, executable };
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
         reader.examine(named, program);
     } else if !imports.is_tool() {
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
-        reader.guess(&imports, program);
+        reader.guess(python, &imports, program);
     }
     reader.written_out(&imports, program);
+    program.sets_library_path = imports.names_library_path;
+    let is_used = |requirement: &Requirement| requirement.by.standing == ImportCertainty::Imported;
+    if imports.starts_programs && !imports.is_tool() && !program.requirements.iter().any(is_used) {
+        program.notes.push(Note::MayStartAnother);
+    }
     program.forget_what_was_found();
     Ok(())
+}
+
+/// Adds the requirements of the packages that PyInstaller froze into a directory.
+pub(super) fn frozen(
+    host: &Host,
+    searcher: &Searcher<'_>,
+    image: &Image,
+    directory: &Path,
+    program: &mut Program,
+) {
+    program.site_packages = vec![directory.to_owned()];
+    let installed = Installed::list(host, &program.site_packages);
+    let sites = program.site_packages.clone();
+    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
+    let candidates = Candidates { host, sites: &sites, installed: &installed };
+    let reader = PackageReader { host, candidates, searcher, executable };
+    let all = reader.candidates.everything();
+    reader.examine(all, program);
 }
 
 /// Adds the site-packages directories of a Python to `program`. Returns the distributions in them; `None` where Python runs
@@ -94,18 +117,17 @@ struct PackageReader<'a> {
     candidates: Candidates<'a>,
     searcher: &'a Searcher<'a>,
     executable: Option<Rc<Object>>,
-    python: &'a Python,
 }
 
 impl PackageReader<'_> {
     /// Adds the packages that may be imported where not all imports could be read, or where no package was recognised.
     /// Their requirements count as far as they fit, and cause no refusal.
-    fn guess(&self, imports: &Imports, program: &mut Program) {
+    fn guess(&self, python: &Python, imports: &Imports, program: &mut Program) {
         if !program.packages.is_empty() && !imports.is_open {
             return;
         }
-        let is_all = imports.is_open || imports.starts;
-        let within = if is_all { None } else { within_reach(&self.candidates, self.python, imports) };
+        let is_all = imports.is_open || imports.starts_programs || imports.opens_unnamed;
+        let within = if is_all { None } else { within_reach(&self.candidates, python, imports) };
         let mut possible = within.unwrap_or_else(|| self.candidates.everything());
         possible.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
         self.examine(possible, program);

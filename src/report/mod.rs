@@ -33,7 +33,7 @@ pub use explained::{Explanation, explained, summary};
 pub use extensions::listed_extensions;
 pub use listed::listed;
 pub use notes::note;
-pub use pinned::{launches, refusal};
+pub use pinned::{launches, refusal, sets_library_path};
 pub use project::trouble;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,

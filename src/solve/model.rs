@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -260,6 +260,12 @@ pub struct ContradictionSide {
 }
 
 impl Outcome {
+    /// True if a picked installation is in this directory.
+    pub fn picks_in(&self, directory: &Path) -> bool {
+        let Outcome::Plan(plan) = self else { return false };
+        plan.picks.iter().any(|pick| pick.installation.directories().any(|own| own == directory))
+    }
+
     /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         let unpinned = match self {
