@@ -42,22 +42,25 @@ def main():
     failed = False
 
     def compare(label, command, arms, rounds, limits):
-        """`arms` maps a name to options, and to True if each start is the first one."""
+        """`arms` maps a name to variables, and to True if each start is the first one."""
         nonlocal failed
         times = {name: [] for name in ["without", *arms]}
-        environments = {name: dict(os.environ, XDG_CACHE_HOME=str(work / name)) for name in arms}
-        for arm, (options, is_first) in arms.items():
+        environments = {
+            name: dict(os.environ, XDG_CACHE_HOME=str(work / name), **variables)
+            for name, (variables, _) in arms.items()
+        }
+        for arm, (_, is_first) in arms.items():
             if not is_first:
                 # What was changed within the last clock tick is not kept.
                 for _ in range(2):
-                    timed([cudarun, *options, *command], environments[arm])
+                    timed([cudarun, *command], environments[arm])
                     time.sleep(2.5)
         for _ in range(rounds):
             times["without"].append(timed(command, os.environ))
-            for arm, (options, is_first) in arms.items():
+            for arm, (_, is_first) in arms.items():
                 if is_first:
                     shutil.rmtree(work / arm, ignore_errors=True)
-                times[arm].append(timed([cudarun, *options, *command], environments[arm]))
+                times[arm].append(timed([cudarun, *command], environments[arm]))
         base = statistics.median(times["without"])
         for arm, (kind, limit) in limits.items():
             median = statistics.median(times[arm])
@@ -72,14 +75,14 @@ def main():
             )
 
     try:
-        both = {"cold": ([], True), "kept": ([], False)}
+        both = {"cold": ({}, True), "kept": ({}, False)}
         numpy = [sys.executable, "-c", "import numpy"]
         compare("import numpy", numpy, both, 3 * ROUNDS, {"cold": ("x", 1.3), "kept": ("x", 1.03)})
         torch = [sys.executable, "-c", "import torch"]
         compare("import torch", torch, both, ROUNDS, {"cold": ("s", 0.6), "kept": ("x", 1.02)})
         script = work / "train.py"
         script.write_text(TRAINING)
-        modes = {mode: ([f"--pin-mode={mode}"], False) for mode in ["view", "audit", "preload"]}
+        modes = {mode: ({"CUDARUN_PIN_MODE": mode}, False) for mode in ["view", "audit", "preload"]}
         compare("training with workers", [sys.executable, str(script)], modes, ROUNDS, {mode: ("x", 1.02) for mode in modes})
     finally:
         shutil.rmtree(work)
