@@ -46,8 +46,10 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         directories: Vec<PathBuf>,
     },
+    /// An update, where there is a driver.
     UpdateDriver {
         floor: Version,
+        has_driver: bool,
     },
     InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.
