@@ -105,10 +105,10 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             }
             text.push_str(&stopped(plan));
             text.push_str(&left_alone(&plan.unpinned));
+            text.push_str(&missing(&plan.absent));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 text.push_str(&rejections(&plan.rejected, program, verbosity, style));
-                text.push_str(&missing(&plan.absent));
             }
         }
         Outcome::Conflict(_) => {}
