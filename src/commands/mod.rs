@@ -81,6 +81,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     let notes = program.notes.iter();
     let notes = notes.filter(|note| note.must_be_said() || has_installations && note.hides_a_program());
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
+    lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
