@@ -6,8 +6,18 @@ pub struct Source {
     pub imports: Vec<Import>,
     /// The contents of string literals, with the line each begins on.
     pub strings: Vec<(usize, String)>,
+    /// The directories that it adds to `sys.path` by name, in order.
+    pub search: Vec<AddedPath>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
+}
+
+/// A directory that `sys.path.insert(0, "…")`, `sys.path.append("…")` or `site.addsitedir("…")` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedPath {
+    pub directory: String,
+    /// It comes before all others.
+    pub is_first: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -49,6 +59,7 @@ pub fn read(source: &[u8]) -> Source {
                 let (dynamic, named) = calls(&statement, &words);
                 found.dynamic |= dynamic;
                 found.imports.extend(named);
+                found.search.extend(added_paths(&statement, &words));
             }
         }
         for import in &mut found.imports[from..] {
@@ -121,6 +132,17 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
         }
     }
     (dynamic, named)
+}
+
+/// Returns the absolute directories that a statement adds to the module search path.
+fn added_paths(statement: &Statement, words: &[&str]) -> Vec<AddedPath> {
+    let is_site = words.starts_with(&["site", ".", "addsitedir", "("]);
+    if !is_site && !words.starts_with(&["sys", ".", "path"]) {
+        return Vec::new();
+    }
+    let is_first = matches!(words.get(4), Some(&"insert")) || words.get(3) == Some(&"[");
+    let texts = statement.literals.iter().map(|(_, text)| text).filter(|text| text.starts_with('/'));
+    texts.map(|text| AddedPath { directory: text.clone(), is_first }).collect()
 }
 
 struct Statement {

@@ -13,7 +13,7 @@ use super::arguments::Run;
 use super::installed::Installed;
 use super::model::{How, Program, Step};
 use super::note::Note;
-use super::python::{EntryKind, Python};
+use super::python::{EntryKind, Python, main_file};
 use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
 use crate::formats::names;
@@ -34,6 +34,8 @@ pub(super) struct Imports {
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
     pub library_paths: Vec<(String, SourceLine)>,
+    /// Names and paths of other libraries, as they are written: it may open them.
+    pub opened: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
 }
@@ -105,6 +107,7 @@ pub(super) fn trace(
         listings: RefCell::default(),
         found: Imports::default(),
     };
+    reader.read_startup();
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
@@ -112,10 +115,7 @@ pub(super) fn trace(
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
-            let mut script = host.absolute(script);
-            if host.is_directory(&script) {
-                script = script.join("__main__.py");
-            }
+            let script = main_file(host, script);
             reader.program.step(How::Script, &script);
             reader.read_file(&script);
         }
@@ -135,13 +135,36 @@ pub(super) fn trace(
         Run::Nothing => {}
         Run::Unknown => reader.found.is_open = true,
     }
-    while let Some(file) = reader.queue.pop_front() {
-        reader.read_file(&file);
-    }
+    reader.read_queue();
     reader.found
 }
 
 impl ImportReader<'_> {
+    /// Reads the code that runs before the program. Its imports count only where they are of a framework: it imports many
+    /// modules that are not for this program.
+    fn read_startup(&mut self) {
+        if self.python.command_line.no_site {
+            return;
+        }
+        for (file, code) in &self.python.startup {
+            self.read_source(file, code.as_bytes());
+        }
+        let at_start = ["sitecustomize", "usercustomize"].map(|module| (module, self.resolve(module)));
+        for (module, found) in at_start {
+            let place = SourceLine { file: PathBuf::from(module), line: 1 };
+            found.and_then(|(_, found)| self.enter(found, &place));
+        }
+        self.read_queue();
+        self.found.installed.retain(|module, _| catalog().framework_of(module).is_some());
+        self.found.is_open = false;
+    }
+
+    fn read_queue(&mut self) {
+        while let Some(file) = self.queue.pop_front() {
+            self.read_file(&file);
+        }
+    }
+
     fn read_file(&mut self, file: &Path) {
         if !self.seen.insert(file.to_owned()) {
             return;
@@ -169,6 +192,7 @@ impl ImportReader<'_> {
             let text = text.as_bytes();
             self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
             self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
+            self.found.opened.extend(other_library(text).map(|name| (name.to_owned(), place())));
         }
         for import in &read.imports {
             let place = SourceLine { file: file.to_owned(), line: import.line };
@@ -302,4 +326,12 @@ impl ImportReader<'_> {
         };
         listings.entry(directory.to_owned()).or_insert_with(read).clone()
     }
+}
+
+/// Returns a text that is the name or the path of a library that is not NVIDIA's.
+fn other_library(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    let name = text.rsplit('/').next()?;
+    let is_library = names::split(name).is_some() && catalog().family_of(name).is_none();
+    is_library.then_some(text)
 }

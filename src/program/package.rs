@@ -41,10 +41,11 @@ pub(super) fn read(
     if sites.is_empty() {
         program.notes.push(Note::NoSitePackages);
     }
-    let imports = imports::trace(host, python, &installed, program);
+    let mut imports = imports::trace(host, python, &installed, program);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
     let reader = PackageReader { host, candidates, searcher, executable };
+    reader.follow_opened(&mut imports, program);
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
         reader.examine(named, program);
@@ -313,6 +314,24 @@ impl PackageReader<'_> {
             let (name, distribution) = self.candidates.installed.distributions.get_key_value(name)?;
             candidate.sites.contains(&distribution.site).then_some(name.as_str())
         })
+    }
+
+    /// Adds the other libraries that the program opens to its extension modules, which have the requirements of their files. A
+    /// name may be of a file beside the source.
+    fn follow_opened(&self, imports: &mut Imports, program: &mut Program) {
+        let chain: Vec<_> = self.executable.clone().into_iter().collect();
+        for (name, place) in std::mem::take(&mut imports.opened) {
+            let path = Path::new(&name);
+            let mut found = self.searcher.find(&name, &chain).map(|(object, _)| object.path.clone());
+            if let Some(directory) = place.file.parent().filter(|_| found.is_none()) {
+                found = self.host.canonical(&directory.join(path)).ok();
+            }
+            program.is_of_directory |= name.contains('/') && path.is_relative();
+            program.located.extend(path.is_absolute().then(|| path.to_owned()));
+            if let Some(found) = found.filter(|found| !executable::is_system(found)) {
+                imports.extensions.entry(found).or_insert(place);
+            }
+        }
     }
 
     /// Adds the library names and paths in the program's own strings: it opens them itself.

@@ -2,6 +2,7 @@
 
 mod children;
 pub mod modes;
+mod python_code;
 pub mod real_loader;
 mod shims;
 mod unreachable_programs;
