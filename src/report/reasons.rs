@@ -120,10 +120,8 @@ pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
 
 /// `cuFFT is not pinned: nothing fits (libcufft.so.11); the nearest one: is for CUDA 13, but torch is for CUDA 12`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
-    format!(
-        "{} is not pinned: nothing fits ({}); the nearest one: {}",
-        words::family(&unpinned.family),
-        shown(&unpinned.names),
-        reason(&unpinned.why)
-    )
+    let names = shown(&unpinned.names);
+    let names = if names.is_empty() { names } else { format!(" ({names})") };
+    let (family, why) = (words::family(&unpinned.family), reason(&unpinned.why));
+    format!("{family} is not pinned: nothing fits{names}; the nearest one: {why}")
 }
