@@ -7,6 +7,7 @@ use super::hints;
 use super::loader::{self, rule};
 use super::style::columns;
 use super::words;
+use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
 use crate::predict::supply::{Fault, Supply, given};
@@ -52,6 +53,13 @@ pub(super) fn loads(
             "none".to_owned(),
             format!("without: {}", places(then, program)),
         ]);
+    }
+    for file in &pinned.after.files {
+        let Some(family) = catalog().family_of_bundled(&file.path).filter(|_| file.family.is_none()) else {
+            continue;
+        };
+        let place = words::place(&file.path, Some(program));
+        rows.push(vec![family.display.clone(), place, style.dim("bundled with its package")]);
     }
     if rows.is_empty() {
         return String::new();
