@@ -212,7 +212,16 @@ impl ImportReader<'_> {
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, _)) => {
-                self.found.installed.entry((*top).to_owned()).or_insert_with(|| place.clone());
+                // NVIDIA's packages share directories.
+                let below = rest.iter().copied().chain(import.names.iter().map(String::as_str));
+                let mut modules: Vec<String> = below.map(|module| format!("{top}.{module}")).collect();
+                modules.retain(|module| catalog().framework_of(module).is_some());
+                if modules.is_empty() {
+                    modules.push((*top).to_owned());
+                }
+                for module in modules {
+                    self.found.installed.entry(module).or_insert_with(|| place.clone());
+                }
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
             None if catalog().python.is_builtin(top) || import.is_tried => {}

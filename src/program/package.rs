@@ -145,7 +145,8 @@ impl PackageReader<'_> {
                 ImportCertainty::Installed => false,
             };
             if is_opened {
-                program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
+                let version = package.version.as_deref();
+                program.loads.extend(loads(self.host, &candidate, version, &consumers, &requirements));
             }
             for consumer in consumers {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
@@ -234,10 +235,12 @@ impl PackageReader<'_> {
             requirements.extend(records.pins(distribution));
         }
         if let Some(framework) = profile {
-            let version = package.version.as_deref();
-            let first =
-                recorded::opened_by_path(self.host, self.candidates.sites, framework, version, cuda_major);
-            for requirement in requirements.iter_mut().filter(|r| r.named().is_some()) {
+            let opens = |name: &str| {
+                let stem = names::split(name).map_or(name, |(stem, _)| stem);
+                recorded::opens_by_path(framework, package.version.as_deref(), stem)
+            };
+            let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
+            for requirement in requirements.iter_mut().filter(|r| r.named().is_some_and(opens)) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
