@@ -1,8 +1,9 @@
 //! Installations with problems, and the files that the scan skipped.
 
-use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::Subject;
 use crate::inventory::{Finder, Installation, Origin, Problem};
+use crate::solve::Summary;
 
 /// Further skipped files are only counted.
 const FEW: usize = 5;
@@ -42,7 +43,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
         | Problem::NotTheKernelsDriver { .. } => return None,
         Problem::StubOnSearchPath { .. } => (severity, "stub-given"),
     };
-    let installation = Named::of(installation);
+    let installation = Summary::of(installation);
     let evidence = vec![Evidence::Installation(installation.clone())];
     let what = FindingKind::BadInstallation { code, installation, problem: problem.clone() };
     Some(Finding::new(severity, what, evidence))

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::cli::PinMode;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
 use crate::loader::search::Searcher;
-use crate::pin::{self, Mode, Question};
+use crate::pin::{self, Question};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
@@ -97,7 +96,7 @@ impl<'h> Facts<'h> {
             inventory: &self.inventory,
             program: &self.program,
             policy,
-            mode: self.settings.layers.mode().map(mode),
+            mode: self.settings.layers.mode(),
             asks_all_sources: self.settings.layers.words(&Key::SearchWithout).is_empty(),
         }
     }
@@ -142,15 +141,5 @@ impl<'h> Facts<'h> {
             watched.extend(installation.files.iter().map(|member| member.path.clone()));
         }
         watched
-    }
-}
-
-fn mode(mode: PinMode) -> Mode {
-    match mode {
-        PinMode::None => Mode::None,
-        PinMode::View => Mode::View,
-        PinMode::Audit => Mode::Audit,
-        PinMode::Preload => Mode::Preload,
-        PinMode::Clean => Mode::Clean,
     }
 }

@@ -1,5 +1,6 @@
 //! The page of `doctor`: the verdict, then each section with its facts and findings.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Style;
@@ -83,12 +84,8 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         },
         Section::Gpus => gpus(examination, inventory),
         Section::Libraries => {
-            let mut families: Vec<&str> =
-                inventory.installations.iter().map(|one| one.family.as_str()).collect();
-            let installations = families.len();
-            families.sort_unstable();
-            families.dedup();
-            match (installations, families.len()) {
+            let families: BTreeSet<&String> = inventory.installations.iter().map(|one| &one.family).collect();
+            match (inventory.installations.len(), families.len()) {
                 (0, _) => "no NVIDIA library".to_owned(),
                 (1, _) => "1 installation".to_owned(),
                 (installations, 1) => format!("{installations} installations of 1 family"),

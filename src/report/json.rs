@@ -14,7 +14,7 @@ use super::pinned::{self, given_fault};
 use super::reasons::{decided_by, reason};
 use super::words;
 use super::{asked, notes};
-use crate::doctor::{Element, Evidence, Examination, Finding, Named, Stops};
+use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::inventory::{Installation, Inventory, Warning};
@@ -134,7 +134,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
             "remedy": doctor_words::remedy(finding),
         })
     };
-    let holds = |installation: &Named| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
+    let holds = |installation: &Summary| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
     let element = |element: &Element| {
         json!({
             "variable": element.variable,

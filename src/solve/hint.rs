@@ -1,5 +1,6 @@
 //! The hint of a conflict, as a value.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -13,59 +14,38 @@ use crate::version::Version;
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
     /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
-    Pip {
-        pip: Pip,
-        requirements: Vec<String>,
-        reinstall: bool,
-    },
+    Pip { pip: Pip, requirements: Vec<String>, reinstall: bool },
     /// Wheels that were left behind and that the program loads instead of the right ones.
-    PipUninstall {
-        pip: Pip,
-        packages: Vec<String>,
-    },
+    PipUninstall { pip: Pip, packages: BTreeSet<String> },
     /// Packages for `apt`.
-    Apt {
-        packages: Vec<String>,
-    },
+    Apt { packages: BTreeSet<String> },
     /// Libraries to install, where no known package manager offers them.
-    Install {
-        libraries: Vec<Wanted>,
-    },
+    Install { libraries: Vec<Wanted> },
     /// Directories whose files must be replaced, since search paths lead there first.
     Replace {
         #[serde(serialize_with = "text::paths")]
-        directories: Vec<PathBuf>,
+        directories: BTreeSet<PathBuf>,
     },
     /// Files or directories that every user can write to.
     MakePrivate {
         #[serde(serialize_with = "text::paths")]
-        paths: Vec<PathBuf>,
+        paths: BTreeSet<PathBuf>,
     },
     /// Installations that another user can change: a person who trusts them can name them.
     Trust {
         #[serde(serialize_with = "text::paths")]
-        directories: Vec<PathBuf>,
+        directories: BTreeSet<PathBuf>,
     },
-    /// An update, where there is a driver.
-    UpdateDriver {
-        floor: Version,
-        has_driver: bool,
-    },
+    /// The driver is too old, or there is none.
+    UpdateDriver { floor: Version, has_driver: bool },
+    /// The driver's libraries are missing.
     InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.
-    ChangeWish {
-        families: Vec<String>,
-        by: Asker,
-    },
+    ChangeWish { families: BTreeSet<String>, by: Asker },
     /// A framework has no code for the GPU; these builds of it have.
-    OtherBuild {
-        pip: Pip,
-        requirement: String,
-    },
+    OtherBuild { pip: Pip, requirement: String },
     /// Only these of the visible GPUs meet the requirements.
-    ChooseGpus {
-        uuids: Vec<String>,
-    },
+    ChooseGpus { uuids: Vec<String> },
 }
 
 /// A library that would fit, to be installed.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Contradiction, ForcedCopy, Member, Rejection, Unmet};
+use super::model::{Broken, Contradiction, ContradictionSide, ForcedCopy, Rejection, Unmet};
 use super::reason::Reason;
 use super::world::{World, serves};
 use crate::catalog::{Family, catalog, knowledge, soname_number};
 use crate::formats::names;
-use crate::inventory::{Installation, Inventory, Origin, Problem, Who};
+use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
 use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -43,7 +43,7 @@ pub(super) fn hint(
 /// Returns the hint for a condition that the machine does not meet.
 fn for_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
     let condition = &broken.condition;
-    let change_wish = || Hint::ChangeWish { families: Vec::new(), by: condition.by.clone() };
+    let change_wish = || Hint::ChangeWish { families: BTreeSet::new(), by: condition.by.clone() };
     match &condition.demand {
         Demand::Code(code) => {
             other_gpus(world, |gpu| serves(code, gpu)).or_else(|| other_build(condition, world))
@@ -114,14 +114,14 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
         Want::Within(_) => several,
         _ => false,
     };
-    let can_change = |member: &&Member| {
+    let can_change = |member: &&ContradictionSide| {
         member.wants.iter().any(is_of_person)
             || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
-    let members: Vec<&Member> = contradiction.members.iter().filter(can_change).collect();
+    let members: Vec<&ContradictionSide> = contradiction.members.iter().filter(can_change).collect();
     let by = members.first()?.by.clone();
-    let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
-    Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
+    let families = members.iter().filter_map(|member| member.family.clone()).collect();
+    Some(Hint::ChangeWish { families, by })
 }
 
 /// Names a person's range if it allows no version that serves the program: no installation could meet both.
@@ -130,7 +130,7 @@ fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let too_low = missing.requirements.iter().find(|requirement| {
         matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
     })?;
-    Some(Hint::ChangeWish { families: vec![missing.family.clone()], by: too_low.by.clone() })
+    Some(Hint::ChangeWish { families: BTreeSet::from([missing.family.clone()]), by: too_low.by.clone() })
 }
 
 /// Returns the oldest driver with which all would fit.
@@ -158,20 +158,16 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if open.is_empty() {
         return None;
     }
-    if open.iter().any(|open| open.who != Who::Everybody) {
-        return Some(Hint::Trust { directories: directories.into_iter().collect() });
+    if open.iter().any(|open| open.who != ChangedBy::Everybody) {
+        return Some(Hint::Trust { directories });
     }
-    let paths: BTreeSet<PathBuf> = open.into_iter().map(|open| open.path.clone()).collect();
-    Some(Hint::MakePrivate { paths: paths.into_iter().collect() })
+    Some(Hint::MakePrivate { paths: open.into_iter().map(|open| open.path.clone()).collect() })
 }
 
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
-    let pip = program.pip.clone()?;
-    let packages: Option<BTreeSet<String>> =
-        unmet.iter().map(|missing| leftover(missing, inventory)).collect();
-    let packages: Vec<String> = packages?.into_iter().collect();
-    (!packages.is_empty()).then_some(Hint::PipUninstall { pip, packages })
+    let packages: Option<_> = unmet.iter().map(|missing| leftover(missing, inventory)).collect();
+    Some(Hint::PipUninstall { pip: program.pip.clone()?, packages: packages? })
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
@@ -212,9 +208,7 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
         let family = catalog().family(&missing.family)?;
         family.apt(cuda_major(missing).unwrap_or(12), soname(missing).unwrap_or(9))
     };
-    let packages: Option<BTreeSet<String>> = unmet.iter().map(package).collect();
-    let packages: Vec<String> = packages?.into_iter().collect();
-    (!packages.is_empty()).then_some(Hint::Apt { packages })
+    Some(Hint::Apt { packages: unmet.iter().map(package).collect::<Option<_>>()? })
 }
 
 fn libraries(unmet: &[Unmet]) -> Hint {
@@ -235,7 +229,6 @@ fn libraries(unmet: &[Unmet]) -> Hint {
 fn other_files(unmet: &[Unmet]) -> Option<Hint> {
     let forced = unmet.iter().flat_map(|missing| &missing.forced);
     let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.installation.directory.clone()).collect();
-    let directories: Vec<PathBuf> = directories.into_iter().collect();
     (!directories.is_empty()).then_some(Hint::Replace { directories })
 }
 
@@ -300,7 +293,7 @@ fn versions(missing: &Unmet, family: &Family) -> String {
     });
     let floor = floor(missing).or_else(|| of_symbol(missing));
     if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
-        return floor.map_or_else(|| range.clone(), |floor| range.from(floor.truncated(2))).to_pip();
+        return floor.map_or_else(|| range.clone(), |floor| range.raised_to(floor.truncated(2))).to_pip();
     }
     let exactly = missing.requirements.iter().find_map(|requirement| match requirement.want {
         Want::Exactly(version) => Some(version),
@@ -352,7 +345,7 @@ fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Opti
     let major = soname(missing);
     let is_of_major = |range: &&&Range| major.is_none_or(|major| range.allows_some(major));
     let is_new_enough =
-        |range: &&&Range| floor.is_none_or(|floor| range.from(floor).allows_some(floor.major()));
+        |range: &&&Range| floor.is_none_or(|floor| range.raised_to(floor).allows_some(floor.major()));
     let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
     ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
 }
