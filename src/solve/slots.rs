@@ -9,7 +9,7 @@ use super::model::{Absent, Rejection, Unmet};
 use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog, soname_number};
-use crate::inventory::{Installation, Inventory};
+use crate::inventory::Installation;
 use crate::program::{Asker, First, ImportCertainty, Need, PinnedTo, Requirement, Want};
 use crate::version::Version;
 
@@ -48,7 +48,7 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
     let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
         let is_guess = !slot.requirements.iter().any(is_known);
         let has_another = slots.to_fill.iter().any(|other| other.family.name == slot.family.name);
-        let is_for_gpu = is_for_missing_gpu(&slot.requirements, world.inventory);
+        let is_for_gpu = is_for_missing_gpu(&slot.requirements, world);
         slot.strictness <= Strictness::Try
             && (is_guess || has_another || world.inventory.gpus_hidden || is_for_gpu)
     });
@@ -126,7 +126,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
             *position == 0 || requirements.iter().any(Requirement::is_wish)
         })
         .map(|((position, soname), requirements)| {
-            let slot = Slot::of_program(&families[position], soname, requirements, world.inventory);
+            let slot = Slot::of_program(&families[position], soname, requirements, world);
             (position, slot.released_by(world.policy))
         })
         .collect();
@@ -182,14 +182,14 @@ impl<'a> Slot<'a> {
         family: &'static Family,
         soname: Option<u32>,
         mut requirements: Vec<Requirement>,
-        inventory: &Inventory,
+        world: &World<'a>,
     ) -> Slot<'a> {
         // Search paths of a mere guess decide nothing where an asker is known.
         if has_known_wish(&requirements) {
             let guesses = requirements.iter_mut().filter(|requirement| !is_known(requirement));
             guesses.for_each(|requirement| requirement.search_first.clear());
         }
-        let strictness = strictest(&requirements, inventory).unwrap_or(Strictness::Should);
+        let strictness = strictest(&requirements, world).unwrap_or(Strictness::Should);
         let askers = askers(&requirements);
         Slot::new(family, soname, requirements, strictness, askers)
     }
@@ -230,7 +230,7 @@ impl<'a> Slot<'a> {
             return None;
         }
         let with = |requirements: Vec<Requirement>| {
-            let strictness = strictest(&requirements, world.inventory).unwrap_or(Strictness::Try);
+            let strictness = strictest(&requirements, world).unwrap_or(Strictness::Try);
             Slot { strictness, askers: askers(&requirements), requirements, ..self.clone() }
         };
         let (mut known, guessed) = (with(known), with(guessed));
@@ -278,12 +278,12 @@ fn has_known_wish(requirements: &[Requirement]) -> bool {
 }
 
 /// Returns the strictest of the requirements that ask for the family.
-fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Strictness> {
+fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictness> {
     let strictness = |requirement: &Requirement| match requirement.need {
         Need::Linked => Strictness::Must,
-        _ if inventory.gpus_hidden || is_for_missing_gpu(requirements, inventory) => Strictness::Try,
+        _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => Strictness::Try,
         // A framework that silently uses the CPU is a fault where there is a GPU to use.
-        Need::Essential if inventory.has_gpu() => Strictness::Must,
+        Need::Essential if world.inventory.has_gpu() => Strictness::Must,
         Need::Essential | Need::Used => Strictness::Should,
         Need::Named => Strictness::Try,
     };
@@ -292,11 +292,12 @@ fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Stri
 
 /// True if packages would use a GPU with the library, and there is none: they use the CPU. A person who asks for the library
 /// is taken at their word.
-fn is_for_missing_gpu(requirements: &[Requirement], inventory: &Inventory) -> bool {
-    let is_by_package = |requirement: &Requirement| matches!(requirement.need, Need::Used | Need::Essential);
-    inventory.is_without_gpu()
-        && requirements.iter().any(is_by_package)
-        && !requirements.iter().any(Requirement::is_by_person)
+fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
+    let is_by_package = |requirement: &&Requirement| matches!(requirement.need, Need::Used | Need::Essential);
+    let Some(used) = requirements.iter().find(is_by_package) else { return false };
+    // Those of the whole program, also where a part of them is tried.
+    let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
+    world.inventory.is_without_gpu() && !world.program.requirements.iter().any(is_by_person)
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known.
