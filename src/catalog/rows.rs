@@ -144,7 +144,8 @@ pub struct Framework {
     pub dlopens_wheels_since: Option<Version>,
     #[serde(default)]
     pub dlopens_from_wheels: Vec<String>,
-    pub dlopens_some_wheels: Option<SomeWheels>,
+    #[serde(default)]
+    pub dlopens_some_wheels: BTreeMap<String, Version>,
     #[serde(default)]
     pub dlopens: Vec<String>,
     #[serde(default)]
@@ -171,14 +172,6 @@ pub struct Framework {
 
 fn yes() -> bool {
     true
-}
-
-/// The libraries of NVIDIA's wheels that a framework opens by absolute path before it opens all of them.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SomeWheels {
-    pub since: Version,
-    pub stems: Vec<String>,
 }
 
 /// How a framework records a version.

@@ -25,7 +25,7 @@ pub(super) fn loads(
     let mut loads = by_absolute_path(host, candidate, version, requirements);
     let packers = packers(consumers, requirements);
     let is_opened = |consumer: &&Consumer| {
-        !consumer.needed.is_empty() || packers.contains(consumer.object.path.as_path())
+        !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(consumer.object.path.as_path())
     };
     loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
     let openers = openers(host, candidate);
@@ -43,6 +43,11 @@ pub(super) fn loads(
         }
     }
     loads
+}
+
+/// True if an object is linked against a library of NVIDIA's that was packed in under another name.
+pub(super) fn is_packer(consumer: &Consumer) -> bool {
+    consumer.object.needed.iter().any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
 
 /// Returns the files that open the libraries that only the profile names.

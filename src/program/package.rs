@@ -13,7 +13,7 @@ use super::executable::{self, Image, asker, by_path, linked, opened_names, writt
 use super::framework::{self, FrameworkReader, Sourced};
 use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
-use super::loads::loads;
+use super::loads::{is_packer, loads};
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
@@ -122,7 +122,14 @@ impl PackageReader<'_> {
             if candidate.standing == ImportCertainty::Imported {
                 program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
-            let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
+            let Some(assessed) = self.assess(&candidate, &consumers) else {
+                // It requires nothing, and maps what was packed into it.
+                if candidate.standing == ImportCertainty::Imported {
+                    let packers = consumers.iter().filter(|consumer| is_packer(consumer));
+                    program.loads.extend(packers.map(|consumer| Load::path(&consumer.object.path)));
+                }
+                continue;
+            };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
             let mut known = program.packages.iter();
             let is_opened = match candidate.standing {

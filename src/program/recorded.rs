@@ -108,9 +108,8 @@ pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: 
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
     let is_since = |since: Version| version.is_none_or(|version| version >= since);
-    let some = framework.dlopens_some_wheels.as_ref().filter(|some| is_since(some.since));
-    framework.dlopens_wheels_since.is_some_and(is_since)
-        || some.is_some_and(|some| some.stems.iter().any(|known| known == stem))
+    let since = [framework.dlopens_wheels_since, framework.dlopens_some_wheels.get(stem).copied()];
+    since.into_iter().flatten().any(is_since)
 }
 
 /// Returns the directories of NVIDIA's wheels on a module search path. The wheel of one library comes before the one that holds

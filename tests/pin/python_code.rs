@@ -37,7 +37,7 @@ fn place(name: &str) -> Option<Place> {
     fs::write(root.join("pyvenv.cfg"), format!("home = {}\n", python.parent()?.display())).unwrap();
     let flags = format!("-Wl,--disable-new-dtags,-rpath,{}", WORLD.path("old").display());
     WORLD.workshop.library(&format!("code/{name}/plug.so"), "plug.so", PLUGIN, &[&flags]);
-    let module = format!("import ctypes\nlibrary = ctypes.CDLL({:?})\n", root.join("plug.so"));
+    let module = format!("import ctypes\nlibrary = ctypes.CDLL('{}')\n", root.join("plug.so").display());
     fs::write(root.join("modules/framework.py"), module).unwrap();
     fs::write(root.join("report.py"), REPORT).unwrap();
     let python = bin.join("python");

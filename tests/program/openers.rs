@@ -141,7 +141,22 @@ fn libraries_under_another_name_are_shown() {
         elf(&format!("{SITE}/torch/lib/{packed}"), &format!("soname = '{packed}'")),
         elf(&format!("{SITE}/torch/lib/libgomp-a34b3233.so.1"), "soname = 'libgomp-a34b3233.so.1'"),
         library(&wheel("cuda_runtime"), "libcudart", "12", "12.4.127", ""),
+        text(&format!("{SITE}/torchvision/__init__.py"), ""),
+        elf(
+            &format!("{SITE}/torchvision/_C.so"),
+            "needed = ['libnvjpeg.90286a3c.so.12'], rpath = '$ORIGIN/../torchvision.libs'",
+        ),
+        elf(
+            &format!("{SITE}/torchvision.libs/libnvjpeg.90286a3c.so.12"),
+            "soname = 'libnvjpeg.90286a3c.so.12'",
+        ),
     ]);
+    let predicted = |code: &str| {
+        let run = Run::on(&machine, &["trace", "--predict", "python3", "-c", code]);
+        run.any_stdout().any_stderr().check().contains("torchvision.libs/libnvjpeg.90286a3c.so.12")
+    };
+    assert!(predicted("import torchvision"));
+    assert!(!predicted("import torch"), "the control");
     let says = |words: &[&str]| {
         let arguments: Vec<&str> = words.iter().copied().chain(["python3", "-c", "import torch"]).collect();
         Run::on(&machine, &arguments).any_stdout().any_stderr().check()
