@@ -108,7 +108,8 @@ pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: 
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
     let is_since = |since: Version| version.is_none_or(|version| version >= since);
-    let since = [framework.dlopens_wheels_since, framework.dlopens_some_wheels.get(stem).copied()];
+    let some = framework.dlopens_some_wheels.as_ref().and_then(|stems| stems.get(stem).copied());
+    let since = [framework.dlopens_wheels_since, some];
     since.into_iter().flatten().any(is_since)
 }
 

@@ -243,7 +243,12 @@ fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
                 | Reason::OtherCuda { .. }
         );
         let disagrees = |problem: &Problem| {
-            matches!(problem, Problem::PackageSaysOtherwise { .. } | Problem::SizeIsNotRecorded { .. })
+            matches!(
+                problem,
+                Problem::PackageSaysOtherwise { .. }
+                    | Problem::SizeIsNotRecorded { .. }
+                    | Problem::ClaimedTwice { .. }
+            )
         };
         let of_record = || {
             let installation = installed_in(inventory, missing, &candidate.installation.directory);
