@@ -36,8 +36,8 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         directories: BTreeSet<PathBuf>,
     },
-    /// The driver is too old.
-    UpdateDriver { floor: Version },
+    /// The driver is too old, or there is none.
+    UpdateDriver { floor: Version, has_driver: bool },
     /// The driver's libraries are missing.
     InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.

@@ -55,7 +55,8 @@ fn for_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
             // An update does not help where the driver is too new already.
             let has = broken.has.driver.map(|driver| driver.version());
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
-            Some(floor.map_or_else(change_wish, |floor| Hint::UpdateDriver { floor }))
+            let has_driver = has.is_some();
+            Some(floor.map_or_else(change_wish, |floor| Hint::UpdateDriver { floor, has_driver }))
         }
     }
 }
@@ -140,7 +141,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         _ => None,
     };
     let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
-    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
+    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version(), has_driver: true })
 }
 
 /// Names all files and directories to make private if all would fit then; or the directories to trust, if a change of
