@@ -32,7 +32,7 @@ pub(super) fn within_reach(
         .collect();
     if !names.is_empty() {
         let below = modules.iter().flat_map(|module| sites.iter().map(move |site| site.join(module)));
-        let files: Vec<PathBuf> = below.flat_map(|module| source_files(host, module)).collect();
+        let files: Vec<PathBuf> = below.flat_map(|module| source_files(host, &module)).collect();
         let named = parallel::map(&files, |file| named_in(host, file, &names));
         modules.extend(named.into_iter().flatten());
     }
@@ -40,9 +40,9 @@ pub(super) fn within_reach(
 }
 
 /// Returns the source of a package, or of a module of one file.
-fn source_files(host: &Host, module: PathBuf) -> Vec<PathBuf> {
+fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
     let prune = |name: &OsStr| matches!(name.as_bytes(), b"__pycache__" | b"tests");
-    let mut files = host.walk(&module, &prune);
+    let mut files = host.walk(module, &prune);
     files.push(module.with_added_extension("py"));
     files.retain(|file| file.extension() == Some(OsStr::new("py")));
     files
