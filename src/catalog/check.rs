@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rows::{
     Architectures, Builds, Cudnn, Drivers, Framework, KnownBad, Libraries, PackageTable, PythonFacts,
-    Statuses,
+    Statuses, Wheels,
 };
 use super::wrapper_rows::WrapperTable;
 
@@ -22,6 +22,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "packages.toml" => read::<PackageTable>,
         "python.toml" => read::<PythonFacts>,
         "statuses.toml" => read::<Statuses>,
+        "wheels.toml" => read::<Wheels>,
         "wrappers.toml" => read::<WrapperTable>,
         _ if path.starts_with("frameworks/") => read::<Framework>,
         _ => return Err(format!("profiles/{path}: src/catalog/check.rs has no type for this file")),

@@ -32,14 +32,14 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use rows::{
     Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
-    PythonFacts, Record, Sign, Status, Statuses, Variable,
+    PythonFacts, Record, Sign, Status, Statuses, Variable, Wheel,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
-use rows::Libraries;
+use rows::{Libraries, Wheels};
 
 #[derive(Debug)]
 pub struct Catalog {
@@ -55,6 +55,12 @@ pub fn catalog() -> &'static Catalog {
         Catalog { families, frameworks: profile!("frameworks"), python: profile!("python") }
     });
     &CATALOG
+}
+
+/// Returns the wheels of NVIDIA's libraries, those of one distribution oldest first.
+pub fn wheels() -> &'static [Wheel] {
+    static WHEELS: LazyLock<Wheels> = LazyLock::new(|| profile!("wheels"));
+    &WHEELS.wheel
 }
 
 impl Catalog {

@@ -23,7 +23,7 @@ pub struct Command {
     pub arguments: Vec<OsString>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Program {
     /// The file that exec gets: the typed name, looked up in PATH.
     #[serde(serialize_with = "text::path")]

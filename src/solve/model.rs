@@ -15,7 +15,7 @@ use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// The caller's wishes beyond the requirements of the program.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Directories whose children are our own views: never an input.
     pub views: Vec<PathBuf>,
