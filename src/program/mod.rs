@@ -30,7 +30,7 @@ mod wrapper;
 pub use condition::{Condition, Demand};
 use executable::Image;
 use model::Running;
-pub use model::{Called, Command, How, Package, Pip, Program, Reading, Sought, Step, Surroundings};
+pub use model::{Called, Command, Extra, How, Package, Pip, Program, Reading, Sought, Step, Surroundings};
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, Pin, Requirement, Want};
 pub use resolve::locate;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
-use super::model::{Reading, Sought};
+use super::model::{Extra, Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::{Framework, catalog};
 use crate::formats::metadata::Requires;
@@ -71,23 +71,56 @@ impl Records<'_> {
 
     /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
     pub(super) fn pins(&self, distribution: &str) -> Vec<Requirement> {
+        let required = self.required(distribution);
+        let Some(installed) = self.installed.distributions.get(distribution) else { return Vec::new() };
+        let file = installed.directory.join("METADATA");
+        let pin = |(_, requires): &(_, Requires)| {
+            let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
+            Some(self.requirement(&family.name, Want::Recorded(requires.pinned()?), &file))
+        };
+        required.iter().filter_map(pin).collect()
+    }
+
+    /// Returns the extras of these distributions that ask for wheels of NVIDIA's libraries, also through another one.
+    pub(super) fn extras<'d>(&self, distributions: impl Iterator<Item = &'d str>) -> Vec<Extra> {
+        let mut found = Vec::new();
+        for distribution in distributions {
+            let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+            for (extra, requires) in self.required(distribution) {
+                let is_wheel = catalog().families.iter().any(|family| family.is_wheel(&requires.name));
+                if let Some(extra) = extra.filter(|_| is_wheel) {
+                    extras.entry(extra).or_default().push((requires.name, requires.versions));
+                }
+            }
+            let Some(installed) = self.installed.distributions.get(distribution) else { continue };
+            let (distribution, version) = (distribution.to_owned(), installed.version.clone());
+            let extra = |(name, wheels)| Extra {
+                distribution: distribution.clone(),
+                version: version.clone(),
+                name,
+                wheels,
+            };
+            found.extend(extras.into_iter().map(extra));
+        }
+        found
+    }
+
+    /// Returns each line of a distribution's METADATA with the extra that it counts for, and those of the extras that it asks
+    /// of another distribution.
+    fn required(&self, distribution: &str) -> Vec<(Option<String>, Requires)> {
         let Some(metadata) = self.installed.metadata(distribution) else { return Vec::new() };
-        let mut required: Vec<Requires> = Vec::new();
+        let mut required = Vec::new();
         for requires in metadata.requires {
             if !requires.extras.is_empty() {
                 let through = self.installed.metadata(&requires.name).unwrap_or_default();
                 let asked =
                     |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
-                required.extend(through.requires.into_iter().filter(asked));
+                let asked = through.requires.into_iter().filter(asked);
+                required.extend(asked.map(|through| (requires.extra.clone(), through)));
             }
-            required.push(requires);
+            required.push((requires.extra.clone(), requires));
         }
-        let file = self.installed.distributions[distribution].directory.join("METADATA");
-        let pin = |requires: &Requires| {
-            let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
-            Some(self.requirement(&family.name, Want::Recorded(requires.pinned()?), &file))
-        };
-        required.iter().filter_map(pin).collect()
+        required
     }
 
     /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.

@@ -31,10 +31,11 @@ pub enum Hint {
     Install {
         libraries: Vec<Wanted>,
     },
-    /// Directories whose files must be replaced, since search paths lead there first.
+    /// Libraries to install in a directory, since search paths lead there first.
     Replace {
-        #[serde(serialize_with = "text::paths")]
-        directories: Vec<PathBuf>,
+        libraries: Vec<Wanted>,
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
     },
     /// Files or directories that every user can write to.
     MakePrivate {
@@ -49,7 +50,10 @@ pub enum Hint {
     UpdateDriver {
         floor: Version,
     },
-    InstallDriver,
+    /// The kernel runs no driver, or the libraries of the running one are not installed.
+    InstallDriver {
+        floor: Option<Version>,
+    },
     /// A person's own settings exclude a solution: those for these families, at this place.
     ChangeWish {
         families: Vec<String>,
@@ -59,11 +63,14 @@ pub enum Hint {
     OtherBuild {
         pip: Pip,
         requirement: String,
+        by: Asker,
     },
     /// Only these of the visible GPUs meet the requirements.
     ChooseGpus {
         uuids: Vec<String>,
     },
+    /// The program starts if it uses no GPU.
+    HideGpus,
 }
 
 /// A library that would fit, to be installed.

@@ -22,6 +22,8 @@ pub struct Policy {
     /// Families for which search paths that come before `LD_LIBRARY_PATH` do not count, since a stronger mode
     /// answers before them.
     pub released: BTreeSet<String>,
+    /// A mode that answers before those search paths can be had here.
+    pub can_force: bool,
     /// Origins that a person prefers, the most preferred first.
     pub origins: Vec<Origin>,
     /// The number of sets to pass over, best first.
