@@ -54,6 +54,7 @@ pub(super) fn hint(hint: &Hint) -> String {
             "install the user-space libraries of the kernel's driver version: no library path can help"
                 .to_owned()
         }
+        Hint::Both { steps } => steps.each_ref().map(self::hint).join("; then: "),
         Hint::HideGpus => "to start without a GPU: CUDA_VISIBLE_DEVICES= cudarun …".to_owned(),
     }
 }

@@ -2,7 +2,6 @@
 
 use super::constraints::forced_by;
 use super::contradiction::{self, Part};
-use super::hints;
 use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
@@ -58,8 +57,7 @@ fn conflict(
         missing.forced = forced_copies(&missing.requirements, world.inventory);
         missing.candidates.sort_by_key(|candidate| !candidate.is_of_concern());
     }
-    let hint = hints::hint(&unmet, &broken, &contradictions, world);
-    Conflict { unmet, broken, contradictions, hint, is_exhausted: false }
+    Conflict { unmet, broken, contradictions, ..Conflict::default() }
 }
 
 /// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.

@@ -71,6 +71,10 @@ pub enum Hint {
     },
     /// The program starts if it uses no GPU.
     HideGpus,
+    /// The first, then the second.
+    Both {
+        steps: Box<[Hint; 2]>,
+    },
 }
 
 /// A library that would fit, to be installed.

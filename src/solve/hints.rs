@@ -1,10 +1,10 @@
-//! Finds a remedy of a conflict: the first among those that could help after which there is a solution.
+//! Finds what could help against a conflict. `remedy` tries each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Contradiction, Member, Rejection, Unmet};
+use super::model::{Broken, Conflict, Contradiction, Member, Rejection, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::search::DeadEnd;
@@ -16,14 +16,10 @@ use crate::inventory::{Installation, Inventory, Origin, Who};
 use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
-pub(super) fn hint(
-    unmet: &[Unmet],
-    broken: &[Broken],
-    contradictions: &[Contradiction],
-    world: &World<'_>,
-) -> Option<Hint> {
-    let inventory = world.inventory;
-    let ways: [&dyn Fn() -> Vec<Hint>; 13] = [
+/// Returns what could help, the best first.
+pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
+    let (inventory, Conflict { unmet, broken, contradictions, .. }) = (world.inventory, conflict);
+    let ways: [&dyn Fn() -> Vec<Hint>; 12] = [
         &|| broken.iter().flat_map(|broken| for_machine(broken, world)).collect(),
         &|| contradictions.iter().filter_map(change_wish).collect(),
         &|| unmet.iter().filter_map(impossible_range).collect(),
@@ -34,12 +30,10 @@ pub(super) fn hint(
         &|| without_leftovers(unmet, world).into_iter().collect(),
         &|| wheels_to_install(unmet, world),
         &|| debian_packages(unmet, inventory).into_iter().collect(),
-        &|| replaced(unmet),
-        &|| vec![Hint::Install { libraries: unmet.iter().map(wanted).collect() }],
-        &|| vec![Hint::HideGpus],
+        &|| replaced(unmet, world),
+        &|| vec![Hint::Install { libraries: unmet.iter().map(|missing| wanted(missing, world)).collect() }],
     ];
-    let mut hints = ways.into_iter().flat_map(|way| way());
-    hints.find(|hint| remedy::leads_to_a_solution(hint, world))
+    ways.into_iter().flat_map(|way| way()).collect()
 }
 
 /// Returns the hints for a condition that the machine does not meet.
@@ -222,9 +216,14 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
 fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec<String>> {
     let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
     loop {
-        let newer_than_symbols = |wheel: &Wheel, version: &Version| {
+        // What they are linked against comes with them.
+        while let Some(family) = needed_by(&lacking) {
+            lacking.insert(family);
+        }
+        let may_help = |wheel: &Wheel, version: &Version| {
             let missing = unmet.iter().find(|missing| missing.family == wheel.family);
             missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
+                && missing.is_none_or(|missing| may_have_code(missing, version))
         };
         let names: BTreeSet<&str> = wheels()
             .iter()
@@ -233,7 +232,7 @@ fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec
             .collect();
         let known = names.into_iter().flat_map(|name| offers::versions(name, world.program));
         let offers: Vec<Installation> = known
-            .filter(|(version, wheel)| newer_than_symbols(wheel, version))
+            .filter(|(version, wheel)| may_help(wheel, version))
             .map(|(version, wheel)| offers::of_wheel(wheel, version, site, world.inventory))
             .collect();
         let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
@@ -251,6 +250,13 @@ fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec
             return None;
         }
     }
+}
+
+/// Returns another family that wheels of these are linked against.
+fn needed_by(families: &BTreeSet<String>) -> Option<String> {
+    let rows = wheels().iter().filter(|wheel| families.contains(&wheel.family));
+    let needed = rows.flat_map(|wheel| &wheel.needs).filter_map(|name| catalog().family_of(name));
+    needed.map(|(family, _)| family.name.clone()).find(|family| !families.contains(family))
 }
 
 /// Returns the fewest extras of one distribution that bring all these wheels.
@@ -296,18 +302,19 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     (!packages.is_empty()).then_some(Hint::Apt { packages })
 }
 
-fn wanted(missing: &Unmet) -> Wanted {
+fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
+    let of_others = || world.program.requirements.iter().find_map(cuda_of_name);
     let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
     Wanted {
         family: missing.family.clone(),
         major: soname(missing).filter(|_| is_version),
-        cuda: cuda_major(missing),
+        cuda: cuda_major(missing).or_else(of_others),
         at_least: floor(missing).map(|floor| floor.truncated(2)).max(of_symbol(missing)),
     }
 }
 
 /// Replaces what search paths lead to.
-fn replaced(unmet: &[Unmet]) -> Vec<Hint> {
+fn replaced(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
     let places =
         unmet.iter().flat_map(|missing| &missing.forced).map(|forced| &forced.installation.directory);
     let places: BTreeSet<&PathBuf> = places.collect();
@@ -315,7 +322,7 @@ fn replaced(unmet: &[Unmet]) -> Vec<Hint> {
         let leads_there = |missing: &&Unmet| {
             missing.forced.iter().any(|forced| forced.installation.directory == *directory)
         };
-        let libraries = unmet.iter().filter(leads_there).map(wanted).collect();
+        let libraries = unmet.iter().filter(leads_there).map(|missing| wanted(missing, world)).collect();
         Hint::Replace { libraries, directory: directory.clone() }
     };
     places.into_iter().map(replace).collect()
@@ -331,6 +338,19 @@ fn installed<'i>(
 
 fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path) -> Option<&'i Installation> {
     installed(inventory, &missing.family, |installation| installation.directory == directory)
+}
+
+/// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
+/// ones have code for a GPU that is older than all those that it serves, else newer ones.
+fn may_have_code(missing: &Unmet, version: &Version) -> bool {
+    missing.candidates.iter().all(|candidate| {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return true };
+        let Some(without) = candidate.installation.version.filter(|_| missing.family != "cudnn") else {
+            return true;
+        };
+        let is_old = has.first().is_some_and(|first| gpu < first);
+        if is_old { *version < without } else { *version > without }
+    })
 }
 
 /// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
@@ -350,16 +370,19 @@ fn of_symbol(missing: &Unmet) -> Option<Version> {
 /// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
     let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
-    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Name(name) => catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1),
-        _ => None,
-    });
+    let of_name = missing.requirements.iter().find_map(cuda_of_name);
     let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
     });
     let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
     of_asker.or(of_name).or(of_reason).or(of_copy)
+}
+
+/// Returns the only CUDA major whose libraries have the requested name.
+fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
+    let name = requirement.named()?;
+    catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
 }
 
 /// Returns the number in the requested SONAME.

@@ -20,32 +20,38 @@ const SYSTEM: &str = "/usr/lib";
 /// A directory that a person chooses.
 const CHOSEN: &str = "/DIR";
 
-/// True if the program would start once a person has done what the hint says.
-pub(super) fn leads_to_a_solution(hint: &Hint, world: &World<'_>) -> bool {
-    let World { inventory, program, policy, .. } = *world;
-    let mut copy = Copy { inventory: inventory.clone(), program: program.clone(), policy: policy.clone() };
-    copy.apply(hint);
-    copy.is_solved()
-}
-
-/// True if there is a set, or one that a stronger mode than the view can force.
-pub(super) fn is_solved(world: &World<'_>) -> bool {
-    conditions::broken(world).is_empty() && has_solution(world)
-}
-
-struct Copy {
+/// The machine and the program once a person has done what a hint says.
+pub(super) struct Copy {
     inventory: Inventory,
     program: Program,
     policy: Policy,
 }
 
+/// True if there is a set then.
+pub(super) fn leads_to_a_solution(hint: &Hint, world: &World<'_>) -> bool {
+    Copy::after(hint, world).is_solved()
+}
+
 impl Copy {
+    pub(super) fn after(hint: &Hint, world: &World<'_>) -> Copy {
+        let World { inventory, program, policy, .. } = *world;
+        let mut copy =
+            Copy { inventory: inventory.clone(), program: program.clone(), policy: policy.clone() };
+        copy.apply(hint);
+        copy
+    }
+
+    pub(super) fn world(&self) -> World<'_> {
+        World::new(&self.inventory, &self.program, &self.policy)
+    }
+
+    /// True if there is a set, or one that a stronger mode than the view can force.
     fn is_solved(mut self) -> bool {
-        let is_solved = |copy: &Copy| is_solved(&World::new(&copy.inventory, &copy.program, &copy.policy));
-        is_solved(&self)
+        let is_solved = |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
+        is_solved(&self.world())
             || self.policy.can_force && {
                 self.policy.released = all_families();
-                is_solved(&self)
+                is_solved(&self.world())
             }
     }
 
@@ -90,6 +96,7 @@ impl Copy {
                 self.program.conditions.retain(|one| one.by.name != by.name || !is_of_old(&one.demand));
             }
             Hint::ChooseGpus { uuids } => self.show_only(|uuid| uuids.iter().any(|one| one == uuid)),
+            Hint::Both { steps } => steps.iter().for_each(|hint| self.apply(hint)),
             Hint::HideGpus => {
                 self.show_only(|_| false);
                 self.inventory.gpus_hidden = true;
@@ -195,11 +202,17 @@ impl Copy {
     /// The kernel runs this driver, and its libraries are installed where the loader finds them.
     fn set_driver(&mut self, version: Version) {
         self.remove(|one| one.family == "driver" && one.origin != Origin::Compat);
-        let Ok(kernel) = version.to_string().parse::<DriverVersion>() else { return };
+        // A floor may be the number of a branch.
+        let release = if version.numbers().len() < 2 { format!("{version}.0") } else { version.to_string() };
+        let Ok(kernel) = release.parse::<DriverVersion>() else { return };
         let cuda = knowledge().cuda_of_driver(&kernel);
         self.inventory.driver = Some(KernelDriver { version: kernel, cuda, from: PathBuf::new() });
-        let wanted =
-            Wanted { family: "driver".to_owned(), major: Some(1), cuda: None, at_least: Some(version) };
+        let wanted = Wanted {
+            family: "driver".to_owned(),
+            major: Some(1),
+            cuda: None,
+            at_least: Some(kernel.version()),
+        };
         self.install(&[wanted], Path::new(SYSTEM));
     }
 }

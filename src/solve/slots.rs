@@ -242,7 +242,12 @@ impl<'a> Slot<'a> {
         let forced = constraints::forced(&self.requirements, world.inventory);
         self.candidates.clear();
         self.rejected.clear();
-        for installation in world.installations.get(self.family.name.as_str()).into_iter().flatten() {
+        // Only a library that must be there is worth an installation.
+        let is_wanted = |installation: &&&Installation| {
+            self.strictness >= Strictness::Should || !world.is_offer(installation)
+        };
+        let all = world.installations.get(self.family.name.as_str()).into_iter().flatten();
+        for installation in all.filter(is_wanted) {
             match constraints::judge(self, installation, &forced, world) {
                 Ok(()) => self.candidates.push(Candidate { installation, is_forced: !forced.is_empty() }),
                 Err(reason) => self.rejected.push(Rejection::new(installation, reason)),
