@@ -39,7 +39,7 @@ fn main() -> std::io::Result<()> {
 /// `known` are real paths.
 fn listed(host: &Host, process: &Process<'_, '_>, known: &mut HashMap<OsString, PathBuf>) -> String {
     let mut text = String::new();
-    for loaded in process.loaded().iter().filter(|loaded| loaded.rule != Rule::Executable) {
+    for loaded in process.loaded.iter().filter(|loaded| loaded.rule != Rule::Executable) {
         let path = &loaded.object.path;
         if !known.contains_key(path.as_os_str()) {
             known
@@ -48,10 +48,10 @@ fn listed(host: &Host, process: &Process<'_, '_>, known: &mut HashMap<OsString, 
         let real = &known[path.as_os_str()];
         let _ = writeln!(text, "\t{} => {}", loaded.name, real.display());
     }
-    for miss in process.missing() {
+    for miss in &process.missing {
         let _ = writeln!(text, "\t{} => not found", miss.name);
     }
-    match process.failure() {
+    match &process.failure {
         Some(why @ Failure::Bad { .. }) => text + &said(why),
         _ => text,
     }

@@ -5,12 +5,12 @@
 
 use std::io::BufRead as _;
 
-use cudarun::formats::metadata::metadata;
+use cudarun::formats::metadata::requirements;
 
 fn main() -> std::io::Result<()> {
     for path in std::io::stdin().lock().lines() {
         let bytes = std::fs::read(path?)?;
-        let requires = metadata(&String::from_utf8_lossy(&bytes)).requires;
+        let requires = requirements(&String::from_utf8_lossy(&bytes));
         let rows: Vec<_> =
             requires.iter().map(|r| (&r.name, &r.extras, &r.versions, r.optional, &r.extra)).collect();
         println!("{}", serde_json::to_string(&rows)?);

@@ -33,11 +33,11 @@ fn main() {
     println!("cargo:rerun-if-changed=src/build.rs");
     println!("cargo:rerun-if-changed=src/audit");
     println!("cargo:rerun-if-changed=profiles");
-    write_wrapper_names();
     if let Err(error) = embed_profiles(Path::new("profiles"), &PathBuf::from(required("OUT_DIR"))) {
         eprintln!("{error}");
         std::process::exit(1);
     }
+    write_wrapper_names();
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|found| found == value);
     let has_loader = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
@@ -62,21 +62,16 @@ fn main() {
 }
 
 /// Writes the names and the variables in the table of wrappers as sorted arrays. Every start compares its program with them,
-/// and reading the table takes longer than the rest of a start. A test compares both.
+/// and reading the table takes longer than the rest of a start.
 fn write_wrapper_names() {
     let table = std::fs::read_to_string("profiles/wrappers.toml").expect("the table of wrappers is there");
-    let quoted = |start: &str| -> Vec<&str> {
-        let lists = table.split(start).skip(1).filter_map(|rest| rest.split(']').next());
-        lists.flat_map(|list| list.split('"').skip(1).step_by(2)).collect()
-    };
-    let names = quoted("\nnames = [")
-        .into_iter()
-        .map(|name| name.strip_prefix("python -m ").unwrap_or(name))
-        .collect();
+    let table: wrapper_rows::WrapperTable = toml::from_str(&table).expect("the table is checked");
+    let names = table.wrapper.iter().flat_map(|row| &row.names).map(String::as_str);
+    let names: BTreeSet<&str> = names.map(|name| name.strip_prefix("python -m ").unwrap_or(name)).collect();
     let variables =
-        quoted("\nunless = [").into_iter().chain(quoted("\nreads = [")).filter(|name| !name.starts_with('/'));
-    for (file, words) in [("wrapper-names.rs", names), ("wrapper-variables.rs", variables.collect())] {
-        let words: BTreeSet<&str> = words;
+        table.wrapper.iter().flat_map(|row| row.unless.iter().chain(&row.reads).chain(&row.interpreter));
+    let variables = variables.map(String::as_str).filter(|name| !name.starts_with('/')).collect();
+    for (file, words) in [("wrapper-names.rs", names), ("wrapper-variables.rs", variables)] {
         let expression = format!("&{words:?}").replace('{', "[").replace('}', "]");
         std::fs::write(Path::new(&required("OUT_DIR")).join(file), expression)
             .expect("OUT_DIR can be written to");

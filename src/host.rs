@@ -25,8 +25,8 @@ mod standing;
 mod stat;
 
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
-pub use record::Asked;
-use record::Record;
+pub use record::PathUse;
+use record::UseRecord;
 pub use standing::Room;
 use stat::kind_of;
 pub use stat::{FileId, Kind, Stat};
@@ -43,7 +43,7 @@ pub struct Host {
     /// The files of a described machine, removed with its last `Host`.
     kept: Option<Arc<tempfile::TempDir>>,
     /// Only together with `root`: a start on this machine pays nothing for it.
-    record: Option<Record>,
+    record: Option<UseRecord>,
     pub env: Environment,
     /// The guest's current directory; empty when it is gone.
     pub cwd: PathBuf,
@@ -131,15 +131,15 @@ impl Host {
     pub fn recording(&self) -> io::Result<Host> {
         let root = self.root.as_deref().unwrap_or(Path::new("/"));
         let host = Host::at(root, self.env.clone(), self.cwd.clone())?;
-        Ok(Host { kept: self.kept.clone(), record: Some(Record::default()), ..host })
+        Ok(Host { kept: self.kept.clone(), record: Some(UseRecord::default()), ..host })
     }
 
     /// The paths that were asked for so far, missing ones too.
-    pub fn asked(&self) -> BTreeMap<PathBuf, Asked> {
-        self.record.as_ref().map(Record::asked).unwrap_or_default()
+    pub fn asked(&self) -> BTreeMap<PathBuf, PathUse> {
+        self.record.as_ref().map(UseRecord::asked).unwrap_or_default()
     }
 
-    fn note_asked(&self, path: &Path, asked: Asked) {
+    fn note_asked(&self, path: &Path, asked: PathUse) {
         if let (Some(record), Some(root)) = (&self.record, &self.root)
             && let Ok(resolved) = self.resolve(root, path, true)
         {
@@ -190,10 +190,8 @@ impl Host {
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
         // A warm start mostly does this. It copies no path and asks for no time of creation.
-        match &self.root {
-            None => Ok(Stat::from(stat(path)?)),
-            Some(_) => fs::metadata(self.real(path, true)?).map(Stat::from),
-        }
+        let seen = if self.root.is_none() { stat(path)? } else { stat(&self.real(path, true)?)? };
+        Ok(Stat::from(seen))
     }
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
@@ -212,10 +210,8 @@ impl Host {
     /// Does not follow a link in the last component.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        match &self.root {
-            None => Ok(Stat::from(lstat(path)?)),
-            Some(_) => fs::symlink_metadata(self.real(path, false)?).map(Stat::from),
-        }
+        let seen = if self.root.is_none() { lstat(path)? } else { lstat(&self.real(path, false)?)? };
+        Ok(Stat::from(seen))
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -327,7 +323,7 @@ impl Host {
     /// The entries of a directory, sorted by name.
     pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.count();
-        self.note_asked(path, Asked::Listed);
+        self.note_asked(path, PathUse::Listed);
         let mut entries = Vec::new();
         for entry in fs::read_dir(self.real(path, true)?)? {
             let entry = entry?;
@@ -355,7 +351,7 @@ impl Host {
     }
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
-        self.note_asked(path, Asked::Read);
+        self.note_asked(path, PathUse::Read);
         let refused = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
         // To open a fifo or a device has effects.
         if !self.stat(path)?.is_file() {
@@ -394,7 +390,7 @@ impl Host {
             if let Some(record) = &self.record
                 && (pending.is_empty() || real.is_symlink())
             {
-                record.note(&candidate, Asked::Looked);
+                record.note(&candidate, PathUse::Looked);
             }
             if pending.is_empty() && !follow_last {
                 return Ok(candidate);

@@ -46,8 +46,11 @@ pub fn optional_path<S: Serializer>(
 }
 
 /// Like [`path`], for a list of paths.
-pub fn paths<S: Serializer>(paths: &[impl AsRef<Path>], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(paths.iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
+pub fn paths<S: Serializer, P: AsRef<Path>>(
+    paths: impl IntoIterator<Item = P>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.into_iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
 }
 
 fn is_hostile(character: char) -> bool {

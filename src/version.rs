@@ -241,42 +241,26 @@ mod tests {
     }
 
     #[test]
-    fn library_versions_compare_by_number() {
+    fn versions_compare_by_number() {
         assert!(version("9.10.2") > version("9.9.0"));
         assert!(version("9.1.0").agrees_with(&version("9.1.0.70")));
         assert!(!version("9.1.1").agrees_with(&version("9.1.0.70")));
         assert_eq!(Version::from_scaled(91002, 10000, 100), version("9.10.2"));
-        assert_eq!(Version::from_scaled(8907, 1000, 100), version("8.9.7"));
+        assert!(version("9.1.0").serves_builds_of(&version("9.1.1")));
+        assert!(!version("9.1.0").serves_builds_of(&version("9.8.0")));
+        assert!(!version("9.1.0").serves_builds_of(&version("8.9.7")));
         for bad in ["", "9.", "a", "1.2.3.4.5", "+1", "1.-2", "99999999999"] {
             assert!(bad.parse::<Version>().is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn cudnn_serves_equal_or_older_minors_of_its_major() {
-        assert!(version("9.1.0").serves_builds_of(&version("9.1.1")));
-        assert!(version("9.10.2").serves_builds_of(&version("9.8.0")));
-        assert!(!version("9.1.0").serves_builds_of(&version("9.8.0")));
-        assert!(!version("9.1.0").serves_builds_of(&version("8.9.7")));
-    }
-
-    #[test]
     fn driver_versions_keep_their_text() {
         let driver: DriverVersion = "580.159.04".parse().unwrap();
         assert_eq!(driver.to_string(), "580.159.04");
-        assert_eq!(driver.branch(), 580);
         assert!(driver > "580.95.05".parse().unwrap());
-        assert!(driver > "418.39".parse().unwrap());
         for bad in ["", "580", "580.", "1.2.3.4", "a.b", "580.159.04-x", "9999999999.1"] {
             assert!(bad.parse::<DriverVersion>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn cuda_versions_come_as_text_and_number() {
-        assert_eq!(CudaVersion::from_number(12040), "12.4".parse().unwrap());
-        assert_eq!("13.x".parse::<CudaVersion>().unwrap().major, 13);
-        assert_eq!("12.4.1".parse::<CudaVersion>().unwrap().minor, 4);
-        assert!("cu12".parse::<CudaVersion>().is_err());
     }
 }

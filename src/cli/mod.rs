@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
+use crate::pin::Mode;
+
 mod settle;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -113,21 +115,7 @@ pub struct Wishes {
     pub locked: bool,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
     #[arg(long, value_name = "MODE")]
-    pub pin_mode: Option<PinMode>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PinMode {
-    /// Set nothing
-    None,
-    /// Remove elements of LD_LIBRARY_PATH that only do harm
-    Clean,
-    /// A module in LD_AUDIT answers for the picked libraries, in this program only: glibc 2.35 or newer
-    Audit,
-    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
-    View,
-    /// The view, and LD_PRELOAD for libraries that the program's own search paths would find elsewhere
-    Preload,
+    pub pin_mode: Option<Mode>,
 }
 
 /// Options of verbs that start a program.
@@ -196,7 +184,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
     /// Report on one page if GPU programs can work from here, and how to repair what prevents them
-    #[command(override_usage = "cudarun doctor [OPTIONS]")]
+    #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
@@ -321,6 +309,9 @@ pub struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    pub words: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]

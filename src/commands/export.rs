@@ -9,7 +9,7 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
 use crate::pipeline::{self, Change, Facts, Reached, Request, Stop, Subject};
-use crate::report::{self, Style};
+use crate::report;
 use crate::settings::resolve::Purpose;
 use crate::settings::{PROJECT, files};
 
@@ -20,10 +20,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
     let request = Request::new(&host, common, &question.wishes, Subject::Command(&command), Purpose::Start);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
-            if decision.is_refused() {
-                refuse(&facts.program, decision, question.json, Style::stderr(common.color))?;
-                return Err(Stop::Exit(Exit::No));
-            }
+            refuse(facts, decision, question.json, common)?;
             if !question.json && !common.quiet {
                 say_notes(facts, decision);
             }

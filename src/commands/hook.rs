@@ -13,7 +13,7 @@ use crate::report;
 use crate::settings::files;
 use crate::settings::start_key::start_key;
 use crate::shell;
-use crate::storage::{self, answers};
+use crate::storage;
 
 /// How many projects a shell remembers.
 const REMEMBERED: usize = 32;
@@ -61,7 +61,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let is_plain = is_plain && common.config.is_none() && !common.no_config;
     // A project is asked the same in each of its directories.
     let key = start_key(host, project, &command).filter(|_| is_plain);
-    if let Some(known) = key.as_ref().and_then(|key| answers::find(host, &directories, key)) {
+    if let Some(known) = key.as_ref().and_then(|key| storage::find_answer(host, &directories, key)) {
         return known;
     }
     let mut read = Read::default();
@@ -77,7 +77,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     read.watched.insert(project.to_owned());
     let key = key.filter(|_| !read.is_partial);
     if let (Some(key), Ok(directory)) = (key, storage::cache_directory(host)) {
-        answers::keep(host, &directory, &key, &answer, &read.watched, &read.located);
+        storage::keep_answer(host, &directory, &key, &answer, &read.watched, &read.located);
     }
     answer
 }

@@ -6,7 +6,7 @@ use crate::cli::{Common, Init};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pipeline::{Reached, Request, Stop, Subject};
-use crate::report::{self, Style};
+use crate::report;
 use crate::settings::PROJECT;
 use crate::settings::resolve::Purpose;
 use crate::solve::Outcome;
@@ -22,10 +22,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
     let request = Request::new(&host, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
-            if decision.is_refused() {
-                refuse(&facts.program, decision, false, Style::stderr(common.color))?;
-                return Err(Stop::Exit(Exit::No));
-            }
+            refuse(facts, decision, false, common)?;
             let outcome = &decision.outcome;
             let found = (&facts.program, &facts.inventory, outcome, oldest_driver(outcome));
             Err(Stop::Exit(write(&host, common, options, &report::template(Some(found)))?))

@@ -10,7 +10,7 @@ use crate::launch;
 use crate::machine::Machine;
 use crate::pin::{Decision, Pinned};
 use crate::pipeline::{self, Facts, Reached, Request, Stop};
-use crate::program::{Command, Program};
+use crate::program::Command;
 use crate::report::{self, Style};
 use crate::solve::Outcome;
 
@@ -31,13 +31,24 @@ mod trouble;
 
 pub use crate::pipeline::Exit;
 
-/// Reports why nothing can be started, as JSON on standard output or in words.
-fn refuse(program: &Program, decision: &Decision, json: bool, style: Style) -> Result<(), Error> {
-    if json {
-        return print(&report::json::refusal(decision));
+/// Stops the flow where nothing can be started, and reports why: as JSON on standard output or in words.
+fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -> Result<(), Stop> {
+    if !decision.is_refused() {
+        return Ok(());
     }
-    report::say(&report::refusal(decision, program, style));
-    Ok(())
+    if json {
+        print(&report::json::refusal(decision))?;
+    } else {
+        say_refusal(facts, decision, common);
+    }
+    Err(Stop::Exit(Exit::No))
+}
+
+/// Reports why nothing can be started, if that is so.
+fn say_refusal(facts: &Facts<'_>, decision: &Decision, common: &Common) {
+    if decision.is_refused() {
+        report::say(&report::refusal(decision, &facts.program, Style::stderr(common.color)));
+    }
 }
 
 /// Follows the flow, and reports remarks about settings unless the verb is quiet.
@@ -56,8 +67,9 @@ fn follow(
 }
 
 /// Reports what concerns a start before it: a summary where it was asked for, else what every start reports.
-fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common, style: Style) {
+fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if common.verbose > 0 {
+        let style = Style::stderr(common.color);
         report::say(&report::summary(&facts.program, decision, common.verbose, style));
         if common.verbose > 2 {
             report::say(&report::warnings(&facts.inventory.warnings, style));
@@ -84,8 +96,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     if let Outcome::Plan(plan) = &decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
-        let reaches_children = decision.pinned.as_ref().is_some_and(Pinned::reaches_children);
-        if reaches_children && program.is_launched {
+        if program.is_launched && decision.pinned.as_ref().is_some_and(Pinned::reaches_children) {
             lines.push(report::launches(program));
         }
     }
@@ -104,9 +115,8 @@ fn only_here(common: &Common, verb: &'static str) -> Result<(), Error> {
 
 /// A program and its arguments, from the words of the command line.
 pub fn command_of(words: &[OsString]) -> Command {
-    let (program, arguments) =
-        words.split_first().map_or((OsString::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
-    Command { program, arguments }
+    let mut arguments = words.iter().cloned();
+    Command { program: arguments.next().unwrap_or_default(), arguments: arguments.collect() }
 }
 
 /// The machine that a verb looks at: this one, the one under `--root`, or the one that a file describes.

@@ -44,10 +44,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
             Err(Stop::Exit(tell(common, verify.json, &proven)?))
         }
         Reached::Decision(facts, decision) => {
-            if decision.is_refused() {
-                refuse(&facts.program, decision, verify.json, Style::stderr(common.color))?;
-                return Err(Stop::Exit(Exit::No));
-            }
+            refuse(facts, decision, verify.json, common)?;
             if !proof.is_quiet {
                 say_notes(facts, decision);
             }

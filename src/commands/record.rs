@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use super::{Exit, command_of, follow, only_here, refuse, say, say_before};
+use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::catalog::knowledge;
 use crate::cli::{Common, Record};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::inventory::{Installation, Member, Origin};
 use crate::pipeline::{self, Facts, Reached, Request, Stop, Subject};
 use crate::predict::observe::Observation;
-use crate::report::{self, NotRecorded, Style};
+use crate::report::{self, NotRecorded};
 use crate::settings::files;
 use crate::settings::lock::{Family, Lock};
 use crate::settings::resolve::Purpose;
@@ -21,16 +21,13 @@ use crate::storage;
 
 pub fn record(host: &Host, common: &Common, options: &Record) -> Result<Exit, Error> {
     only_here(common, "record")?;
-    let style = Style::stderr(common.color);
     let command = command_of(&options.words);
     let request = Request::new(host, common, &options.wishes, Subject::Command(&command), Purpose::Record);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
             pipeline::can_be_watched(facts)?;
-            say_before(facts, decision, common, style);
-            if decision.is_refused() {
-                refuse(&facts.program, decision, false, style)?;
-            }
+            say_before(facts, decision, common);
+            say_refusal(facts, decision, common);
             Ok(())
         }
         Reached::Change(facts, decision, change) => {
@@ -85,9 +82,9 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
     if installations.is_empty() {
         return Err(NotRecorded::Nothing);
     }
-    let places: Vec<_> = installations.keys().map(|(family, soname, _)| (*family, *soname)).collect();
-    if let Some(((family, _), _)) = places.iter().zip(places.iter().skip(1)).find(|(one, next)| one == next) {
-        return Err(NotRecorded::Twice { family: (*family).to_owned() });
+    let places: Vec<_> = installations.keys().map(|(family, soname, _)| (family, soname)).collect();
+    if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(NotRecorded::Twice { family: (*pair[0].0).to_owned() });
     }
     lock.families = installations.into_values().map(family).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();

@@ -1,6 +1,6 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
-use super::{Exit, follow, only_here, reported_at_every_start, say_before};
+use super::{Exit, follow, only_here, reported_at_every_start, say_before, say_refusal};
 use crate::cli::{Common, Start, When};
 use crate::error::Error;
 use crate::host::Host;
@@ -24,21 +24,18 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     {
         return launch::exec(&exec).map(|never| match never {});
     }
-    let style = Style::stderr(common.color);
     let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let subject = Subject::Command(command);
     let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
-            say_before(facts, decision, common, style);
-            if decision.is_refused() {
-                report::say(&report::refusal(decision, &facts.program, style));
-            }
+            say_before(facts, decision, common);
+            say_refusal(facts, decision, common);
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
             let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
-            say_proof(decision, proven, when, common, style)?;
+            say_proof(decision, proven, when, common)?;
             let reports = !reported_at_every_start(facts, decision).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
             if keeping == Keeping::Kept {
@@ -51,14 +48,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
 }
 
 /// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
-fn say_proof(
-    decision: &Decision,
-    proven: &Proven,
-    when: When,
-    common: &Common,
-    style: Style,
-) -> Result<(), Stop> {
+fn say_proof(decision: &Decision, proven: &Proven, when: When, common: &Common) -> Result<(), Stop> {
     let Proven { verdict, given_up, is_known, .. } = proven;
+    let style = Style::stderr(common.color);
     if let Verdict::Failed { .. } = verdict {
         report::say(&report::verdict(verdict, given_up, *is_known, style));
         return Err(Stop::Exit(Exit::Refused));

@@ -2,7 +2,9 @@
 //! which rule. `--predict` reports what the model of the loader expects, and starts nothing.
 
 use super::outlet::Outlet;
-use super::{Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes};
+use super::{
+    Exit, command_of, follow, machine, only_here, print, refuse, say_before, say_notes, say_refusal,
+};
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
 use crate::host::Host;
@@ -18,9 +20,8 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
     let command = command_of(&options.words);
     follow(&request(&host, common, options, &command), |reached| match reached {
         Reached::Decision(facts, decision) => {
-            if !options.as_is && decision.is_refused() {
-                refuse(&facts.program, decision, options.json, Style::stderr(common.color))?;
-                return Err(Stop::Exit(Exit::No));
+            if !options.as_is {
+                refuse(facts, decision, options.json, common)?;
             }
             let prediction = pipeline::expected(facts, decision, options.as_is);
             print(&if options.json {
@@ -36,7 +37,8 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
 
 /// Runs the program and reports what it mapped. As JSON, an error that prevents the start replaces the report.
 pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Error> {
-    let mut outlet = Outlet::new(host, options.output.as_deref());
+    let path = options.output.as_ref().map(|path| host.absolute(path));
+    let mut outlet = Outlet { path, file: None };
     match watch(host, common, options, &mut outlet) {
         Err(error) if options.json => {
             let delivered = outlet.deliver(&report::json::error(&error, Form::Run));
@@ -47,7 +49,7 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Erro
     }
 }
 
-fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>) -> Result<Exit, Error> {
+fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet) -> Result<Exit, Error> {
     only_here(common, "trace")?;
     let style = Style::stderr(common.color);
     let command = command_of(&options.words);
@@ -60,14 +62,12 @@ fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet<'_>)
                 }
                 return run(facts, decision, &Change::default(), &command, options, outlet, style);
             }
-            say_before(facts, decision, common, style);
-            if decision.is_refused() {
-                if !options.json || options.output.is_some() {
-                    report::say(&report::refusal(decision, &facts.program, style));
-                }
-                if options.json {
-                    outlet.deliver(&report::json::refusal(decision))?;
-                }
+            say_before(facts, decision, common);
+            if !options.json || options.output.is_some() {
+                say_refusal(facts, decision, common);
+            }
+            if options.json && decision.is_refused() {
+                outlet.deliver(&report::json::refusal(decision))?;
             }
             Ok(())
         }
@@ -84,7 +84,7 @@ fn run(
     change: &Change,
     command: &Command,
     options: &Trace,
-    outlet: &mut Outlet<'_>,
+    outlet: &mut Outlet,
     style: Style,
 ) -> Result<(), Stop> {
     let (status, observation) =

@@ -55,7 +55,7 @@ fn examine(facts: &mut Facts<'_>, outcome: &Outcome, common: &Common, read: &mut
     let before = facts.before();
     read.watched.extend(facts.watched(outcome, Some(&before)));
     read.located.extend(facts.program.located.iter().cloned());
-    read.is_partial |= facts.program.is_of_directory;
+    read.is_partial |= facts.program.depends_on_directory;
     let trouble = project::judge(outcome, &before, &facts.inventory);
     let trouble = trouble.filter(|trouble| !common.quiet || trouble.ends_every_start());
     let remark = facts.settings.remarks.first().filter(|_| !common.quiet);

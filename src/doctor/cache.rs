@@ -1,6 +1,6 @@
 //! The cache: its directory, its size, and the directories that are refused for it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::finding::{Evidence, Finding, FindingKind};
 use crate::host::Host;
@@ -10,7 +10,7 @@ use crate::storage::{Unfit, examined_candidates};
 const ENOUGH: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct CacheUse {
     /// The first usable directory.
     pub directory: Option<PathBuf>,
     pub starts: usize,
@@ -18,7 +18,7 @@ pub struct Kept {
     pub bytes: u64,
 }
 
-pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
+pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
     let places = examined_candidates(host);
     let refused = |(path, why): &(PathBuf, Result<(), Unfit>)| {
         let why = why.as_ref().err()?.clone();
@@ -27,7 +27,7 @@ pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
     let refused: Vec<Evidence> = places.iter().map_while(refused).collect();
     let used = places.iter().find(|(_, why)| why.is_ok()).map(|(path, _)| path.clone());
     let Some(used) = used else {
-        return (Kept::default(), vec![Finding::error(FindingKind::NoCache, refused)]);
+        return (CacheUse::default(), vec![Finding::error(FindingKind::NoCache, refused)]);
     };
     let mut findings = Vec::new();
     if !refused.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn look(host: &Host) -> (Kept, Vec<Finding>) {
     (kept(host, used), findings)
 }
 
-fn kept(host: &Host, directory: PathBuf) -> Kept {
+fn kept(host: &Host, directory: PathBuf) -> CacheUse {
     let count = |below: &str| {
         let entries = host.list(&directory.join(below)).unwrap_or_default();
         // A name that begins with a dot is an unfinished entry.
@@ -53,11 +53,7 @@ fn kept(host: &Host, directory: PathBuf) -> Kept {
     };
     let (starts, views) = (count("starts"), count("views"));
     let size = |path: &PathBuf| host.lstat(path).map_or(0, |stat| stat.size);
-    let never = |_: &std::ffi::OsStr| false;
-    let bytes = if host.is_directory(Path::new(&directory)) {
-        host.walk(&directory, &never).iter().map(size).sum()
-    } else {
-        0
-    };
-    Kept { directory: Some(directory), starts, views, bytes }
+    let files = if host.is_directory(&directory) { host.walk(&directory, &|_| false) } else { Vec::new() };
+    let bytes = files.iter().map(size).sum();
+    CacheUse { directory: Some(directory), starts, views, bytes }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::finding::{Evidence, Finding, FindingKind, Named};
+use super::finding::{Evidence, Finding, FindingKind};
 use super::gpus::{self, Card};
 use super::subject::{OS_RELEASE, Subject, Surroundings};
 use crate::inventory::{Installation, Inventory, KernelDriver, Origin, Problem};
@@ -54,31 +54,35 @@ fn of_kernel(
         return vec![Finding::error(what, vec![says])];
     };
     let right = real.iter().find(|installation| !is_other(installation));
-    let given = inventory
-        .installations
-        .iter()
-        .find(|installation| installation.family == "driver" && installation.loader_gives);
-    let named = |installation: &Installation| Evidence::Installation(Named::of(installation));
+    let is_given =
+        |installation: &&Installation| installation.family == "driver" && installation.loader_gives;
+    let given = inventory.installations.iter().find(is_given);
     match (right, given) {
         (None, _) => {
             let installed = first.version.unwrap_or_default();
             let mut evidence = vec![says];
-            evidence.extend(real.iter().map(|installation| named(installation)));
+            evidence.extend(real.iter().map(|installation| Evidence::installation(installation)));
             vec![Finding::error(FindingKind::DriverMismatch { installed, kernel: kernel.version }, evidence)]
         }
         // The environment's section reports a libcuda from LD_LIBRARY_PATH.
         (Some(right), Some(given)) if is_other(given) && !is_by_path(inventory, given) => {
             let what = FindingKind::LibcudaShadowed { given: given.version, kernel: kernel.version };
-            vec![Finding::error(what, vec![says, named(given), named(right)])]
+            vec![Finding::error(
+                what,
+                vec![says, Evidence::installation(given), Evidence::installation(right)],
+            )]
         }
-        (Some(right), None) => vec![Finding::error(FindingKind::LibcudaNotFound, vec![named(right)])],
+        (Some(right), None) => {
+            vec![Finding::error(FindingKind::LibcudaNotFound, vec![Evidence::installation(right)])]
+        }
         _ => Vec::new(),
     }
 }
 
 fn is_by_path(inventory: &Inventory, installation: &Installation) -> bool {
-    let elements = inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    elements.into_iter().any(|element| installation.directories().any(|own| own == element))
+    let mut elements =
+        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+    elements.any(|element| installation.directories().any(|own| own == element))
 }
 
 /// A card is present, but no NVIDIA driver runs it.
@@ -93,7 +97,7 @@ fn not_loaded(subject: &Subject<'_>, real: &[&Installation], cards: &[Card]) -> 
     if real.is_empty() {
         return Finding::error(FindingKind::NoDriver, evidence);
     }
-    evidence.extend(real.iter().map(|installation| Evidence::Installation(Named::of(installation))));
+    evidence.extend(real.iter().map(|installation| Evidence::installation(installation)));
     let release = host.read_text(Path::new(OS_RELEASE)).unwrap_or_default().trim().to_owned();
     let modules = Path::new("/lib/modules").join(&release).join("modules.dep");
     match host.read(&modules) {
@@ -110,14 +114,16 @@ fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
     let is_windows =
         |installation: &Installation| installation.directories().any(|directory| directory.starts_with(WSL));
     let given = real.iter().find(|installation| installation.loader_gives);
-    let named = |installation: &Installation| Evidence::Installation(Named::of(installation));
     match (real.iter().find(|installation| is_windows(installation)), given) {
         (None, _) => {
             let evidence = vec![Evidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
             vec![Finding::error(FindingKind::NoLibcuda { is_container: false }, evidence)]
         }
         (Some(windows), Some(given)) if !is_windows(given) => {
-            vec![Finding::warning(FindingKind::WslLinuxDriver, vec![named(given), named(windows)])]
+            vec![Finding::warning(
+                FindingKind::WslLinuxDriver,
+                vec![Evidence::installation(given), Evidence::installation(windows)],
+            )]
         }
         _ => Vec::new(),
     }

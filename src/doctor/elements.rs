@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::finding::Named;
 use super::startup::{Line, Lines};
 use super::subject::{Subject, held};
+use crate::solve::Summary;
 use crate::variables;
 
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Element {
     pub text: OsString,
     /// The directory, or the file, that it leads to.
     pub leads_to: Option<PathBuf>,
-    pub holds: Vec<Named>,
+    pub holds: Vec<Summary>,
     /// The family of a preloaded file.
     pub family: Option<String>,
     /// Lines that may have set it.
@@ -26,7 +26,7 @@ pub struct Element {
 
 pub(super) fn elements(subject: &Subject<'_>, lines: &Lines) -> Vec<Element> {
     let inventory = subject.inventory;
-    let holds = |directory: &Path| held(inventory, directory).map(Named::of).collect::<Vec<_>>();
+    let holds = |directory: &Path| held(inventory, directory).map(Summary::of).collect::<Vec<_>>();
     let path = inventory.search.library_path.iter().zip(1..).map(|(element, position)| Element {
         variable: variables::LIBRARY_PATH,
         position,

@@ -4,11 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::elements::Element;
-use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::startup::Line;
 use super::subject::{Subject, held};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
+use crate::solve::Summary;
 use crate::variables;
 
 /// The variables that cudarun sets for the programs that it starts.
@@ -108,12 +109,8 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
     let is_default = |installation: &&Installation| {
         installation.files.iter().any(|file| inventory.file_by_default(&file.soname) == Some(file.id))
     };
-    let default = inventory
-        .installations
-        .iter()
-        .filter(is_default)
-        .map(|installation| (installation.directory.clone(), None));
-    directories.extend(default);
+    let default = inventory.installations.iter().filter(is_default);
+    directories.extend(default.map(|installation| (installation.directory.clone(), None)));
     let mut findings: Vec<Finding> = Vec::new();
     for (index, (directory, element)) in directories.iter().enumerate() {
         // Default paths alone are not the fault of the environment.
@@ -125,17 +122,17 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             let is_taken = directories[..index].iter().all(|(earlier, _)| {
                 !held(inventory, earlier).any(|installation| is_rival(installation, first))
             });
-            let later = directories[index + 1..].iter();
-            let rival = later
+            let mut later = directories[index + 1..]
+                .iter()
                 .flat_map(|(later, by)| held(inventory, later).map(move |installation| (installation, by)));
-            let rival = rival
-                .into_iter()
-                .find(|(installation, _)| is_rival(installation, first) && !is_same(installation, first));
+            let rival = later.find(|(installation, _)| {
+                is_rival(installation, first) && installation.version != first.version
+            });
             let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
             if is_shim_over(first, rival) {
                 continue;
             }
-            let (taken, other) = (Named::of(first), Named::of(rival));
+            let (taken, other) = (Summary::of(first), Summary::of(rival));
             let mut evidence = evidence(element);
             evidence.push(Evidence::Installation(taken.clone()));
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
@@ -147,11 +144,8 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             } else {
                 FindingKind::CompletedElsewhere { family, stems: completed, first: taken, rest: other }
             };
-            let severity = if by.is_none() && matches!(what, FindingKind::VersionsMixed { .. }) {
-                Severity::Note
-            } else {
-                Severity::Warning
-            };
+            let is_note = by.is_none() && matches!(what, FindingKind::VersionsMixed { .. });
+            let severity = if is_note { Severity::Note } else { Severity::Warning };
             findings.push(Finding::new(severity, what, evidence));
         }
     }
@@ -162,10 +156,6 @@ fn is_rival(installation: &Installation, other: &Installation) -> bool {
     installation.family == other.family
         && installation.soname == other.soname
         && installation.origin != Origin::Stub
-}
-
-fn is_same(installation: &Installation, other: &Installation) -> bool {
-    installation.version == other.version
 }
 
 /// True if the first has only a shim, which works over the other.
@@ -191,11 +181,9 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
-        let ours = subject.views.iter().filter_map(|views| views.parent());
-        let ours: Vec<&Path> = ours.collect();
-        let is_ours = audit_elements(value)
-            .iter()
-            .all(|module| ours.iter().any(|own| Path::new(module).starts_with(own)));
+        let ours: Vec<&Path> = subject.views.iter().filter_map(|views| views.parent()).collect();
+        let is_own = |module| ours.iter().any(|own| Path::new(module).starts_with(own));
+        let is_ours = audit_elements(value).iter().all(is_own);
         findings.push(Finding::note(FindingKind::AuditSet { is_ours }, vec![evidence]));
     }
     if let Some(evidence) = variable("GLIBC_TUNABLES") {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::{self, Installation, Origin, Problem, Warning};
-use crate::settings::{Fault, Remark, container::Malformed};
+use crate::inventory::{self, Installation, Problem, Warning};
+use crate::settings::{Remark, SettingFault, container::Malformed};
+use crate::solve::Summary;
 use crate::storage::Unfit;
 use crate::version::{DriverVersion, Version};
 
@@ -84,7 +85,7 @@ pub enum FindingKind {
     UvmMissing,
     GpusHidden,
     NoSuchGpu { word: String, leaves_some: bool },
-    BadInstallation { code: &'static str, installation: Named, problem: Problem },
+    BadInstallation { code: &'static str, installation: Summary, problem: Problem },
     PassedOver { first: Warning, more: usize },
     PathMissing { variable: &'static str },
     PathEmpty { directory: PathBuf },
@@ -93,8 +94,8 @@ pub enum FindingKind {
     PathStubs,
     PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
     PathOwnView,
-    VersionsMixed { family: String, taken: Named, passed_over: Named },
-    CompletedElsewhere { family: String, stems: Vec<String>, first: Named, rest: Named },
+    VersionsMixed { family: String, taken: Summary, passed_over: Summary },
+    CompletedElsewhere { family: String, stems: Vec<String>, first: Summary, rest: Summary },
     PreloadMissing,
     PreloadLibrary { family: String },
     AuditSet { is_ours: bool },
@@ -105,10 +106,10 @@ pub enum FindingKind {
     SystemPreload,
     CacheStale { directory: PathBuf, name: String },
     CacheOfLoaderBad { fault: inventory::ReadFault },
-    SettingFault { fault: Fault },
+    SettingFault { fault: SettingFault },
     UnknownKey { remark: Remark },
     NotAllowed { file: PathBuf, keys: BTreeSet<String> },
-    LockFault { fault: Fault },
+    LockFault { fault: SettingFault },
     LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
     ImageConditionMalformed { malformed: Malformed },
     NoCache,
@@ -117,72 +118,27 @@ pub enum FindingKind {
     CacheNoexec,
 }
 
-/// The name of an installation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Named {
-    pub family: String,
-    pub version: Option<Version>,
-    pub origin: Origin,
-    pub directory: PathBuf,
-}
-
 /// Evidence for a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
     /// The content of a file, in a line if that is known.
-    File {
-        path: PathBuf,
-        line: Option<usize>,
-        text: String,
-    },
-    Absent {
-        path: PathBuf,
-    },
+    File { path: PathBuf, line: Option<usize>, text: String },
+    /// A path that does not exist.
+    Absent { path: PathBuf },
     /// Permissions of a file: mode, and on this machine owner and group.
-    Mode {
-        path: PathBuf,
-        mode: u32,
-        owner: Option<(u32, u32)>,
-    },
+    Mode { path: PathBuf, mode: u32, owner: Option<(u32, u32)> },
     /// A variable whose value is no secret.
-    Variable {
-        name: String,
-        value: String,
-    },
+    Variable { name: String, value: String },
     /// A variable whose value may be secret.
-    Set {
-        name: String,
-    },
+    Set { name: String },
     /// An element of a list in a variable; `position` starts at 1.
-    Element {
-        variable: &'static str,
-        position: usize,
-        text: OsString,
-    },
+    Element { variable: &'static str, position: usize, text: OsString },
     /// A card on the PCI bus.
-    Card {
-        bus: String,
-        id: String,
-        model: Option<&'static str>,
-        driver: Option<String>,
-    },
-    Installation(Named),
+    Card { bus: String, id: String, model: Option<&'static str>, driver: Option<String> },
+    /// An installation at fault, or one to compare it with.
+    Installation(Summary),
     /// A directory that is refused for the cache.
-    Place {
-        path: PathBuf,
-        why: Unfit,
-    },
-}
-
-impl Named {
-    pub(super) fn of(installation: &Installation) -> Named {
-        Named {
-            family: installation.family.clone(),
-            version: installation.version,
-            origin: installation.origin,
-            directory: installation.directory.clone(),
-        }
-    }
+    Place { path: PathBuf, why: Unfit },
 }
 
 impl Finding {
@@ -210,6 +166,10 @@ impl Evidence {
 
     pub(super) fn absent(path: impl Into<PathBuf>) -> Evidence {
         Evidence::Absent { path: path.into() }
+    }
+
+    pub(super) fn installation(installation: &Installation) -> Evidence {
+        Evidence::Installation(Summary::of(installation))
     }
 }
 

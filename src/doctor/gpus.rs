@@ -89,17 +89,14 @@ pub(super) fn findings(
             }
         }
     } else if before.is_empty() {
-        let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card()];
+        let no_card = Evidence::file(BUS, "no NVIDIA display controller (0x10de)");
+        let evidence = vec![stat(Path::new("/proc/driver/nvidia")), no_card];
         findings.push(Finding::error(FindingKind::NoGpu, evidence));
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));
     }
     findings
-}
-
-fn no_card() -> Evidence {
-    Evidence::file(BUS, "no NVIDIA display controller (0x10de)")
 }
 
 fn variable(host: &Host, name: &str) -> Option<Evidence> {

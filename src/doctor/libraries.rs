@@ -1,8 +1,9 @@
 //! Installations with problems, and the files that the scan skipped.
 
-use super::finding::{Evidence, Finding, FindingKind, Named, Severity};
+use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::Subject;
 use crate::inventory::{Finder, Installation, Origin, Problem};
+use crate::solve::Summary;
 
 /// Further skipped files are only counted.
 const FEW: usize = 5;
@@ -26,8 +27,10 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     // An installation outside every default search path matters only to programs that name it.
     let severity = if installation.loader_gives { Severity::Warning } else { Severity::Note };
     let (severity, code) = match problem {
-        // A stub is never complete.
-        Problem::Missing { .. } if installation.origin == Origin::Stub => return None,
+        // A stub is never complete; a packed shim is not meant to be.
+        Problem::Missing { .. } if matches!(installation.origin, Origin::Stub | Origin::Bundled) => {
+            return None;
+        }
         Problem::Missing { .. } => (severity, "installation-incomplete"),
         Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, "installation-mixed"),
         Problem::Truncated { .. } => (Severity::Warning, "installation-damaged"),
@@ -42,7 +45,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
         | Problem::NotTheKernelsDriver { .. } => return None,
         Problem::StubOnSearchPath { .. } => (severity, "stub-given"),
     };
-    let installation = Named::of(installation);
+    let installation = Summary::of(installation);
     let evidence = vec![Evidence::Installation(installation.clone())];
     let what = FindingKind::BadInstallation { code, installation, problem: problem.clone() };
     Some(Finding::new(severity, what, evidence))

@@ -12,9 +12,9 @@ mod project;
 mod startup;
 mod subject;
 
-pub use cache::Kept;
+pub use cache::CacheUse;
 pub use elements::Element;
-pub use finding::{Evidence, Finding, FindingKind, Named, Section, Severity, Stops};
+pub use finding::{Evidence, Finding, FindingKind, Section, Severity, Stops};
 pub use project::Project;
 pub use startup::{Line, Lines};
 pub use subject::{Subject, Surroundings, marks, tells_of_place};
@@ -27,7 +27,7 @@ pub struct Examination {
     pub elements: Vec<Element>,
     pub lines: Lines,
     pub project: Project,
-    pub kept: Kept,
+    pub kept: CacheUse,
     pub surroundings: Surroundings,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::{Subject, evidence};
 use crate::settings::{
-    Fault, Layers, Place, Setting, Wrong, container, files, invocation, lock, read, trust,
+    FaultKind, Layers, Setting, SettingFault, SettingPlace, container, files, invocation, lock, read, trust,
 };
 
 /// The files that count here.
@@ -21,7 +21,7 @@ pub(super) fn look(subject: &Subject<'_>) -> (Project, Vec<Finding>) {
     let host = subject.host;
     let mut project = Project::default();
     let mut findings = Vec::new();
-    let fault = |fault: Fault| {
+    let fault = |fault: SettingFault| {
         let evidence = evidence(&fault.place);
         Finding::error(FindingKind::SettingFault { fault }, evidence)
     };
@@ -82,14 +82,14 @@ fn of_lock(
 ) -> Vec<Finding> {
     let severity = if is_locked { Severity::Error } else { Severity::Warning };
     let path = files::lock(subject.host, found.project().map(|source| source.path.as_path()));
-    let fault = |fault: Fault| {
+    let fault = |fault: SettingFault| {
         let evidence = evidence(&fault.place);
         vec![Finding::new(severity, FindingKind::LockFault { fault }, evidence)]
     };
-    let place = Place::File { path: path.clone(), line: None };
+    let place = SettingPlace::File { path: path.clone(), line: None };
     let bytes = match files::read(subject.host, &path) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) if is_locked => return fault(Fault { place, wrong: Wrong::NoLock }),
+        Ok(None) if is_locked => return fault(SettingFault { place, wrong: FaultKind::NoLock }),
         Ok(None) => return Vec::new(),
         Err(wrong) => return fault(wrong),
     };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{Evidence, Finding, FindingKind};
 use super::subject::{Subject, held};
+use crate::catalog::matches_pattern;
 use crate::environment::Environment;
 use crate::host::{FileId, Host};
 use crate::inventory::Inventory;
@@ -273,10 +274,11 @@ fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     else {
         return Vec::new();
     };
-    let Some((start, end)) = name.split_once('*') else { return vec![pattern.to_owned()] };
+    if !name.contains('*') {
+        return vec![pattern.to_owned()];
+    }
     let entries = host.list(directory).unwrap_or_default();
-    let is_meant =
-        |name: &str| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
+    let is_meant = |entry: &str| matches_pattern(name, entry);
     let meant = entries.iter().filter(|entry| entry.name.to_str().is_some_and(is_meant));
     meant.map(|entry| directory.join(&entry.name)).collect()
 }

@@ -75,12 +75,12 @@ pub(super) fn held<'i>(
 }
 
 /// The place of a setting as evidence.
-pub(super) fn evidence(place: &settings::Place) -> Vec<Evidence> {
+pub(super) fn evidence(place: &settings::SettingPlace) -> Vec<Evidence> {
     match place {
-        settings::Place::File { path, line } => {
+        settings::SettingPlace::File { path, line } => {
             vec![Evidence::File { path: path.clone(), line: *line, text: String::new() }]
         }
-        settings::Place::Variable(name) => vec![Evidence::Set { name: name.clone() }],
-        settings::Place::Option(_) => Vec::new(),
+        settings::SettingPlace::Variable(name) => vec![Evidence::Set { name: name.clone() }],
+        settings::SettingPlace::Option(_) => Vec::new(),
     }
 }

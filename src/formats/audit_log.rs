@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// How an object was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum TracedRule {
     /// The executable itself.
     Program,
     /// The audit module answered.
@@ -30,9 +30,9 @@ pub enum Rule {
 
 /// An object that was mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     pub pid: u32,
-    pub rule: Rule,
+    pub rule: TracedRule,
     /// The object that asked for it; empty for the executable.
     pub requester: PathBuf,
     pub name: OsString,
@@ -40,7 +40,7 @@ pub struct Record {
 }
 
 /// Returns the records of a log, without damaged ones and without a last one that is still being written.
-pub fn records(bytes: &[u8]) -> Vec<Record> {
+pub fn records(bytes: &[u8]) -> Vec<TraceRecord> {
     let mut records = Vec::new();
     let mut rest = bytes;
     while let Some(end) = memchr::memmem::find(rest, b"\0\n") {
@@ -51,14 +51,14 @@ pub fn records(bytes: &[u8]) -> Vec<Record> {
 }
 
 /// `PID\0RULE\0REQUESTER\0NAME\0PATH`.
-fn record(bytes: &[u8]) -> Option<Record> {
+fn record(bytes: &[u8]) -> Option<TraceRecord> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let [pid, rule, requester, name, path] = fields.try_into().ok()?;
     let text = |field| OsStr::from_bytes(field).to_owned();
     let rule: StrDeserializer<'_, ValueError> = std::str::from_utf8(rule).ok()?.into_deserializer();
-    Some(Record {
+    Some(TraceRecord {
         pid: std::str::from_utf8(pid).ok()?.parse().ok()?,
-        rule: Rule::deserialize(rule).ok()?,
+        rule: TracedRule::deserialize(rule).ok()?,
         requester: text(requester).into(),
         name: text(name),
         path: text(path).into(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fatbin::{Architecture, Kind};
+use super::fatbin::{Architecture, CodeKind};
 
 /// No file with such a record is larger. The bound keeps a hostile file from costing seconds.
 const TEXT_LIMIT: usize = 4 << 20;
@@ -73,8 +73,9 @@ pub fn gencode(flags: &str) -> BTreeSet<Architecture> {
 /// Returns the GPUs of TensorFlow's list, in which `compute_90` means machine code and PTX.
 pub fn capabilities(names: &[String]) -> BTreeSet<Architecture> {
     let mut found: BTreeSet<Architecture> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    let with_ptx: Vec<Architecture> = found.iter().filter(|entry| entry.kind == Kind::Ptx).copied().collect();
-    found.extend(with_ptx.into_iter().map(|entry| Architecture { kind: Kind::Sass, ..entry }));
+    let with_ptx: Vec<Architecture> =
+        found.iter().filter(|entry| entry.kind == CodeKind::Ptx).copied().collect();
+    found.extend(with_ptx.into_iter().map(|entry| Architecture { kind: CodeKind::Sass, ..entry }));
     found
 }
 

@@ -29,14 +29,14 @@ const SUFFIX_F: u64 = 0x0020_0000;
 /// The target of a piece of GPU code in NVIDIA's notation: `sm_90a`, `compute_120`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Architecture {
-    pub kind: Kind,
+    pub kind: CodeKind,
     /// The compute capability without its dot: 90, 121.
     pub number: u32,
     pub suffix: Suffix,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum CodeKind {
     /// Machine code.
     Sass,
     /// Code that the driver compiles when the program starts.
@@ -58,13 +58,13 @@ impl Architecture {
     pub fn serves(&self, gpu: ComputeCapability) -> bool {
         let wanted = gpu.major * 10 + gpu.minor;
         let is_same_major = self.number / 10 == gpu.major && wanted >= self.number;
-        let is_apart = |number| self.kind == Kind::Sass && ON_A_CHIP.contains(&number);
+        let is_apart = |number| self.kind == CodeKind::Sass && ON_A_CHIP.contains(&number);
         match self.suffix {
             _ if self.number == wanted => true,
             Suffix::A => false,
             _ if is_apart(self.number) || is_apart(wanted) => false,
             Suffix::F => is_same_major,
-            Suffix::None => is_same_major || self.kind == Kind::Ptx && wanted >= self.number,
+            Suffix::None => is_same_major || self.kind == CodeKind::Ptx && wanted >= self.number,
         }
     }
 }
@@ -72,8 +72,8 @@ impl Architecture {
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Sass => "sm",
-            Kind::Ptx => "compute",
+            CodeKind::Sass => "sm",
+            CodeKind::Ptx => "compute",
         };
         let suffix = match self.suffix {
             Suffix::None => "",
@@ -97,8 +97,8 @@ impl FromStr for Architecture {
         let read = || {
             let (kind, rest) = text.split_once('_')?;
             let kind = match kind {
-                "sm" => Kind::Sass,
-                "compute" => Kind::Ptx,
+                "sm" => CodeKind::Sass,
+                "compute" => CodeKind::Ptx,
                 _ => return None,
             };
             let number = rest.trim_end_matches(['a', 'f']);
@@ -178,8 +178,8 @@ fn entry(data: &[u8]) -> Option<(Option<Architecture>, usize)> {
     let payload = usize::try_from(u64_at(data, 8)?).ok()?;
     let size = header.checked_add(payload).filter(|size| *size <= data.len())?;
     let kind = match u16_at(data, 0)? {
-        1 => Some(Kind::Ptx),
-        2 => Some(Kind::Sass),
+        1 => Some(CodeKind::Ptx),
+        2 => Some(CodeKind::Sass),
         _ => None,
     };
     let (number, flags) = (u32_at(data, 28)?, u64_at(data, 40)?);

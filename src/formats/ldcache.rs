@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -21,15 +20,6 @@ const HWCAP_NAMES: u32 = 1;
 /// Real caches have half a dozen names.
 const NAME_LIMIT: usize = 256;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheError(&'static str);
-
-impl fmt::Display for CacheError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a cache of ld.so ({})", self.0)
-    }
-}
-
 /// By SONAME, the entries for one kind of machine: the plain ones, and those for some processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LdCache {
@@ -39,20 +29,20 @@ pub struct LdCache {
 }
 
 impl LdCache {
-    /// Reads the entries whose flags are those of `machine` (an ELF machine number).
-    pub fn parse(data: &[u8], machine: u16) -> Result<LdCache, CacheError> {
+    /// Reads the entries whose flags are those of `machine` (an ELF machine number). The error names the damaged part.
+    pub fn parse(data: &[u8], machine: u16) -> Result<LdCache, &'static str> {
         let wanted = match machine {
             super::elf::AARCH64 => 0x0a03,
             _ => 0x0303,
         };
         let table = new_table(data)?;
-        let count = u32_at(table, 20).ok_or(CacheError("header"))? as usize;
+        let count = u32_at(table, 20).ok_or("header")? as usize;
         let levels = hwcap_names(table).unwrap_or_default();
         let (mut entries, mut special) = (BTreeMap::new(), BTreeMap::<String, Vec<_>>::new());
         for index in 0..count {
             let entry =
                 index.checked_mul(ENTRY).and_then(|offset| table.get(HEADER..)?.get(offset..offset + ENTRY));
-            let entry = entry.ok_or(CacheError("entries"))?;
+            let entry = entry.ok_or("entries")?;
             let flags = u32_at(entry, 0);
             let hwcap = u64::from_le_bytes(entry[16..24].try_into().expect("eight bytes"));
             let is_special = (hwcap >> 32) & !LEVEL_BITS == HWCAP_EXTENSION;
@@ -62,7 +52,7 @@ impl LdCache {
             }
             let text = |offset: usize| text_at(table, u32_at(entry, offset)?);
             let (Some(name), Some(path)) = (text(4), text(8)) else {
-                return Err(CacheError("strings"));
+                return Err("strings");
             };
             let Ok(name) = std::str::from_utf8(name) else { continue };
             // Entries are sorted so that the loader meets the first of one name first.
@@ -93,15 +83,14 @@ impl LdCache {
 }
 
 /// Returns the new table. Its offsets count from its own start.
-fn new_table(data: &[u8]) -> Result<&[u8], CacheError> {
+fn new_table(data: &[u8]) -> Result<&[u8], &'static str> {
     let mut table = data;
     if data.starts_with(OLD_MAGIC) {
-        let count = u32_at(data, 12).ok_or(CacheError("old header"))? as usize;
-        let end =
-            count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or(CacheError("old header"))?;
-        table = data.get(end.next_multiple_of(8)..).ok_or(CacheError("old table"))?;
+        let count = u32_at(data, 12).ok_or("old header")? as usize;
+        let end = count.checked_mul(12).and_then(|size| size.checked_add(16)).ok_or("old header")?;
+        table = data.get(end.next_multiple_of(8)..).ok_or("old table")?;
     }
-    if table.starts_with(MAGIC) { Ok(table) } else { Err(CacheError("magic")) }
+    if table.starts_with(MAGIC) { Ok(table) } else { Err("magic") }
 }
 
 /// Returns the names of the directories below `glibc-hwcaps` that entries refer to by index.

@@ -6,28 +6,11 @@ mod requires;
 
 pub use requires::{Requires, normalised};
 
-/// The header of a `METADATA` file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
-    pub name: String,
-    pub version: String,
-    pub requires: Vec<Requires>,
-}
-
-/// Reads the header, which ends at the first empty line. A description follows.
-pub fn metadata(text: &str) -> Metadata {
-    let mut found = Metadata::default();
-    for line in text.lines().take_while(|line| !line.is_empty()) {
-        let Some((field, value)) = line.split_once(':') else { continue };
-        let value = value.trim();
-        match field.to_ascii_lowercase().as_str() {
-            "name" => value.clone_into(&mut found.name),
-            "version" => value.clone_into(&mut found.version),
-            "requires-dist" => found.requires.extend(requires::read(value)),
-            _ => {}
-        }
-    }
-    found
+/// Returns the requirements in the header of a `METADATA` file. The header ends at the first empty line.
+pub fn requirements(text: &str) -> Vec<Requires> {
+    let fields = text.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let required = fields.filter(|(field, _)| field.eq_ignore_ascii_case("requires-dist"));
+    required.filter_map(|(_, value)| requires::read(value.trim())).collect()
 }
 
 /// Returns path and size (bytes, if recorded) of each wanted shared object in a `RECORD`. Lines without `.so`, most of the

@@ -4,6 +4,7 @@
 //! ones as zero; unknown properties are skipped, and so are alternatives that have no other clause; a clause without an
 //! operator or without its version is an error.
 
+use crate::range::Range;
 use crate::version::Version;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,31 +16,14 @@ pub enum Property {
     Arch,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    Equal,
-    NotEqual,
-    AtMost,
-    AtLeast,
-    Less,
-    Greater,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clause {
-    Version { property: Property, operator: Operator, version: Version },
+    Version { property: Property, range: Range },
     Brand { name: String, is_not: bool },
 }
 
 /// Longer signs come first, since `<` begins `<=`.
-const OPERATORS: [(&str, Operator); 6] = [
-    ("!=", Operator::NotEqual),
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("=", Operator::Equal),
-    ("<", Operator::Less),
-    (">", Operator::Greater),
-];
+const SIGNS: [&str; 6] = ["!=", "<=", ">=", "=", "<", ">"];
 
 /// Returns the alternatives, each with its clauses. The error is the malformed clause.
 pub fn parse(text: &str) -> Result<Vec<Vec<Clause>>, &str> {
@@ -66,15 +50,20 @@ fn clause(part: &str) -> Result<Option<Clause>, &str> {
         "brand" => None,
         _ => return Ok(None),
     };
-    let known = OPERATORS.iter().find_map(|(sign, operator)| Some((rest.strip_prefix(sign)?, *operator)));
-    let (value, operator) = known.ok_or(part)?;
-    Ok(Some(match (property, operator) {
+    let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign)).ok_or(part)?;
+    let value = &rest[sign.len()..];
+    Ok(Some(match (property, sign) {
         (Some(property), _) => {
-            let version = value.strip_prefix('v').unwrap_or(value).parse().map_err(|()| part)?;
-            Clause::Version { property, operator, version }
+            let version: Version = value.strip_prefix('v').unwrap_or(value).parse().map_err(|()| part)?;
+            // Missing numbers are zeros here, while a range that a person writes leaves them open. No property has more
+            // than three.
+            let is_open = matches!(sign, ">=" | "<");
+            let missing = if is_open { 0 } else { 3_usize.saturating_sub(version.numbers().len()) };
+            let range = format!("{sign}{version}{}", ".0".repeat(missing)).parse().map_err(|()| part)?;
+            Clause::Version { property, range }
         }
-        (None, Operator::Equal) => Clause::Brand { name: value.to_owned(), is_not: false },
-        (None, Operator::NotEqual) => Clause::Brand { name: value.to_owned(), is_not: true },
+        (None, "=") => Clause::Brand { name: value.to_owned(), is_not: false },
+        (None, "!=") => Clause::Brand { name: value.to_owned(), is_not: true },
         // Brands have no order.
         (None, _) => return Err(part),
     }))

@@ -24,7 +24,7 @@ pub struct Exports {
 }
 
 impl Exports {
-    pub fn of(elf: &Elf<'_>) -> Exports {
+    pub fn read(elf: &Elf<'_>) -> Exports {
         let defined = elf.symbols().into_iter().filter(|symbol| symbol.defined);
         Exports::new(defined.map(|symbol| (symbol.name, symbol.version)))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much was asked of a path, by its real name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asked {
+pub enum PathUse {
     /// Its metadata; for a link also its target.
     Looked,
     Listed,
@@ -14,10 +14,10 @@ pub enum Asked {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record(Arc<Mutex<BTreeMap<PathBuf, Asked>>>);
+pub(super) struct UseRecord(Arc<Mutex<BTreeMap<PathBuf, PathUse>>>);
 
-impl Record {
-    pub(super) fn note(&self, path: &Path, asked: Asked) {
+impl UseRecord {
+    pub(super) fn note(&self, path: &Path, asked: PathUse) {
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match paths.get_mut(path) {
             Some(known) => *known = asked.max(*known),
@@ -25,7 +25,7 @@ impl Record {
         }
     }
 
-    pub(super) fn asked(&self) -> BTreeMap<PathBuf, Asked> {
+    pub(super) fn asked(&self) -> BTreeMap<PathBuf, PathUse> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

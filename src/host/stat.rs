@@ -1,7 +1,6 @@
 //! Metadata of a file.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 use nix::sys::stat::{FileStat, SFlag};
 use serde::{Deserialize, Serialize};
@@ -47,21 +46,6 @@ impl Stat {
     /// Writable by everybody, and not a directory whose sticky bit keeps strangers from its files.
     pub fn is_world_writable(&self) -> bool {
         self.mode & 0o002 != 0 && !(self.is_directory() && self.mode & 0o1000 != 0)
-    }
-}
-
-impl From<fs::Metadata> for Stat {
-    fn from(metadata: fs::Metadata) -> Stat {
-        Stat {
-            kind: kind_of(metadata.file_type()),
-            id: FileId { device: metadata.dev(), inode: metadata.ino() },
-            size: metadata.size(),
-            mode: metadata.mode(),
-            uid: metadata.uid(),
-            gid: metadata.gid(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
     }
 }
 

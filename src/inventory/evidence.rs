@@ -191,7 +191,7 @@ pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<Symbols, ReadFault> 
         } else {
             BTreeMap::new()
         },
-        exports: if scope.symbols { Exports::of(&elf) } else { Exports::default() },
+        exports: if scope.symbols { Exports::read(&elf) } else { Exports::default() },
         names: scope.symbol_names.then(|| symbols::names(&elf)),
     })
 }
@@ -341,37 +341,24 @@ mod tests {
 
     #[test]
     fn texts_give_versions() {
-        let version = |data: &str, after, then, separator| {
-            text_version(data.as_bytes(), after, then, separator).map(|version| version.to_string())
-        };
-        assert_eq!(
-            version("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_')).unwrap(),
-            "9.10.2.21"
-        );
-        let tools = "Cuda compilation tools, release 12.4, V12.4.127\0";
-        assert_eq!(
-            version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(),
-            "12.4.127"
-        );
-        // The version follows in the same text: NVRTC 11.8 has a format with other texts after it.
-        let tools =
-            "Cuda compilation tools, release %d.%d,\0, V1\0Cuda compilation tools, release 11.8, V11.8.89\0";
-        assert_eq!(version(tools, "Cuda compilation tools, release ", Some(", V"), None).unwrap(), "11.8.89");
-        assert_eq!(version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", None, None).unwrap(), "2.21.5");
-        assert_eq!(
-            version("NCCL version 2.21.5+cuda12.4\n", "NCCL version ", Some("+cuda"), None).unwrap(),
-            "12.4"
-        );
-        assert_eq!(
-            version("NCCL version %d then NCCL version 2.1", "NCCL version ", None, None).unwrap(),
-            "2.1"
-        );
-        assert_eq!(
-            version("libnvidia-pkcs11-openssl3.so.580.95.05\0", "libnvidia-pkcs11-openssl3.so.", None, None)
-                .unwrap(),
-            "580.95.05"
-        );
-        assert_eq!(version("cudnn_version_", "cudnn_version_", None, Some('_')), None);
+        let (tools, nccl) = ("Cuda compilation tools, release ", "NCCL version ");
+        for (text, after, then, separator, expected) in [
+            ("x cudnn_version_9_10_2_21_36061468_e0", "cudnn_version_", None, Some('_'), "9.10.2.21"),
+            // The version follows in the same text: NVRTC 11.8 has a format with other texts after it.
+            (
+                "Cuda compilation tools, release %d.%d,\0, V1\0Cuda compilation tools, release 11.8, V11.8.89\0",
+                tools,
+                Some(", V"),
+                None,
+                "11.8.89",
+            ),
+            ("NCCL version 2.21.5+cuda12.4\n", nccl, Some("+cuda"), None, "12.4"),
+            ("NCCL version %d then NCCL version 2.1", nccl, None, None, "2.1"),
+            ("cudnn_version_", "cudnn_version_", None, Some('_'), ""),
+        ] {
+            let version = text_version(text.as_bytes(), after, then, separator);
+            assert_eq!(version.map_or(String::new(), |version| version.to_string()), expected, "{text}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
-use super::model::{Installation, Member, Origin, Problem, Searched};
-use super::owners::{Open, Owners, Who};
+use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
+use super::owners::{ChangedBy, Owners, WritablePath};
 use super::real::RealPaths;
 use super::versions;
 use crate::catalog::{self, Family, Group, catalog};
@@ -97,13 +97,15 @@ fn installations_in(
         let origin = origin_of(origin, &directory, &candidates);
         let open = open(host, &mut paths.owners, &directory, &stat, &candidates);
         let mut installation = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
-        let everybody = open.iter().filter(|open| open.who == Who::Everybody);
+        let everybody = open.iter().filter(|open| open.who == ChangedBy::Everybody);
         installation
             .problems
             .extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
         installation.open = open;
         if place.is_relative {
-            installation.open.push(Open { path: directory.clone(), who: Who::CurrentDirectory });
+            installation
+                .open
+                .push(WritablePath { path: directory.clone(), who: ChangedBy::CurrentDirectory });
         }
         installation.is_named = place.is_named;
         installation
@@ -181,7 +183,7 @@ fn open(
     directory: &Path,
     stat: &Stat,
     candidates: &[Candidate],
-) -> Vec<Open> {
+) -> Vec<WritablePath> {
     let mut open = owners.open(directory, stat);
     let parents: BTreeSet<&Path> =
         candidates.iter().filter_map(|candidate| candidate.path.parent()).collect();
@@ -192,7 +194,7 @@ fn open(
         open.extend(owners.open(&candidate.path, &candidate.stat));
     }
     // One path is enough for each user or group; paths that everybody can change are all listed, to be closed one by one.
-    let mut seen: Vec<Who> = Vec::new();
+    let mut seen: Vec<ChangedBy> = Vec::new();
     open.retain(|open| {
         let is_new = open.who.is_everybody() || !seen.contains(&open.who);
         seen.push(open.who);
@@ -261,12 +263,15 @@ impl<'h> Paths<'h> {
     }
 
     /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
-    fn searched(&mut self, directory: &Path, file: &File) -> Vec<Searched> {
+    fn searched(&mut self, directory: &Path, file: &File) -> Vec<RpathDirectory> {
         let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
         let searched = elements.filter_map(|element| {
             let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
             let directory = self.resolver.real(&path)?;
-            Some(Searched { directory, from_origin: memchr::memmem::find(element, b"ORIGIN").is_some() })
+            Some(RpathDirectory {
+                directory,
+                from_origin: memchr::memmem::find(element, b"ORIGIN").is_some(),
+            })
         });
         searched.collect()
     }

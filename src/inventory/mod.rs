@@ -41,14 +41,15 @@ pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
-    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, Searched,
+    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, RpathDirectory,
     VersionEvidence, VersionSource,
 };
 pub use modules::{MODULE_DIRECTORIES, named as named_by_module};
-pub use owners::{Open, Who};
+pub use owners::{ChangedBy, WritablePath};
 pub use records::is_library;
 pub use rpm::{name_owners, rpm_owners};
 pub use scan_cache::ScanCache;
+pub use system::machine;
 pub use warning::{ReadFault, Warning};
 
 use location::{Reach, ScanContext, Source};
@@ -126,9 +127,4 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
 /// True if the kernel's driver and a GPU are present. Needs no scan.
 pub fn sees_gpu(host: &Host) -> bool {
     driver::is_there(host) && !gpu::nodes(host).is_empty()
-}
-
-/// Returns the ELF machine of the loader: the root may be an image of another kind of machine.
-pub fn machine(host: &Host) -> Option<u16> {
-    system::machine(host)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::owners::{Open, Who};
+use super::owners::{ChangedBy, WritablePath};
 use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
@@ -38,7 +38,7 @@ pub struct Installation {
     pub also: Vec<PathBuf>,
     pub package: Option<String>,
     /// Files and directories through which others than root and the user could have put it there.
-    pub open: Vec<Open>,
+    pub open: Vec<WritablePath>,
     /// The user or an administrator has named its directory.
     #[serde(skip)]
     pub is_named: bool,
@@ -73,8 +73,8 @@ impl Code {
     fn best(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
         let serving = made_for.iter().filter(|made_for| made_for.serves(gpu));
         let code = serving.map(|made_for| match made_for.kind {
-            fatbin::Kind::Sass => Code::Sass,
-            fatbin::Kind::Ptx => Code::Ptx,
+            fatbin::CodeKind::Sass => Code::Sass,
+            fatbin::CodeKind::Ptx => Code::Ptx,
         });
         code.max()
     }
@@ -113,24 +113,25 @@ pub struct Member {
     pub code: GpuCode,
     pub glibc: Option<Version>,
     pub glibcxx: Option<Version>,
-    /// Its DT_RPATH and DT_RUNPATH as written.
+    /// Its DT_RPATH and DT_RUNPATH as written. A DT_RUNPATH shields it from every DT_RPATH.
     pub rpath: Option<String>,
     pub runpath: Option<String>,
     /// The directories of its DT_RPATH, in order.
     #[serde(skip)]
-    pub searched: Vec<Searched>,
+    pub searched: Vec<RpathDirectory>,
 }
 
 /// A directory that a library's own search path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Searched {
+pub struct RpathDirectory {
     pub directory: PathBuf,
     /// It was written with `$ORIGIN`, so that it changes if the library is opened through a view.
     pub from_origin: bool,
 }
 
 /// How an installation was made. If two sources name one directory, the first of these counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Origin {
     Wheel,
     /// Packed into a package for its own use, perhaps renamed by auditwheel.
@@ -258,8 +259,8 @@ impl Installation {
         let new: Vec<Problem> = problems.filter(|problem| !self.problems.contains(problem)).collect();
         self.problems.extend(new);
         self.is_named |= other.is_named;
-        if other.open.iter().all(|open| open.who != Who::CurrentDirectory) {
-            self.open.retain(|open| open.who != Who::CurrentDirectory);
+        if other.open.iter().all(|open| open.who != ChangedBy::CurrentDirectory) {
+            self.open.retain(|open| open.who != ChangedBy::CurrentDirectory);
         }
         if self.package.is_none() && other.package.is_some() {
             self.package = other.package;
@@ -334,11 +335,6 @@ impl Member {
         self.code.values().flat_map(BTreeMap::keys).copied().collect()
     }
 
-    /// True if it has a DT_RUNPATH, which shields it from every DT_RPATH.
-    pub fn has_runpath(&self) -> bool {
-        self.runpath.is_some()
-    }
-
     /// Returns every name that a program may open it by: without a version, the SONAME, each prefix of its own version,
     /// and those of its names in the directory that are not wrong. cuDNN opens the longest first, and would find it in
     /// another directory if a view had only the SONAME.
@@ -398,12 +394,6 @@ impl Origin {
 
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1
-    }
-}
-
-impl Serialize for Origin {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
     }
 }
 

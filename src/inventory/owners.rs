@@ -10,16 +10,16 @@ use crate::text;
 
 /// A file or a directory that others can change, or choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Open {
+pub struct WritablePath {
     #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     #[serde(flatten)]
-    pub who: Who,
+    pub who: ChangedBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "who", rename_all = "kebab-case")]
-pub enum Who {
+pub enum ChangedBy {
     Everybody,
     /// A sticky directory, as `/tmp` is: everybody can add files, and change none of others.
     EverybodyAdds,
@@ -33,9 +33,9 @@ pub enum Who {
     CurrentDirectory,
 }
 
-impl Who {
+impl ChangedBy {
     pub fn is_everybody(self) -> bool {
-        matches!(self, Who::Everybody | Who::EverybodyAdds)
+        matches!(self, ChangedBy::Everybody | ChangedBy::EverybodyAdds)
     }
 }
 
@@ -60,21 +60,21 @@ impl<'h> Owners<'h> {
 
     /// Returns the users besides root and this one who can change a file or a directory. Owners on another machine are
     /// not compared with the user here.
-    pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<Open> {
+    pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<WritablePath> {
         let mut who = Vec::new();
         if stat.mode & 0o002 != 0 {
-            who.push(if stat.is_world_writable() { Who::Everybody } else { Who::EverybodyAdds });
+            who.push(if stat.is_world_writable() { ChangedBy::Everybody } else { ChangedBy::EverybodyAdds });
         }
         if !self.host.is_rerooted() && !self.is_roots(path, stat) {
             if stat.uid != 0 && stat.uid != self.host.uid {
-                who.push(Who::User { uid: stat.uid });
+                who.push(ChangedBy::User { uid: stat.uid });
             }
             // With an access control list, the bits of the group are only the most that the list can grant.
             if stat.mode & 0o020 != 0 && (self.host.has_acl(path) || !self.is_harmless(stat.gid)) {
-                who.push(Who::Group { gid: stat.gid });
+                who.push(ChangedBy::Group { gid: stat.gid });
             }
         }
-        who.into_iter().map(|who| Open { path: path.to_owned(), who }).collect()
+        who.into_iter().map(|who| WritablePath { path: path.to_owned(), who }).collect()
     }
 
     /// True if its owner is outside this user namespace. A rootless container shows files of its host's root so. If it

@@ -73,38 +73,11 @@ pub(super) struct Table<T> {
 #[derive(Serialize, Deserialize)]
 struct Remembered {
     stamp: Stamp,
-    #[serde(with = "bytes")]
+    // As one value: serde would handle each byte as an element of a list, which is slow.
+    #[serde(with = "serde_bytes")]
     value: Vec<u8>,
     #[serde(skip)]
     is_used: AtomicBool,
-}
-
-/// Bytes as one value: serde would handle each byte as an element of a list, which is slow.
-mod bytes {
-    use std::fmt;
-
-    use serde::de::{Deserializer, Error, Visitor};
-    use serde::ser::Serializer;
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Vec<u8>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes")
-            }
-
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-                Ok(bytes.to_owned())
-            }
-        }
-        deserializer.deserialize_bytes(Bytes)
-    }
 }
 
 /// Size and times of a file: one of them changes with each write.

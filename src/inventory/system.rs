@@ -7,14 +7,12 @@ use super::location::{ScanContext, SearchLocation};
 use super::model::Origin;
 use super::warning::{ReadFault, Warning};
 use crate::catalog::catalog;
-use crate::formats::elf::Elf;
+use crate::formats::elf::{AARCH64, Elf, X86_64};
 use crate::formats::ldcache::LdCache;
 use crate::host::Host;
 use crate::loader::{rules, search};
 use crate::version::Version;
 
-/// The loaders, as the ABI of each kind of machine names them.
-const LOADERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
 pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
@@ -45,15 +43,18 @@ pub(super) fn has_cuda_apt(host: &Host) -> bool {
 /// Returns the loader's cache. Fails with a warning if it is damaged, and without one if it is missing.
 pub(super) fn read_cache(host: &Host, machine: u16) -> Result<LdCache, Option<Warning>> {
     let Ok(bytes) = host.read(Path::new(CACHE)) else { return Err(None) };
-    LdCache::parse(&bytes, machine).map_err(|error| {
-        Some(Warning { path: CACHE.into(), fault: ReadFault::BadRecord { what: error.to_string() } })
+    LdCache::parse(&bytes, machine).map_err(|part| {
+        Some(Warning {
+            path: CACHE.into(),
+            fault: ReadFault::BadRecord { what: format!("not a cache of ld.so ({part})") },
+        })
     })
 }
 
-/// Returns the ELF machine of the first loader that exists.
-pub(super) fn machine(host: &Host) -> Option<u16> {
-    LOADERS.iter().find_map(|loader| {
-        let file = host.map(Path::new(loader)).ok()?;
+/// Returns the ELF machine of the first loader that exists: the root may be an image of another kind of machine.
+pub fn machine(host: &Host) -> Option<u16> {
+    [X86_64, AARCH64].into_iter().find_map(|machine| {
+        let file = host.map(rules::standard_loader(machine)).ok()?;
         Some(Elf::parse(&file).ok()?.machine())
     })
 }

@@ -43,7 +43,7 @@ impl<'s, 'h> Walk<'s, 'h> {
 
     /// Walks from `root` breadth first, as the loader does. Names of interest are not followed, since the plan replaces
     /// their files.
-    pub fn from(&mut self, root: Rc<Object>) {
+    pub fn add_closure(&mut self, root: Rc<Object>) {
         let mut queue: VecDeque<Vec<Rc<Object>>> = VecDeque::from([vec![root]]);
         while let Some(chain) = queue.pop_front() {
             let object = chain[0].clone();

@@ -19,8 +19,6 @@ pub struct Object {
     pub no_defaults: bool,
     /// The loader that a program asks for.
     pub interpreter: Option<PathBuf>,
-    /// The thread-local storage that it needs, in bytes per thread.
-    pub tls: u64,
     /// The version nodes that it requires, by the file that must define them.
     pub asks: Vec<(String, Vec<String>)>,
     /// The version nodes that it defines. The loader checks no versions of a file that defines none.
@@ -79,7 +77,6 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Ref
         runpath: elf.runpath().map(<[u8]>::to_vec),
         no_defaults: elf.has_no_default_libraries(),
         interpreter: elf.interpreter().map(PathBuf::from),
-        tls: elf.tls(),
         asks,
         defines: elf.has_versions().then(|| elf.defined_versions().into_iter().map(text).collect()),
         is_program: elf.is_program(),

@@ -19,16 +19,17 @@ const LISTS_REAL: Release = (2, 42);
 #[derive(Clone)]
 pub struct Process<'s, 'h> {
     searcher: Cow<'s, Searcher<'h>>,
-    loaded: Vec<Loaded>,
+    /// In load order: the executable, its loader, preloaded ones, the rest.
+    pub loaded: Vec<Loaded>,
     /// The object whose DT_RPATH counts for each one. An opened library has none.
     loaders: Vec<Option<usize>>,
     names: HashMap<String, usize>,
     ids: HashMap<FileId, usize>,
-    edges: Vec<Edge>,
-    missing: Vec<Miss>,
-    not_preloaded: Vec<Failure>,
-    failure: Option<Failure>,
-    static_tls: u64,
+    pub edges: Vec<Edge>,
+    pub missing: Vec<Miss>,
+    /// The reason why the program ends at its start: a file at which the loader ends it, else the first name that was not
+    /// found, else a missing version.
+    pub failure: Option<Failure>,
 }
 
 #[derive(Clone, Debug)]
@@ -159,35 +160,6 @@ impl<'s, 'h> Process<'s, 'h> {
         &self.searcher
     }
 
-    /// Returns the objects in load order: the executable, its loader, preloaded ones, the rest.
-    pub fn loaded(&self) -> &[Loaded] {
-        &self.loaded
-    }
-
-    pub fn edges(&self) -> &[Edge] {
-        &self.edges
-    }
-
-    pub fn missing(&self) -> &[Miss] {
-        &self.missing
-    }
-
-    /// Returns the failures of preloading, at which the loader only warns.
-    pub fn not_preloaded(&self) -> &[Failure] {
-        &self.not_preloaded
-    }
-
-    /// Returns the reason why the program ends at its start: a file at which the loader ends it, else the first name that was
-    /// not found, else a missing version.
-    pub fn failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
-    }
-
-    /// Returns the thread-local storage of the objects at the start, in bytes per thread.
-    pub fn static_tls(&self) -> u64 {
-        self.static_tls
-    }
-
     fn new(searcher: Cow<'s, Searcher<'h>>, main: Rc<Object>) -> Process<'s, 'h> {
         let mut process = Process {
             searcher,
@@ -197,9 +169,7 @@ impl<'s, 'h> Process<'s, 'h> {
             ids: HashMap::new(),
             edges: Vec::new(),
             missing: Vec::new(),
-            not_preloaded: Vec::new(),
             failure: None,
-            static_tls: 0,
         };
         let name = main.path.to_string_lossy().into_owned();
         process.add(main, name, None, None, Rule::Executable);
@@ -210,16 +180,12 @@ impl<'s, 'h> Process<'s, 'h> {
     fn run(&mut self) {
         let preload: Vec<String> = self.searcher.preload().collect();
         for name in preload {
-            match self.request(&name, 0, Some(0), Some(Rule::Preload)) {
-                Ok(Some(_)) => {}
-                Ok(None) => self.not_preloaded.push(Failure::NotFound(self.miss(name, 0))),
-                Err(failure) => self.not_preloaded.push(failure),
-            }
+            // The loader only warns of a file that it cannot preload.
+            let _ = self.request(&name, 0, Some(0), Some(Rule::Preload));
         }
         let ended = self.walk(0);
         let missing = || self.missing.first().cloned().map(Failure::NotFound);
         self.failure = ended.err().or_else(missing).or_else(|| self.lacking(0..self.loaded.len()));
-        self.static_tls = self.loaded.iter().map(|loaded| loaded.object.tls).fold(0, u64::saturating_add);
     }
 
     fn open_new(&mut self, name: &str, caller: usize) -> Result<usize, Failure> {

@@ -247,47 +247,29 @@ mod tests {
 
     const V3: &str =
         "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave";
-
-    fn cpu(vendor: &str, flags: &str) -> Cpu {
-        let text = format!(
-            "processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t: x\n"
-        );
-        Cpu::parse(&text, elf::X86_64)
-    }
+    const V4: &str = "avx512f avx512bw avx512cd avx512dq avx512vl";
 
     #[test]
-    fn levels_need_every_instruction_of_theirs_and_of_those_below() {
-        assert_eq!(cpu("AuthenticAMD", V3).levels(), ["x86-64-v3", "x86-64-v2"]);
-        let v4 = "avx512f avx512bw avx512cd avx512dq avx512vl";
-        assert_eq!(cpu("GenuineIntel", &format!("{V3} {v4}")).levels().len(), 3);
-        assert_eq!(cpu("GenuineIntel", v4).levels(), [""; 0]);
-        assert_eq!(cpu("GenuineIntel", &V3.replace("movbe", "")).levels(), ["x86-64-v2"]);
-        assert_eq!(Cpu::parse("", elf::X86_64).levels(), [""; 0]);
-        assert_eq!(Cpu::parse(&format!("Features : {V3}"), elf::AARCH64).levels(), [""; 0]);
-    }
-
-    #[test]
-    fn the_platform_is_more_than_the_kernel_says_on_processors_of_intel() {
-        assert_eq!(cpu("AuthenticAMD", V3).platform(), "x86_64");
-        assert_eq!(cpu("GenuineIntel", V3).platform(), "haswell");
-        assert_eq!(cpu("GenuineIntel", "avx2").platform(), "x86_64");
-    }
-
-    #[test]
-    fn the_old_subdirectories_count_down() {
-        let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let amd = ["tls/x86_64/x86_64", "tls/x86_64", "tls", "x86_64/x86_64", "x86_64"];
-        assert_eq!(cpu("AuthenticAMD", V3).legacy(), paths(&amd));
-        let intel =
-            cpu("GenuineIntel", &format!("{V3} avx512f avx512cd avx512bw avx512dq avx512vl")).legacy();
-        assert_eq!(intel.len(), 15);
-        assert_eq!(
-            intel[..3],
-            paths(&["tls/haswell/avx512_1/x86_64", "tls/haswell/avx512_1", "tls/haswell/x86_64"])
-        );
-        assert_eq!(intel[14], Path::new("x86_64"));
-        let arm = Cpu::parse("Features\t: fp asimd atomics", elf::AARCH64).legacy();
-        assert_eq!(arm[0], Path::new("tls/aarch64/atomics"));
+    fn the_processor_decides_about_levels_and_subdirectories() {
+        for (vendor, flags, levels, platform, legacy) in [
+            ("AuthenticAMD", V3, 2, "x86_64", "tls/x86_64/x86_64 tls/x86_64 tls x86_64/x86_64 x86_64"),
+            ("GenuineIntel", &V3.replace("movbe", ""), 1, "x86_64", "tls/x86_64/x86_64"),
+            ("GenuineIntel", V4, 0, "x86_64", "tls/x86_64/avx512_1/x86_64"),
+            ("GenuineIntel", &format!("{V3} {V4}"), 3, "haswell", "tls/haswell/avx512_1/x86_64"),
+        ] {
+            let text = format!("processor : 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nflags\t: x\n");
+            let cpu = Cpu::parse(&text, elf::X86_64);
+            assert_eq!((cpu.levels().len(), cpu.platform()), (levels, platform), "{text}");
+            assert!(
+                cpu.legacy()
+                    .iter()
+                    .map(|path| path.to_str().unwrap())
+                    .zip(legacy.split(' '))
+                    .all(|(a, b)| a == b)
+            );
+        }
+        let arm = Cpu::parse("Features\t: fp asimd atomics", elf::AARCH64);
+        assert_eq!((arm.levels().len(), &*arm.legacy()[0]), (0, Path::new("tls/aarch64/atomics")));
     }
 
     #[test]
@@ -297,14 +279,5 @@ mod tests {
         assert_eq!(expand("$ORIGIN/../${LIB}x/$PLATFORM"), Path::new("/o/../lib64x/haswell"));
         assert_eq!(expand("$LIBS/${LIB/$ORIGIN_/$"), Path::new("$LIBS/${LIB/$ORIGIN_/$"));
         assert_eq!(tokens.expand(b"$ORIGIN", None), None);
-    }
-
-    #[test]
-    fn releases_are_read_from_the_start_of_a_text() {
-        assert_eq!(numbers(b"2.36.\n"), Some((2, 36)));
-        assert_eq!(numbers(b"2.2.5"), Some((2, 2)));
-        for bad in [&b"PRIVATE"[..], b"2", b"2.", b"", b"99999999999.1"] {
-            assert_eq!(numbers(bad), None);
-        }
     }
 }

@@ -13,20 +13,20 @@ use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
 
-/// How the loader is made to take a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// How the loader is made to take a plan. The sentences are help texts of `--pin-mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nothing is set: the program gets the plan anyway, and nothing else can be reached.
+    /// Set nothing
     #[default]
     None,
-    /// Elements of `LD_LIBRARY_PATH` that only do harm are removed; nothing is added.
+    /// Remove elements of LD_LIBRARY_PATH that only do harm
     Clean,
-    /// A module in `LD_AUDIT` answers for every name in the view, in processes of this program only.
+    /// A module in LD_AUDIT answers for the picked libraries, in this program only: glibc 2.35 or newer
     Audit,
-    /// A directory of links, first in `LD_LIBRARY_PATH`.
+    /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
     View,
-    /// The view, and in `LD_PRELOAD` the libraries that a search path of the program's own would find elsewhere.
+    /// The view, and LD_PRELOAD for libraries that the program's own search paths would find elsewhere
     Preload,
 }
 

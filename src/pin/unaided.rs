@@ -12,7 +12,7 @@ use crate::host::FileId;
 use crate::inventory::Element;
 use crate::predict::Prediction;
 use crate::program::Requirement;
-use crate::solve::{Kept, Pick, Plan, Removal};
+use crate::solve::{PathElement, Pick, Plan, Removal};
 
 impl Question<'_, '_> {
     /// Pins the plan without adding anything, if the program gets all of it and nothing else can be reached.
@@ -117,13 +117,14 @@ impl Question<'_, '_> {
             || self.inventory.file_by_default(name).is_some()
     }
 
-    fn elements<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = (&'q Element, &'q Kept)> {
+    fn elements<'q>(&'q self, plan: &'q Plan) -> impl Iterator<Item = (&'q Element, &'q PathElement)> {
         self.inventory.search.library_path.iter().zip(&plan.library_path)
     }
 
     fn remaining<'q>(&'q self, plan: &'q Plan, removed: &'q [OsString]) -> impl Iterator<Item = &'q Element> {
-        let stays =
-            |(element, kept): &(&Element, &Kept)| kept.removed.is_none() && !removed.contains(&element.text);
+        let stays = |(element, kept): &(&Element, &PathElement)| {
+            kept.removed.is_none() && !removed.contains(&element.text)
+        };
         self.elements(plan).filter(stays).map(|(element, _)| element)
     }
 

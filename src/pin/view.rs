@@ -139,9 +139,7 @@ fn swap_in(host: &Host, temporary: &Path, view: &Path, spec: &ViewSpec) -> io::R
             Err(_) => {
                 let aside = temporary.with_extension("damaged");
                 match fs::rename(view, &aside) {
-                    Ok(()) => {
-                        let _ = fs::remove_dir_all(&aside);
-                    }
+                    Ok(()) => _ = fs::remove_dir_all(&aside),
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::cli::PinMode;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
 use crate::loader::search::Searcher;
-use crate::pin::{self, Mode, Question};
+use crate::pin::{self, Question};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
@@ -87,7 +86,7 @@ impl<'h> Facts<'h> {
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
             can_force: pin::can_force(&self.searcher, &self.program)
-                && matches!(self.settings.layers.mode(), None | Some(PinMode::Audit)),
+                && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
             ..Policy::default()
         }
     }
@@ -99,7 +98,7 @@ impl<'h> Facts<'h> {
             inventory: &self.inventory,
             program: &self.program,
             policy,
-            mode: self.settings.layers.mode().map(mode),
+            mode: self.settings.layers.mode(),
             asks_all_sources: self.settings.layers.words(&Key::SearchWithout).is_empty(),
         }
     }
@@ -144,15 +143,5 @@ impl<'h> Facts<'h> {
             watched.extend(installation.files.iter().map(|member| member.path.clone()));
         }
         watched
-    }
-}
-
-fn mode(mode: PinMode) -> Mode {
-    match mode {
-        PinMode::None => Mode::None,
-        PinMode::View => Mode::View,
-        PinMode::Audit => Mode::Audit,
-        PinMode::Preload => Mode::Preload,
-        PinMode::Clean => Mode::Clean,
     }
 }

@@ -10,7 +10,7 @@ use crate::launch::{self, Exec};
 use crate::pin::Decision;
 use crate::program::{self, Command};
 use crate::settings::start_key::start_key;
-use crate::storage::{self, starts};
+use crate::storage;
 use crate::verify::{Beside, Verdict};
 
 /// Tells if a start is kept, and why not.
@@ -33,7 +33,7 @@ pub enum Keeping {
 pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
     let program = program::locate(host, &command.program).ok()?;
     let key = start_key(host, &program, command)?;
-    let diff = starts::find(host, storage::safe_directories(host), &key)?;
+    let diff = storage::find_start(host, storage::safe_directories(host), &key)?;
     Some(Exec { diff, ..launch::unchanged(&program, command) })
 }
 
@@ -59,7 +59,7 @@ pub fn keeping(
         Keeping::ByOptions
     } else if when == When::Always {
         Keeping::ProofEachTime
-    } else if facts.program.is_of_directory || facts.settings.is_of_directory {
+    } else if facts.program.depends_on_directory || facts.settings.depends_on_directory {
         Keeping::ByDirectory
     } else if matches!(proven.verdict, Verdict::Busy { .. }) || !proven.given_up.is_empty() {
         Keeping::NotProved
@@ -85,5 +85,5 @@ pub fn keep(host: &Host, facts: &Facts<'_>, decision: &Decision, proven: &Proven
     }
     let paths = &proven.change.paths;
     let own: Vec<&Path> = paths.view.iter().chain(&paths.module).map(PathBuf::as_path).collect();
-    starts::keep(host, &directory, &key, &proven.change.diff, &watched, &facts.program.located, &own);
+    storage::keep_start(host, &directory, &key, &proven.change.diff, &watched, &facts.program.located, &own);
 }

@@ -11,6 +11,7 @@ mod unpinned;
 mod watched;
 
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 
 use crate::error::Error;
 use crate::launch::{self, Exec};
@@ -27,7 +28,7 @@ pub use scan::{any_program, everywhere, own_views};
 pub use unpinned::{given_by_loader, given_to_program};
 pub use watched::{can_be_watched, expected, watch};
 
-use proofs::{Attempts, Next};
+use proofs::Attempts;
 
 /// Follows the stages in order. `verb` sees the result of each stage, and stops the flow where its answer is known; without
 /// a stop, this process becomes the program. The flow prints nothing but the progress of long stages.
@@ -80,8 +81,8 @@ pub fn flow(
         verb(Reached::Change(&facts, &decision, &change))?;
         let proof = proofs::prove(&facts, &decision, &change, effort)?;
         match attempts.next(&facts, &decision, change, proof)? {
-            Next::Try(other) => decision = *other,
-            Next::Settled(proven) => break *proven,
+            ControlFlow::Continue(other) => decision = other,
+            ControlFlow::Break(proven) => break proven,
         }
     };
     verb(Reached::Proof(&facts, &decision, &proven))?;

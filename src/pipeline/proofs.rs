@@ -2,6 +2,7 @@
 //! library.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -18,10 +19,10 @@ use crate::program::ImportCertainty;
 use crate::report;
 use crate::settings::resolve::Settings;
 use crate::settings::start_key::reaches_libraries;
-use crate::solve::{self, FailedProof, Outcome, Pick, Plan};
+use crate::solve::{self, FailedProof, Outcome, Pick};
 use crate::storage;
 use crate::verify::kept::{self, KeptVerdict, Turn};
-use crate::verify::protocol::Place;
+use crate::verify::protocol::ProofStep;
 use crate::verify::{self, Ask, Cause, Machine, Skip, Subject, Verdict};
 
 /// How many sets are tried after the first.
@@ -72,12 +73,6 @@ pub struct Proven {
     pub is_known: bool,
 }
 
-/// A verdict, and if an earlier start made it.
-pub(super) struct Proof {
-    verdict: Verdict,
-    is_known: bool,
-}
-
 /// The sets that were tried so far, and failed.
 #[derive(Default)]
 pub(super) struct Attempts {
@@ -86,25 +81,19 @@ pub(super) struct Attempts {
     first: Option<Proven>,
 }
 
-pub(super) enum Next {
-    Try(Box<Decision>),
-    Settled(Box<Proven>),
-}
-
 impl Attempts {
-    /// Settles on a set that did not fail. After a failure it returns the next best decision without the library at fault;
-    /// where there is none, it settles on the first failure.
+    /// Breaks with a set that did not fail. After a failure it continues with the next best decision without the library at
+    /// fault; where there is none, it breaks with the first failure. `proof` is what `prove` has returned.
     pub(super) fn next(
         &mut self,
         facts: &Facts<'_>,
         decision: &Decision,
         change: Change,
-        proof: Proof,
-    ) -> Result<Next, Error> {
-        let Proof { verdict, is_known } = proof;
+        (verdict, is_known): (Verdict, bool),
+    ) -> Result<ControlFlow<Proven, Decision>, Error> {
         let Verdict::Failed { cause, .. } = &verdict else {
             let given_up = std::mem::take(&mut self.given_up);
-            return Ok(Next::Settled(Box::new(Proven { change, verdict, given_up, is_known })));
+            return Ok(ControlFlow::Break(Proven { change, verdict, given_up, is_known }));
         };
         self.given_up.push(cause.clone());
         let next = if self.given_up.len() > MORE { None } else { self.without(facts, decision, cause)? };
@@ -113,12 +102,9 @@ impl Attempts {
         Ok(match next {
             Some(next) => {
                 self.first = Some(first);
-                Next::Try(Box::new(next))
+                ControlFlow::Continue(next)
             }
-            None => {
-                let given_up = std::mem::take(&mut self.given_up);
-                Next::Settled(Box::new(Proven { given_up, ..first }))
-            }
+            None => ControlFlow::Break(Proven { given_up: std::mem::take(&mut self.given_up), ..first }),
         })
     }
 
@@ -144,23 +130,24 @@ impl Attempts {
         let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome) else {
             return Ok(None);
         };
-        let of_family =
-            |plan: &Plan| plan.picks.iter().find(|pick| pick.installation.family == culprit.family).cloned();
+        let is_of_family = |pick: &&Pick| pick.installation.family == culprit.family;
         let is_used =
-            |pick: Pick| pick.asked_by.iter().any(|asker| asker.standing == ImportCertainty::Imported);
-        let is_lost = of_family(after).is_none() && of_family(before).is_some_and(is_used);
+            |pick: &Pick| pick.asked_by.iter().any(|asker| asker.standing == ImportCertainty::Imported);
+        let is_lost = !after.picks.iter().any(|pick| is_of_family(&pick))
+            && before.picks.iter().find(is_of_family).is_some_and(is_used);
         Ok((!is_lost && !next.is_refused()).then_some(next))
     }
 }
 
-/// Proves a published plan: by a verdict that was kept, where that is enough, or by a new one.
+/// Proves a published plan: by a verdict that was kept, where that is enough, or by a new one. Returns the verdict, and true
+/// if an earlier start made it.
 pub(super) fn prove(
     facts: &Facts<'_>,
     decision: &Decision,
     change: &Change,
     effort: Effort,
-) -> Result<Proof, Error> {
-    let skipped = |why| Ok(Proof { verdict: Verdict::Skipped { why }, is_known: false });
+) -> Result<(Verdict, bool), Error> {
+    let skipped = |why| Ok((Verdict::Skipped { why }, false));
     let Outcome::Plan(plan) = &decision.outcome else { return skipped(Skip::NothingToTry) };
     if effort.when == When::Never {
         return skipped(Skip::NotAsked);
@@ -177,7 +164,7 @@ pub(super) fn prove(
     let run = || prove_once(facts.host, &facts.inventory, &subject, &env, effort);
     let names = names(facts, &subject, &env, effort.level);
     if names.is_empty() {
-        return Ok(Proof { verdict: run()?, is_known: false });
+        return Ok((run()?, false));
     }
     let places: Vec<PathBuf> = storage::safe_directories(facts.host).collect();
     // A proof that is wanted now waits for no other process.
@@ -186,14 +173,12 @@ pub(super) fn prove(
         When::Always | When::Never => Turn::Ours(None),
     };
     Ok(match turn {
-        Turn::Known(KeptVerdict::Verdict(verdict)) => Proof { verdict: *verdict, is_known: true },
-        Turn::Known(KeptVerdict::Passed) => {
-            Proof { verdict: Verdict::Skipped { why: Skip::ProvedBefore }, is_known: true }
-        }
+        Turn::Known(KeptVerdict::Verdict(verdict)) => (*verdict, true),
+        Turn::Known(KeptVerdict::Passed) => (Verdict::Skipped { why: Skip::ProvedBefore }, true),
         Turn::Ours(_held) => {
             let verdict = run()?;
             kept::keep(facts.host, &places, &names[0], &verdict);
-            Proof { verdict, is_known: false }
+            (verdict, false)
         }
     })
 }
@@ -216,8 +201,8 @@ pub fn prove_once(
     };
     let ask = Ask::new(effort.level, effort.seed.unwrap_or_else(|| seed(host)));
     let is_shown = host.stderr_is_terminal() && !effort.is_quiet;
-    let mut shown: Option<Place> = None;
-    let mut progress = |place: &Place, since: Duration| {
+    let mut shown: Option<ProofStep> = None;
+    let mut progress = |place: &ProofStep, since: Duration| {
         if is_shown && since > PATIENCE && shown.as_ref() != Some(place) {
             report::say(&report::proving(place));
             shown = Some(place.clone());

@@ -9,7 +9,7 @@ use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::pin::{self, view};
-use crate::program::{self, Command, How, Program};
+use crate::program::{self, Command, Program, StepKind};
 use crate::settings::resolve::Settings;
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
@@ -17,7 +17,7 @@ use crate::storage::{self, scans};
 /// The scope of a scan for a program.
 pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> Result<Scope, Error> {
     let host = &settings.host;
-    let is_source = |how: How| matches!(how, How::Script | How::Module | How::Code);
+    let is_source = |how: StepKind| matches!(how, StepKind::Script | StepKind::Module | StepKind::Code);
     let executable = program.steps.iter().rfind(|step| !is_source(step.how));
     let needs_any = !program.requirements.is_empty();
     let mut scope = Scope {

@@ -95,8 +95,8 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
         Ok(process) => process,
         Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
     };
-    let start = process.loaded().len();
-    if process.failure().is_some() {
+    let start = process.loaded.len();
+    if process.failure.is_some() {
         return Prediction::new(&process, start);
     }
     for load in &program.loads {
@@ -124,8 +124,8 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
 /// Opens all that NVIDIA's libraries may open, one after the other.
 fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut Vec<Missing>) {
     let mut next = 0;
-    while next < process.loaded().len() && process.loaded().len() < LIMIT {
-        let object = process.loaded()[next].object.clone();
+    while next < process.loaded.len() && process.loaded.len() < LIMIT {
+        let object = process.loaded[next].object.clone();
         for opened in opened_by(&object, inventory) {
             missing.extend(open_first(process, &opened, next));
         }
@@ -136,7 +136,7 @@ fn use_all(process: &mut Process<'_, '_>, inventory: &Inventory, missing: &mut V
 /// Returns the parts of families that open other parts of their own: any of them may be used first. Each comes with the
 /// index of the object that opens it.
 fn first_uses(process: &Process<'_, '_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
-    let loaded = process.loaded().iter().enumerate();
+    let loaded = process.loaded.iter().enumerate();
     let of_object = |(by, loaded): (usize, &Loaded)| {
         let own = opened_by(&loaded.object, inventory).into_iter().filter(|opened| opened.is_own);
         // `use_all` already uses the first one first.
@@ -157,7 +157,7 @@ fn open_first(process: &mut Process<'_, '_>, opened: &Opened, by: usize) -> Opti
     }
     let name = opened.required.clone()?;
     let family = family_of(&name);
-    Some(Missing { name, requester: process.loaded()[by].object.path.clone(), tried, family })
+    Some(Missing { name, requester: process.loaded[by].object.path.clone(), tried, family })
 }
 
 impl Predicted {
@@ -179,7 +179,7 @@ impl Prediction {
 
     /// `start` counts the objects that are mapped before the program runs.
     fn new(process: &Process<'_, '_>, start: usize) -> Prediction {
-        let loaded = process.loaded();
+        let loaded = &process.loaded;
         let path = |index: usize| loaded[index].object.path.clone();
         let file = |(index, file): (usize, &Loaded)| {
             // `family_of_file` leaves out files that auditwheel renamed: they belong to their package.
@@ -197,7 +197,7 @@ impl Prediction {
                 id: file.object.id,
             }
         };
-        let missing = process.missing().iter().map(|miss| Missing {
+        let missing = process.missing.iter().map(|miss| Missing {
             name: miss.name.clone(),
             requester: path(miss.requester),
             tried: miss.tried.clone(),
@@ -206,7 +206,7 @@ impl Prediction {
         Prediction {
             files: loaded.iter().enumerate().map(file).collect(),
             missing: missing.collect(),
-            failure: process.failure().cloned(),
+            failure: process.failure.clone(),
             watched: process.searcher().depends_on().into_iter().collect(),
         }
     }
@@ -217,7 +217,7 @@ fn family_of(name: &str) -> Option<String> {
 }
 
 fn position(process: &Process<'_, '_>, path: &Path) -> Option<usize> {
-    process.loaded().iter().position(|loaded| loaded.object.path == path)
+    process.loaded.iter().position(|loaded| loaded.object.path == path)
 }
 
 /// A library that another one of NVIDIA's opens once it is used.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::catalog::{catalog, soname_number};
-use crate::formats::audit_log::{Record, Rule};
+use crate::formats::audit_log::{TraceRecord, TracedRule};
 use crate::formats::elf::Elf;
 use crate::host::{FileId, Host};
 use crate::predict::{Prediction, When};
@@ -34,7 +34,7 @@ pub struct Image {
     pub is_target: bool,
     pub files: Vec<Mapped>,
     /// Differences from the model.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<Difference>,
 }
 
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ pub struct Mapped {
     pub file: PathBuf,
     #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
-    pub rule: Rule,
+    pub rule: TracedRule,
     /// Its library family, if it has one.
     pub family: Option<String>,
     /// True if it was picked; `None` where nothing was picked of its family and SONAME, and for a shim from elsewhere.
@@ -60,7 +60,7 @@ pub struct Mapped {
 
 /// A difference between the model and the files that were mapped.
 #[derive(Debug, Serialize)]
-pub struct Wrong {
+pub struct Difference {
     #[serde(serialize_with = "text::path")]
     pub name: OsString,
     #[serde(serialize_with = "text::optional_path")]
@@ -74,14 +74,14 @@ pub struct Wrong {
 impl Observation {
     pub fn new(
         host: &Host,
-        records: Vec<Record>,
+        records: Vec<TraceRecord>,
         program: &Program,
         prediction: &Prediction,
         plan: Option<&Plan>,
     ) -> Observation {
         let mut images: Vec<Image> = Vec::new();
         for record in records {
-            if record.rule == Rule::Program {
+            if record.rule == TracedRule::Program {
                 let is_target = !images.iter().any(|image| image.is_target)
                     && program.executable == host.canonical(&record.path).ok();
                 images.push(Image { is_target, ..Image::new(record.pid, Some(record.path)) });
@@ -108,7 +108,7 @@ impl Image {
 }
 
 impl Mapped {
-    fn new(host: &Host, record: Record, plan: Option<&Plan>) -> Mapped {
+    fn new(host: &Host, record: TraceRecord, plan: Option<&Plan>) -> Mapped {
         let file = host.canonical(&record.path).unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
         let family_of = |path| catalog().family_of_file(path).map(|(family, _)| family.name.clone());
@@ -144,7 +144,7 @@ fn number(host: &Host, file: &Path) -> Option<u32> {
 
 /// Returns the files that were mapped unexpectedly, and those of the start that are missing. The model cannot tell if a
 /// library that may be opened later is opened.
-fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
+fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Difference> {
     let expected = || prediction.files.iter().filter(|file| file.family.is_some());
     let is_expected = |mapped: &&Mapped| expected().any(|file| Some(file.id) == mapped.id);
     let is_missed = |path: &Path| {
@@ -156,11 +156,11 @@ fn wrong(image: &Image, prediction: &Prediction, host: &Host) -> Vec<Wrong> {
         let instead = expected().find(|file| file.path.file_name() == mapped.path.file_name());
         let expected = instead.map(|file| host.canonical(&file.path).unwrap_or_else(|_| file.path.clone()));
         let foreseen = expected.is_some() || is_missed(&mapped.path);
-        Wrong { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
+        Difference { name: mapped.name.clone(), expected, mapped: Some(mapped.file.clone()), foreseen }
     });
     let at_start = expected().filter(|file| file.when == When::Start);
     let is_mapped = |id: FileId| image.files.iter().any(|mapped| mapped.id == Some(id));
-    let absent = at_start.filter(|file| !is_mapped(file.id)).map(|file| Wrong {
+    let absent = at_start.filter(|file| !is_mapped(file.id)).map(|file| Difference {
         name: OsString::from(&file.name),
         expected: Some(file.path.clone()),
         mapped: None,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::inventory::{Installation, Inventory};
 use crate::loader::search::Rule;
 use crate::predict::Prediction;
-use crate::predict::supply::{Fault, Supply, given};
+use crate::predict::supply::{Supply, SupplyFault, given};
 use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
 
 /// A requirement that is not met.
@@ -17,7 +17,7 @@ pub enum Trouble<'a> {
     /// The files that programs get of a family fail, or come from more than one installation.
     Faulty {
         family: &'a str,
-        fault: Fault,
+        fault: SupplyFault,
         installations: Vec<&'a Installation>,
         by_library_path: bool,
         instead: &'a Installation,
@@ -62,7 +62,8 @@ fn check_supply<'a>(
     // Two installations of one version do no harm.
     let versions: BTreeSet<_> =
         installations.iter().map(|installation| (installation.version, installation.cuda)).collect();
-    let is_told = |fault: &Fault| versions.len() > 1 || !matches!(fault, Fault::Mixed | Fault::Twice);
+    let is_told =
+        |fault: &SupplyFault| versions.len() > 1 || !matches!(fault, SupplyFault::Mixed | SupplyFault::Twice);
     if let Some(fault) = given.fault(inventory).filter(is_told) {
         let mut files = given.installations.iter().flat_map(|(_, files)| files);
         let by_library_path = files.any(|file| matches!(file.rule, Rule::LibraryPath { .. }));

@@ -13,7 +13,7 @@ pub struct Supply<'a> {
 
 /// A reason why the files of a family do not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SupplyFault {
     Stub,
     OlderThanKernel,
     /// Two installations each give a file of one name.
@@ -24,19 +24,19 @@ pub enum Fault {
 
 impl<'a> Supply<'a> {
     /// Returns the first fault of the files.
-    pub fn fault(&self, inventory: &Inventory) -> Option<Fault> {
+    pub fn fault(&self, inventory: &Inventory) -> Option<SupplyFault> {
         let kernel = inventory.driver.as_ref().map(|driver| driver.version.version());
         let known = || self.installations.iter().filter_map(|(installation, _)| *installation);
         if known().any(|installation| installation.origin == Origin::Stub) {
-            Some(Fault::Stub)
+            Some(SupplyFault::Stub)
         } else if known().any(|known| known.origin == Origin::Compat && known.version < kernel) {
-            Some(Fault::OlderThanKernel)
+            Some(SupplyFault::OlderThanKernel)
         } else if self.installations.len() < 2 || self.is_shim_over_another() {
             None
         } else if self.is_one_file_twice() {
-            Some(Fault::Twice)
+            Some(SupplyFault::Twice)
         } else {
-            Some(Fault::Mixed)
+            Some(SupplyFault::Mixed)
         }
     }
 

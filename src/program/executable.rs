@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::model::{How, Program};
+use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
 use super::requirement::{Asker, Before, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::catalog;
@@ -126,9 +126,9 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
-    walk.from(executable);
+    walk.add_closure(executable);
     program.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
-    if program.steps.iter().any(|step| matches!(step.how, How::Interpreter | How::Env)) {
+    if program.steps.iter().any(|step| matches!(step.how, StepKind::Interpreter | StepKind::Env)) {
         not_read(program, &image.path);
     }
     let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -150,7 +150,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
             continue;
         }
         let (written, is_relative) = written_in(host, consumer, &by);
-        program.is_of_directory |= is_relative;
+        program.depends_on_directory |= is_relative;
         let opener = Some(consumer.object.path.as_path());
         program.loads.extend(written.iter().filter_map(|requirement| Load::required(requirement, opener)));
         program.requirements.extend(written);

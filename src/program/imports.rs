@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::arguments::Run;
 use super::installed::Installed;
-use super::model::{How, Program, Step};
+use super::model::{Program, Step, StepKind};
 use super::note::Note;
 use super::python::{EntryKind, Python};
 use crate::catalog::catalog;
@@ -108,7 +108,7 @@ pub(super) fn trace(
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
-            reader.program.steps.push(Step { how: How::Code, to: file.clone() });
+            reader.program.steps.push(Step { how: StepKind::Code, to: file.clone() });
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
@@ -116,11 +116,11 @@ pub(super) fn trace(
             if host.is_directory(&script) {
                 script = script.join("__main__.py");
             }
-            reader.program.step(How::Script, &script);
+            reader.program.step(StepKind::Script, &script);
             reader.read_file(&script);
         }
         Run::Module(module) => {
-            reader.program.steps.push(Step { how: How::Module, to: PathBuf::from(module) });
+            reader.program.steps.push(Step { how: StepKind::Module, to: PathBuf::from(module) });
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);

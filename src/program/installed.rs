@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::formats::metadata::{self, Metadata};
+use crate::formats::metadata::{self, Requires};
 use crate::host::Host;
 
 /// The distributions in the program's site-packages, by normalised name.
@@ -61,10 +61,11 @@ impl<'h> Installed<'h> {
             || self.by_module().contains_key(&(site.to_owned(), module.to_owned()))
     }
 
-    pub(super) fn metadata(&self, name: &str) -> Option<Metadata> {
+    /// Returns the requirements of a distribution; `None` where its metadata cannot be read.
+    pub(super) fn requirements(&self, name: &str) -> Option<Vec<Requires>> {
         let distribution = self.distributions.get(name)?;
         let text = self.host.read_text(&distribution.directory.join("METADATA")).ok()?;
-        Some(metadata::metadata(&text))
+        Some(metadata::requirements(&text))
     }
 
     /// Returns a distribution and all that it depends on without extras.
@@ -72,7 +73,7 @@ impl<'h> Installed<'h> {
         let mut seen = BTreeSet::from([name.to_owned()]);
         let mut pending = vec![name.to_owned()];
         while let Some(next) = pending.pop() {
-            let requires = self.metadata(&next).map(|metadata| metadata.requires).unwrap_or_default();
+            let requires = self.requirements(&next).unwrap_or_default();
             for required in requires.into_iter().filter(|required| !required.optional) {
                 if self.distributions.contains_key(&required.name) && seen.insert(required.name.clone()) {
                     pending.push(required.name);

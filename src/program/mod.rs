@@ -30,13 +30,15 @@ mod wrapper;
 pub use condition::{Condition, Demand};
 use executable::Image;
 use model::Running;
-pub use model::{Called, Command, Extra, How, Package, Pip, Program, Reading, Sought, Step, Surroundings};
+pub use model::{
+    Called, Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,
+};
 pub use note::{EnvironmentLoss, Note, Packer};
-pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, Pin, Requirement, Want};
+pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want};
 pub use resolve::locate;
 pub use significant::{Significant, significant};
 use wrapper::Inside;
-pub use wrapper::variables as wrapper_variables;
+pub use wrapper::{is_at_terminal, variables as wrapper_variables};
 
 /// Reads the program that `command` will run, and its requirements. `uses` names packages that count as imported, instead of
 /// those that the program's source shows. The searcher keeps the shared objects that were read.

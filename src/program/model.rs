@@ -58,7 +58,7 @@ pub struct Program {
     pub loads: Vec<Load>,
     /// True if another current directory could lead to another decision.
     #[serde(skip)]
-    pub is_of_directory: bool,
+    pub depends_on_directory: bool,
     /// The files and directories that all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -106,14 +106,14 @@ pub struct Pip {
 /// One step from a name to what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    pub how: How,
+    pub how: StepKind,
     #[serde(serialize_with = "text::path")]
     pub to: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum StepKind {
     Path,
     Link,
     Interpreter,
@@ -182,7 +182,7 @@ pub(super) struct Running {
 
 impl Program {
     pub fn new(path: PathBuf) -> Program {
-        let steps = vec![Step { how: How::Path, to: path.clone() }];
+        let steps = vec![Step { how: StepKind::Path, to: path.clone() }];
         Program { path, steps, machine: elf::X86_64, ..Program::default() }
     }
 
@@ -191,7 +191,7 @@ impl Program {
         self.site_packages.iter().any(|site| directory.starts_with(site))
     }
 
-    pub(super) fn step(&mut self, how: How, to: &Path) {
+    pub(super) fn step(&mut self, how: StepKind, to: &Path) {
         self.steps.push(Step { how, to: to.to_owned() });
         self.watched.insert(to.to_owned());
     }
@@ -250,7 +250,7 @@ impl Program {
 
     /// Returns the program inside all wrappers.
     pub fn runs(&self) -> &Path {
-        let step = self.steps.iter().rfind(|step| step.how == How::Wrapper);
+        let step = self.steps.iter().rfind(|step| step.how == StepKind::Wrapper);
         step.map_or(&self.path, |step| &step.to)
     }
 

@@ -17,7 +17,7 @@ use super::loads::loads;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
-use super::recorded::{self, Records};
+use super::recorded;
 use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::{Variable, catalog};
 use crate::error::Error;
@@ -88,17 +88,6 @@ struct Assessed {
     read_from: Option<PathBuf>,
 }
 
-impl Assessed {
-    /// A package without requirements, noted only where the program imports it.
-    fn without_cuda(package: Package, title: String, file: PathBuf) -> Option<Assessed> {
-        let is_used = package.standing == ImportCertainty::Imported;
-        let note = Some(Note::CpuOnly { package: title, file: file.clone() });
-        let package = Package { cpu_only: true, ..package };
-        let read_from = Some(file);
-        is_used.then(|| Assessed { package, requirements: Vec::new(), condition: None, note, read_from })
-    }
-}
-
 struct PackageReader<'a> {
     host: &'a Host,
     candidates: Candidates<'a>,
@@ -125,7 +114,7 @@ impl PackageReader<'_> {
         for candidate in candidates {
             let mut walk = Walk::new(self.searcher, self.executable.clone(), executable::is_library);
             for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
-                walk.from(object);
+                walk.add_closure(object);
             }
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
             program.notes.extend(self.moved(&candidate));
@@ -214,12 +203,16 @@ impl PackageReader<'_> {
         }
         let asks = requirements.iter().any(Requirement::is_wish);
         if let Some(file) = reader.and_then(|reader| reader.cpu_only(asks)) {
-            return Assessed::without_cuda(package, title, file);
+            // It has no requirements, and is noted only where the program imports it.
+            let note = Some(Note::CpuOnly { package: title, file: file.clone() });
+            let package = Package { cpu_only: true, ..package };
+            let (requirements, condition, read_from) = (Vec::new(), None, Some(file));
+            let is_used = candidate.standing == ImportCertainty::Imported;
+            return is_used.then_some(Assessed { package, requirements, condition, note, read_from });
         }
-        let records = Records { installed, by: &by };
         let mut readings = Vec::new();
         if let Some(reader) = reader {
-            requirements.extend(records.in_profile(reader, consumers, cuda.as_ref(), &mut readings));
+            requirements.extend(reader.recorded(&by, consumers, cuda.as_ref(), &mut readings));
         }
         if candidate.scans_objects() && has_variants(&requirements) {
             // It is built for several CUDA majors, and loads the libraries of one.
@@ -231,7 +224,7 @@ impl PackageReader<'_> {
             return None;
         }
         if let Some(distribution) = distribution {
-            requirements.extend(records.pins(distribution));
+            requirements.extend(recorded::pins(installed, &by, distribution));
         }
         if let Some(framework) = profile {
             let version = package.version.as_deref();
@@ -258,7 +251,8 @@ impl PackageReader<'_> {
         };
         let extras = if candidate.standing == ImportCertainty::Imported {
             let framework = profile.map(|framework| framework.name.as_str());
-            records.extras(framework.into_iter().chain(distribution))
+            let distributions = framework.into_iter().chain(distribution);
+            distributions.flat_map(|distribution| recorded::extras(installed, distribution)).collect()
         } else {
             Vec::new()
         };

@@ -134,7 +134,7 @@ impl Python {
         }
         let mut sites = Vec::new();
         if let Some(environment) = &environment {
-            self.read_from.push(environment.file.clone());
+            self.read_from.push(environment.prefix.join("pyvenv.cfg"));
             sites.extend(["lib", "lib64"].map(|lib| library(&environment.prefix, lib).join("site-packages")));
         }
         if environment.as_ref().is_none_or(|environment| environment.has_system_packages) {
@@ -217,7 +217,6 @@ fn is_framework(host: &Host, directory: &Path, name: &OsStr) -> bool {
 
 struct VirtualEnvironment {
     prefix: PathBuf,
-    file: PathBuf,
     home: Option<PathBuf>,
     version: Option<String>,
     has_system_packages: bool,
@@ -241,7 +240,6 @@ impl VirtualEnvironment {
         let present = |name: &String| host.is_directory(&prefix.join("lib").join(name));
         Some(VirtualEnvironment {
             version: recorded.filter(present).or_else(|| newest_version(host, &prefix)),
-            file: prefix.join("pyvenv.cfg"),
             home: values.get("home").map(PathBuf::from),
             has_system_packages: values
                 .get("include-system-site-packages")

@@ -15,22 +15,16 @@ use crate::host::Host;
 use crate::loader::closure::Consumer;
 use crate::version::{CudaVersion, Version};
 
-/// A framework as it is installed.
-pub(super) struct Records<'a> {
-    pub installed: &'a Installed<'a>,
-    pub by: &'a Asker,
-}
-
-impl Records<'_> {
+impl FrameworkReader<'_> {
     /// Returns the requirements in a framework's profile: floors, and the names that it opens.
-    pub(super) fn in_profile(
+    pub(super) fn recorded(
         &self,
-        reader: FrameworkReader<'_>,
+        by: &Asker,
         consumers: &[Consumer],
         cuda: Option<&Sourced<CudaVersion>>,
         readings: &mut Vec<Reading>,
     ) -> Vec<Requirement> {
-        let framework = reader.framework;
+        let framework = self.framework;
         if !framework.cuda.is_empty() {
             let found = cuda.map(|cuda| (cuda.value.to_string(), cuda.file.clone()));
             readings.push(Reading { sought: Sought::Cuda, found });
@@ -44,17 +38,17 @@ impl Records<'_> {
         let mut found = Vec::new();
         let mut floors: BTreeMap<&str, Version> = BTreeMap::new();
         for family in framework.floor.keys() {
-            let floor = reader.floor(family).or_else(|| self.lower_bound(framework, family));
+            let floor = self.floor(family).or_else(|| self.lower_bound(family));
             let read = floor.as_ref().map(|floor| (floor.value.to_string(), floor.file.clone()));
             readings.push(Reading { sought: Sought::Floor(family.clone()), found: read });
             let Some(floor) = floor else { continue };
             floors.insert(family, floor.value);
-            found.push(self.requirement(family, Want::AtLeast(floor.value), floor.file.as_path()));
+            found.push(requirement(by, family, Want::AtLeast(floor.value), &floor.file));
         }
         for stem in &framework.dlopens {
             let Some(family) = catalog().family_of_stem(stem) else { continue };
             let floor = floors.get(family.name.as_str()).filter(|_| family.soname_is_version);
-            let major = if family.soname_is_version { reader.major(&family.name) } else { None };
+            let major = if family.soname_is_version { self.major(&family.name) } else { None };
             let major = major.or_else(|| floor.map(Version::major)).map(|major| major.to_string());
             // Some families have one suffix for every CUDA.
             let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
@@ -64,71 +58,17 @@ impl Records<'_> {
                 readings.push(Reading { sought: Sought::Soname(stem.clone()), found: None });
             }
             let name = suffix.map(|suffix| format!("{stem}.so.{suffix}"));
-            found.extend(opened_names(&name, self.by, &search_first, need));
+            found.extend(opened_names(&name, by, &search_first, need));
         }
         found
-    }
-
-    /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
-    pub(super) fn pins(&self, distribution: &str) -> Vec<Requirement> {
-        let required = self.required(distribution);
-        let Some(installed) = self.installed.distributions.get(distribution) else { return Vec::new() };
-        let file = installed.directory.join("METADATA");
-        let pin = |(_, requires): &(_, Requires)| {
-            let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
-            Some(self.requirement(&family.name, Want::Recorded(requires.pinned()?), &file))
-        };
-        required.iter().filter_map(pin).collect()
-    }
-
-    /// Returns the extras of these distributions that ask for wheels of NVIDIA's libraries, also through another one.
-    pub(super) fn extras<'d>(&self, distributions: impl Iterator<Item = &'d str>) -> Vec<Extra> {
-        let mut found = Vec::new();
-        for distribution in distributions {
-            let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-            for (extra, requires) in self.required(distribution) {
-                let is_wheel = catalog().families.iter().any(|family| family.is_wheel(&requires.name));
-                if let Some(extra) = extra.filter(|_| is_wheel) {
-                    extras.entry(extra).or_default().push((requires.name, requires.versions));
-                }
-            }
-            let Some(installed) = self.installed.distributions.get(distribution) else { continue };
-            let (distribution, version) = (distribution.to_owned(), installed.version.clone());
-            let extra = |(name, wheels)| Extra {
-                distribution: distribution.clone(),
-                version: version.clone(),
-                name,
-                wheels,
-            };
-            found.extend(extras.into_iter().map(extra));
-        }
-        found
-    }
-
-    /// Returns each line of a distribution's METADATA with the extra that it counts for, and those of the extras that it asks
-    /// of another distribution.
-    fn required(&self, distribution: &str) -> Vec<(Option<String>, Requires)> {
-        let Some(metadata) = self.installed.metadata(distribution) else { return Vec::new() };
-        let mut required = Vec::new();
-        for requires in metadata.requires {
-            if !requires.extras.is_empty() {
-                let through = self.installed.metadata(&requires.name).unwrap_or_default();
-                let asked =
-                    |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
-                let asked = through.requires.into_iter().filter(asked);
-                required.extend(asked.map(|through| (requires.extra.clone(), through)));
-            }
-            required.push((requires.extra.clone(), requires));
-        }
-        required
     }
 
     /// Returns the oldest version that the package's own metadata allows, where no compiled-in version can be read.
-    fn lower_bound(&self, framework: &Framework, family: &str) -> Option<Sourced<Version>> {
+    fn lower_bound(&self, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
-        framework.distributions.iter().find_map(|distribution| {
-            let metadata = self.installed.metadata(distribution)?;
-            let of_family = metadata.requires.iter().filter(|requires| family.is_wheel(&requires.name));
+        self.framework.distributions.iter().find_map(|distribution| {
+            let requirements = self.installed.requirements(distribution)?;
+            let of_family = requirements.iter().filter(|requires| family.is_wheel(&requires.name));
             let value = of_family.into_iter().find_map(Requires::lower_bound)?;
             Some(Sourced {
                 value,
@@ -136,11 +76,57 @@ impl Records<'_> {
             })
         })
     }
+}
 
-    fn requirement(&self, family: &str, want: Want, file: &Path) -> Requirement {
-        let by = Asker { file: file.to_owned(), ..self.by.clone() };
-        Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
+/// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
+pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) -> Vec<Requirement> {
+    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let file = known.directory.join("METADATA");
+    let pin = |(_, requires): &(_, Requires)| {
+        let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
+        Some(requirement(by, &family.name, Want::Recorded(requires.pinned()?), &file))
+    };
+    required(installed, distribution).iter().filter_map(pin).collect()
+}
+
+/// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, also through another one.
+pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra> {
+    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (extra, requires) in required(installed, distribution) {
+        let is_wheel = catalog().families.iter().any(|family| family.is_wheel(&requires.name));
+        if let Some(extra) = extra.filter(|_| is_wheel) {
+            extras.entry(extra).or_default().push((requires.name, requires.versions));
+        }
     }
+    let extra = |(name, wheels)| Extra {
+        distribution: distribution.to_owned(),
+        version: known.version.clone(),
+        name,
+        wheels,
+    };
+    extras.into_iter().map(extra).collect()
+}
+
+/// Returns what a distribution requires, with the extra that it counts for, and what the extras require that it asks of
+/// another.
+fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String>, Requires)> {
+    let mut required = Vec::new();
+    for requires in installed.requirements(distribution).unwrap_or_default() {
+        if !requires.extras.is_empty() {
+            let through = installed.requirements(&requires.name).unwrap_or_default();
+            let asked = |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
+            let asked = through.into_iter().filter(asked);
+            required.extend(asked.map(|through| (requires.extra.clone(), through)));
+        }
+        required.push((requires.extra.clone(), requires));
+    }
+    required
+}
+
+fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement {
+    let by = Asker { file: file.to_owned(), ..by.clone() };
+    Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
 }
 
 /// Returns the directories whose files a framework opens by absolute path before all others, since a certain version: those

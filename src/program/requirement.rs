@@ -102,7 +102,7 @@ pub enum Want {
     /// All of these, exported by the file that they name.
     Symbols(Vec<Symbol>),
     /// The installation that the user named.
-    Pinned(Pin),
+    Pinned(PinnedTo),
     /// A version in the range that the user gave.
     Within(Range),
     /// A version in this range, where there is a choice.
@@ -114,7 +114,7 @@ pub enum Want {
 /// The installation that the user wants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Pin {
+pub enum PinnedTo {
     Version(Version),
     /// Any version in this directory.
     #[serde(serialize_with = "text::path")]

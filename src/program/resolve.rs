@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::model::{How, Program, Running};
+use super::model::{Program, Running, StepKind};
 use super::note::Note;
 use super::options;
 use super::shim::{self, Shim};
@@ -70,7 +70,7 @@ pub(super) fn follow(
         };
         let real = host.canonical(&file).map_err(cannot_run)?;
         if real != file {
-            program.step(How::Link, &real);
+            program.step(StepKind::Link, &real);
         }
         let start = match host.read_start(&real, LINE_LIMIT) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -86,7 +86,7 @@ pub(super) fn follow(
         match shim::resolve(host, &real, &start, program) {
             Shim::No => {}
             Shim::Of(actual) => {
-                program.step(How::Shim, &actual);
+                program.step(StepKind::Shim, &actual);
                 running.executable = actual;
                 continue;
             }
@@ -96,7 +96,7 @@ pub(super) fn follow(
             }
         }
         if let Some(python) = python_of_script(host, &real, &start) {
-            program.step(How::Interpreter, &python);
+            program.step(StepKind::Interpreter, &python);
             running.arguments.insert(0, file.into_os_string());
             running.executable = python;
             continue;
@@ -138,15 +138,15 @@ fn through_env(
     interpreter: PathBuf,
     argument: Option<OsString>,
     program: &mut Program,
-) -> Result<(PathBuf, How, Vec<OsString>), Error> {
+) -> Result<(PathBuf, StepKind, Vec<OsString>), Error> {
     let is_env = interpreter.file_name() == Some(OsStr::new("env"));
     let Some(argument) = argument.filter(|argument| !argument.is_empty()) else {
-        return Ok((interpreter, How::Interpreter, Vec::new()));
+        return Ok((interpreter, StepKind::Interpreter, Vec::new()));
     };
     let mut words = if is_env { words_of_env(&argument).into_iter() } else { Vec::new().into_iter() };
-    let Some(name) = words.next() else { return Ok((interpreter, How::Interpreter, vec![argument])) };
+    let Some(name) = words.next() else { return Ok((interpreter, StepKind::Interpreter, vec![argument])) };
     program.located.extend(candidates(host, &name));
-    Ok((host.absolute(&locate(host, &name)?), How::Env, words.collect()))
+    Ok((host.absolute(&locate(host, &name)?), StepKind::Env, words.collect()))
 }
 
 /// Returns the command in an argument of env; empty where another environment or directory decides what runs.

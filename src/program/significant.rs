@@ -16,20 +16,13 @@ pub struct Significant {
     pub directory: bool,
     /// True if the variables count that only wrappers read: `wrapper_variables`.
     pub wrapper: bool,
-    /// True if standard input is a terminal, for wrappers alone.
-    pub at_terminal: bool,
 }
 
 /// Returns the inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
 /// and reads no file: a cached start is found by the result.
 pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
     let is_python = |path: &Path| path.file_name().is_some_and(python::is_name);
-    let every = || Significant {
-        arguments: command.arguments.len(),
-        directory: true,
-        wrapper: true,
-        at_terminal: wrapper::is_at_terminal(),
-    };
+    let every = || Significant { arguments: command.arguments.len(), directory: true, wrapper: true };
     if wrapper::is_possible(program) {
         return every();
     }
@@ -43,9 +36,9 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
         if matches!(&line.run, Run::Module(module) if wrapper::is_possible(Path::new(module))) {
             return every();
         }
-        return Significant { arguments: line.consumed, directory: true, wrapper: false, at_terminal: false };
+        return Significant { arguments: line.consumed, directory: true, wrapper: false };
     }
     // A shim looks its program up from the current directory.
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
-    Significant { arguments: 0, directory: is_shim, wrapper: false, at_terminal: false }
+    Significant { arguments: 0, directory: is_shim, wrapper: false }
 }

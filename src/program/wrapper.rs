@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::arguments::{CommandLine, Run};
-use super::model::{Command, How, Program};
+use super::model::{Command, Program, StepKind};
 use super::note::{EnvironmentLoss, Note};
 use super::options::{self, Ending, Start};
 use super::{executable, project, python, resolve, setting};
@@ -48,7 +48,7 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
 }
 
 /// True if a shell without arguments reads its commands from a terminal.
-pub(super) fn is_at_terminal() -> bool {
+pub fn is_at_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
@@ -65,7 +65,8 @@ pub(super) fn open(outer: &Host, path: &Path, command: &Command, program: &mut P
         program.is_launched |= way.row.starts_several();
         match deeper {
             Ok(deeper) => {
-                program.step(How::Wrapper, &deeper.host.as_ref().unwrap_or(host).absolute(&deeper.program));
+                program
+                    .step(StepKind::Wrapper, &deeper.host.as_ref().unwrap_or(host).absolute(&deeper.program));
                 inside = Inside { host: deeper.host.or(inside.host), ..deeper };
             }
             Err(note) => {

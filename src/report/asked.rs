@@ -4,7 +4,7 @@ use super::Style;
 use super::style::columns;
 use super::words::{by_and_place, family, list, title, wants, written_in};
 use crate::program::{Condition, Demand, Want};
-use crate::solve::{Broken, Caution, Contradiction, Has, Member};
+use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts};
 use crate::text::show;
 
 /// `driver >=550`, `compute capability >=8.0`.
@@ -86,7 +86,7 @@ pub(super) fn broken(broken: &Broken, style: Style) -> String {
 }
 
 /// The machine's side of a demand.
-fn has(has: &Has, demand: &Demand) -> String {
+fn has(has: &MachineFacts, demand: &Demand) -> String {
     let driver = match (has.driver, has.cuda) {
         (None, _) => "no driver".to_owned(),
         (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
@@ -111,7 +111,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
     if contradiction.members.len() < 2 {
         return String::new();
     }
-    let row = |member: &Member| {
+    let row = |member: &ContradictionSide| {
         let what = member.family.as_deref().map_or("machine", family);
         vec![what.to_owned(), wants_of(member), style.dim(&by_and_place(&member.by))]
     };
@@ -119,7 +119,7 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
     format!("  these exclude each other; without any one of them the rest fits:\n{}", columns("    ", &rows))
 }
 
-fn wants_of(member: &Member) -> String {
+fn wants_of(member: &ContradictionSide) -> String {
     if let Some(demand) = &member.demand {
         return self::demand(demand);
     }

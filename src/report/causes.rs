@@ -1,14 +1,9 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
-use super::words::{binary_size, family, list};
-use crate::text::{escape, show};
-use crate::verify::{Cause, Evidence, Kind};
+use super::words::{binary_size, family, list, word};
+use crate::text::show;
+use crate::verify::{Cause, CauseKind, Evidence};
 use crate::version::CudaVersion;
-
-/// The name of a cause, as JSON and docs/proof.md have it.
-pub(super) fn name(kind: Kind) -> String {
-    serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
-}
 
 pub(super) fn sentence(cause: &Cause) -> String {
     words(cause.kind).0.replace("LIBRARY", &culprit(cause))
@@ -28,91 +23,91 @@ pub(super) fn remedy(cause: &Cause) -> String {
 
 /// The sentence, in which the library at fault takes the place of LIBRARY, and the remedy; an empty one is to reinstall
 /// the library.
-fn words(kind: Kind) -> (&'static str, &'static str) {
+fn words(kind: CauseKind) -> (&'static str, &'static str) {
     match kind {
-        Kind::NoDriver => (
+        CauseKind::NoDriver => (
             "libcuda.so.1 is not installed",
             "install the NVIDIA driver; start a container with `--gpus all`",
         ),
-        Kind::StubDriver => (
+        CauseKind::StubDriver => (
             "the loader finds a libcuda.so.1 that is a stub for linking",
             "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun",
         ),
-        Kind::GpusHidden => (
+        CauseKind::GpusHidden => (
             "CUDA_VISIBLE_DEVICES hides every GPU",
             "unset CUDA_VISIBLE_DEVICES, or name GPUs that `nvidia-smi -L` lists",
         ),
-        Kind::NoDevice => (
+        CauseKind::NoDevice => (
             "the driver finds no GPU",
             "check that `nvidia-smi -L` lists a GPU; start a container with `--gpus all`",
         ),
-        Kind::CompatRefused => (
+        CauseKind::CompatRefused => (
             "the forward-compatibility libcuda does not support this driver and GPU",
             "remove the compat directory from LD_LIBRARY_PATH, or start with cudarun",
         ),
-        Kind::DriverMismatch => (
+        CauseKind::DriverMismatch => (
             "the driver's user-space libraries and the kernel's driver have different versions",
             "restart the machine, so that the kernel loads the installed driver",
         ),
-        Kind::DriverTooOld => (
+        CauseKind::DriverTooOld => (
             "the driver is too old for LIBRARY",
             "update the NVIDIA driver, or install a build for an older CUDA",
         ),
-        Kind::DriverIncomplete => (
+        CauseKind::DriverIncomplete => (
             "a part of the driver's user-space libraries is missing",
             "install libnvidia-ptxjitcompiler of the driver's version; a container must be given it",
         ),
-        Kind::DriverUnreachable => (
+        CauseKind::DriverUnreachable => (
             "the driver does not work",
             "run `nvidia-smi`, then `sudo modprobe nvidia_uvm`; `sudo dmesg | grep NVRM` shows more",
         ),
-        Kind::NotReady => (
+        CauseKind::NotReady => (
             "the machine is not ready for CUDA yet",
             "check `systemctl status nvidia-fabricmanager`, and the MPS server if one runs",
         ),
-        Kind::SublibraryMissing => ("a part of LIBRARY is missing", ""),
-        Kind::SublibraryForeign => (
+        CauseKind::SublibraryMissing => ("a part of LIBRARY is missing", ""),
+        CauseKind::SublibraryForeign => (
             "LIBRARY is mixed from more than one version",
             "start with cudarun, which takes all parts from one installation, or reinstall the library",
         ),
-        Kind::LibraryDoesNotLoad => (
+        CauseKind::LibraryDoesNotLoad => (
             "LIBRARY cannot be loaded",
             "install the library that the message names; `cudarun explain` shows what requires it",
         ),
-        Kind::LibraryDamaged => ("a file of LIBRARY is damaged", ""),
-        Kind::NoEngine => ("LIBRARY cannot compute a plain convolution", ""),
-        Kind::NoKernelImage => (
+        CauseKind::LibraryDamaged => ("a file of LIBRARY is damaged", ""),
+        CauseKind::NoEngine => ("LIBRARY cannot compute a plain convolution", ""),
+        CauseKind::NoKernelImage => (
             "LIBRARY has no code for this GPU",
             "install a build for this GPU: `cudarun list -v` shows the GPUs of each installation",
         ),
-        Kind::CompilationFailed => (
+        CauseKind::CompilationFailed => (
             "LIBRARY could not compile a kernel",
             "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is installed",
         ),
-        Kind::Refused => ("LIBRARY reports an error", ""),
-        Kind::OutOfMemory => (
+        CauseKind::Refused => ("LIBRARY reports an error", ""),
+        CauseKind::OutOfMemory => (
             "the GPU is out of memory",
             "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
         ),
-        Kind::HostMemory => ("this process has not enough host memory", LIMITS),
-        Kind::Killed => ("another process or the kernel killed the proof", LIMITS),
-        Kind::GpuBusy => (
+        CauseKind::HostMemory => ("this process has not enough host memory", LIMITS),
+        CauseKind::Killed => ("another process or the kernel killed the proof", LIMITS),
+        CauseKind::GpuBusy => (
             "another process has exclusive use of the GPU",
             "wait for the other process, or allow several with `sudo nvidia-smi -c DEFAULT`",
         ),
-        Kind::GpuFault => (
+        CauseKind::GpuFault => (
             "the GPU reports a hardware fault",
             "check `nvidia-smi -q` and `sudo dmesg | grep -i xid`: the GPU may need a reset",
         ),
-        Kind::WrongNumbers => ("LIBRARY computes wrong numbers", ""),
-        Kind::ForeignFiles => {
+        CauseKind::WrongNumbers => ("LIBRARY computes wrong numbers", ""),
+        CauseKind::ForeignFiles => {
             ("files from outside the set were mapped", "remove them from LD_PRELOAD and LD_LIBRARY_PATH")
         }
-        Kind::TimedOut => {
+        CauseKind::TimedOut => {
             ("the proof did not finish in time", "try again; `--verify never` starts without a proof")
         }
-        Kind::Crashed => ("LIBRARY crashes", ""),
-        Kind::NoReport => ("LIBRARY ended the process of the proof", ""),
+        CauseKind::Crashed => ("LIBRARY crashes", ""),
+        CauseKind::NoReport => ("LIBRARY ended the process of the proof", ""),
     }
 }
 
@@ -125,7 +120,7 @@ pub(super) fn in_a_line(cause: &Cause) -> String {
         Some(culprit) => format!(" ({})", show(&culprit.directory)),
         None => String::new(),
     };
-    format!("{}{place} [{}]", sentence(cause), name(cause.kind))
+    format!("{}{place} [{}]", sentence(cause), word(&cause.kind))
 }
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.
@@ -147,13 +142,13 @@ fn culprit(cause: &Cause) -> String {
 pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
     let row = |label: &str, text: String| vec![label.to_owned(), text];
     let one = |evidence: &Evidence| match evidence {
-        Evidence::Said { line } => row("said", escape(line.as_bytes())),
-        Evidence::Variable { name, value } => row("set", format!("{name}={}", escape(value.as_bytes()))),
+        Evidence::Said { line } => row("said", show(line)),
+        Evidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
         Evidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
         Evidence::Library { family: name, soname, version, origin, directory } => {
             let version = version.map(|version| format!(" {version}")).unwrap_or_default();
-            let soname = escape(soname.as_bytes());
-            let directory = escape(directory.as_bytes());
+            let soname = show(soname);
+            let directory = show(directory);
             row("used", format!("{}{version}: {soname} in {directory} ({origin})", family(name)))
         }
         Evidence::DriverCuda { number } => {
@@ -161,14 +156,14 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
             row("driver", format!("for CUDA up to {cuda}"))
         }
         Evidence::Missing { stems, directory } => {
-            let stems: Vec<String> = stems.iter().map(|stem| escape(stem.as_bytes())).collect();
-            row("missing", format!("{} in {}", list(&stems), escape(directory.as_bytes())))
+            let stems: Vec<String> = stems.iter().map(show).collect();
+            row("missing", format!("{} in {}", list(&stems), show(directory)))
         }
         Evidence::Foreign { file, version, rest } => {
             let rest = rest.map(|rest| format!(", the rest {rest}")).unwrap_or_default();
-            row("foreign", format!("{} is {version}{rest}", escape(file.as_bytes())))
+            row("foreign", format!("{} is {version}{rest}", show(file)))
         }
-        Evidence::Truncated { file } => row("short", format!("{} ends too early", escape(file.as_bytes()))),
+        Evidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
         Evidence::Memory { gpu, free, total } => {
             row("memory", format!("{} of {} free on GPU {gpu}", binary_size(*free), binary_size(*total)))
         }

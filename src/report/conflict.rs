@@ -35,11 +35,10 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     let family = words::family(&unmet.family);
     let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
     let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
-    let mut rows = Vec::new();
     let needs = words::needs(&unmet.requirements);
     if !needs.is_empty() {
-        rows.push(vec!["needs".to_owned(), needs, sources(&unmet.requirements)]);
-        text.push_str(&columns("  ", &rows));
+        let row = vec!["needs".to_owned(), needs, sources(&unmet.requirements)];
+        text.push_str(&columns("  ", &[row]));
     }
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
@@ -53,7 +52,11 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     }
     text.push_str(&columns("  ", &rows));
     for forced in &unmet.forced {
-        let rules: Vec<String> = forced.rules.iter().map(|rule| self::rule(*rule).to_owned()).collect();
+        let rule = |rule: &Before| match rule {
+            Before::Rpath => "its DT_RPATH".to_owned(),
+            Before::AbsolutePath => "an absolute path".to_owned(),
+        };
+        let rules: Vec<String> = forced.rules.iter().map(rule).collect();
         let by: Vec<String> = forced.by.iter().map(|by| format!("`{}`", words::title(by))).collect();
         text.push_str(&format!(
             "  LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})\n",
@@ -64,13 +67,6 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
         ));
     }
     text
-}
-
-fn rule(rule: Before) -> &'static str {
-    match rule {
-        Before::Rpath => "its DT_RPATH",
-        Before::AbsolutePath => "an absolute path",
-    }
 }
 
 /// The files of the requirements: those with versions first, since they decide.

@@ -3,8 +3,9 @@
 use super::errors::{mend_or, unfit};
 use super::settings;
 use super::words::{self, at, family, list, quoted_to_show, shown, size};
-use crate::doctor::{Evidence, Finding, FindingKind as Kind, Named};
+use crate::doctor::{Evidence, Finding, FindingKind as Kind};
 use crate::inventory::{Origin, Problem};
+use crate::solve::Summary;
 use crate::text::show;
 
 pub(super) fn sentence(finding: &Finding) -> String {
@@ -233,7 +234,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
 }
 
 /// `cuDNN 9.1.0`
-fn title(installation: &Named) -> String {
+fn title(installation: &Summary) -> String {
     let stub = if installation.origin == Origin::Stub { " (stub)" } else { "" };
     match installation.version {
         Some(version) => format!("{} {version}{stub}", family(&installation.family)),
@@ -279,18 +280,14 @@ fn edit(finding: &Finding) -> String {
     format!("remove it from {}", line.unwrap_or_else(|| "the variable".to_owned()))
 }
 
-fn mend_installation(installation: &Named, problem: &Problem) -> String {
+fn mend_installation(installation: &Summary, problem: &Problem) -> String {
     let (title, directory) = (title(installation), &installation.directory);
-    let is_system =
-        ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|path| directory.starts_with(path));
     match problem {
         Problem::WorldWritable { path } => format!("chmod o-w {}", quoted_to_show(path.as_os_str())),
         Problem::StubOnSearchPath { .. } => {
             "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
         }
-        // Other packages need the rest of a system directory.
-        _ if is_system => format!("reinstall the package of {title} in {}", show(directory)),
-        _ => format!("reinstall {title}, or remove its files from {}", show(directory)),
+        _ => format!("reinstall the package of {title} in {}", show(directory)),
     }
 }
 

@@ -1,16 +1,15 @@
 //! Errors in words, and the command to type after each.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::notes;
 use super::settings;
 use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
-use crate::settings::Fault as SettingFault;
+use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::{Fault, Unfit, Unsafe};
-use crate::text::{escape, show};
+use crate::storage::{Unfit, Unsafe, UnsafeFault};
+use crate::text::show;
 use crate::version::Version;
 
 impl Reason for SettingFault {
@@ -72,9 +71,9 @@ pub fn error(error: &Error) -> String {
         }
         Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
         Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
-        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", escape(name.as_bytes())),
+        Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
         Error::NoSuchSource { name, .. } => {
-            format!("--without {}: unknown source of libraries", escape(name.as_bytes()))
+            format!("--without {}: unknown source of libraries", show(name))
         }
         Error::NoSuchDirectory { option, path } => {
             format!("{option} `{}`: no such directory", show(path))
@@ -94,7 +93,7 @@ pub fn error(error: &Error) -> String {
             format!("`{verb}` starts a program, which is not possible with {option}")
         }
         Error::MachineUnusable { file, why } => {
-            format!("--machine `{}` cannot be used: {}", show(file), escape(why.as_bytes()))
+            format!("--machine `{}` cannot be used: {}", show(file), show(why))
         }
         Error::RootUnusable { root, error } => {
             format!("--root `{}` cannot be used: {}", show(root), os(error))
@@ -133,22 +132,22 @@ pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
     let subject = if path == place { "it".to_owned() } else { show(path) };
     let mode = |mode: &u32| format!("mode {:04o}", mode & 0o7777);
     match fault {
-        Fault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
-        Fault::Group { uid, gid, mode: bits } => {
+        UnsafeFault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
+        UnsafeFault::Group { uid, gid, mode: bits } => {
             format!("group {gid} can write to {subject} (user {uid}, {})", mode(bits))
         }
-        Fault::Others { uid, mode: bits } => {
+        UnsafeFault::Others { uid, mode: bits } => {
             format!("others can write to {subject} (user {uid}, {})", mode(bits))
         }
-        Fault::NotDirectory => format!("{subject} is not a directory"),
-        Fault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
+        UnsafeFault::NotDirectory => format!("{subject} is not a directory"),
+        UnsafeFault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
     }
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.
 pub(super) fn mend_or(unfit: &Unfit) -> String {
     match unfit {
-        Unfit::Unsafe(Unsafe { path, fault: Fault::Group { .. } | Fault::Others { .. } }) => {
+        Unfit::Unsafe(Unsafe { path, fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. } }) => {
             format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
         }
         _ => String::new(),
@@ -157,12 +156,6 @@ pub(super) fn mend_or(unfit: &Unfit) -> String {
 
 fn is_of_root(unfit: &Unfit) -> bool {
     matches!(unfit, Unfit::Unsafe(Unsafe { path, .. }) if path.as_os_str() == "/")
-}
-
-/// The verb that a missing program resembles.
-fn did_you_mean(typed: &OsStr, verbs: &[&str]) -> Option<String> {
-    let near = nearest(typed.to_str()?, verbs.iter().copied())?;
-    Some(format!("did you mean the verb `{near}`?"))
 }
 
 /// The operating system's message.
@@ -176,7 +169,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         Error::NotFound { name } if is_bare && name.as_os_str() == "help" => {
             Some("cudarun --help".to_owned())
         }
-        Error::NotFound { name } if is_bare => did_you_mean(name.as_os_str(), verbs),
+        Error::NotFound { name } if is_bare => {
+            let near = nearest(name.to_str()?, verbs.iter().copied())?;
+            Some(format!("did you mean the verb `{near}`?"))
+        }
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {
             Some("chown root:root / && chmod go-w /".to_owned())
@@ -196,20 +192,5 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         }
         Error::Exists { .. } => Some("name a new file".to_owned()),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_verbs_are_offered() {
-        assert_eq!(
-            did_you_mean(OsStr::new("explan"), &["list", "explain"]).unwrap(),
-            "did you mean the verb `explain`?"
-        );
-        assert_eq!(did_you_mean(OsStr::new("ls"), &["list"]), None);
-        assert_eq!(did_you_mean(OsStr::new("python"), &["list", "explain"]), None);
     }
 }

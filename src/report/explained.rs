@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Style;
+use super::listed::gpus;
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
 use super::style::columns;
@@ -12,9 +13,11 @@ use super::{asked, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
-use crate::pin::{Decision, Mode, NotEnough};
+use crate::pin::{Decision, Mode};
 use crate::predict::Prediction;
-use crate::program::{Asker, How, ImportCertainty, Package, Program, Reading, Requirement, Sought, Want};
+use crate::program::{
+    Asker, ImportCertainty, Package, Program, Reading, Requirement, Sought, StepKind, Want,
+};
 use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
@@ -95,19 +98,15 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&columns("  ", &rows));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
-                let is_of_interest = |passed: &&NotEnough| verbosity > 1 || passed.mode >= Mode::Audit;
-                for passed in decision.passed_over.iter().filter(is_of_interest) {
-                    text.push_str(&format!("  {}\n", not_enough(passed, program)));
-                }
+                let is_of_interest = |mode| verbosity > 1 || mode >= Mode::Audit;
+                text.push_str(&not_enough(decision, program, is_of_interest));
             }
-            for (element, why) in words::removals(plan) {
-                text.push_str(&format!("  without {element}: {why}\n"));
-            }
-            text.push_str(&stopped(plan));
+            text.push_str(&removed_and_blocked(plan));
             text.push_str(&left_alone(&plan.unpinned));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
-                text.push_str(&rejections(&plan.rejected, program, verbosity, style));
+                let rejected = plan.rejected.iter().map(|one| rejection_row(one, program, style));
+                text.push_str(&columns("  ", &rejected.collect::<Vec<_>>()));
                 text.push_str(&missing(&plan.absent));
             }
         }
@@ -120,15 +119,15 @@ fn steps(program: &Program, style: Style) -> String {
     let mut rows = vec![vec![style.strong("program"), show(&program.path)]];
     for step in program.steps.iter().skip(1) {
         let how = match step.how {
-            How::Path => continue,
-            How::Link => "a link to",
-            How::Interpreter => "a script for",
-            How::Env => "a script, by env, for",
-            How::Wrapper => "starts",
-            How::Shim => "a pyenv shim for",
-            How::Script => "runs",
-            How::Module => "runs the module",
-            How::Code => "runs the code after",
+            StepKind::Path => continue,
+            StepKind::Link => "a link to",
+            StepKind::Interpreter => "a script for",
+            StepKind::Env => "a script, by env, for",
+            StepKind::Wrapper => "starts",
+            StepKind::Shim => "a pyenv shim for",
+            StepKind::Script => "runs",
+            StepKind::Module => "runs the module",
+            StepKind::Code => "runs the code after",
         };
         rows.push(vec![String::new(), format!("{how} {}", show(&step.to))]);
     }
@@ -168,20 +167,16 @@ fn readings(program: &Program, style: Style) -> String {
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
-    let mut rows = Vec::new();
-    match &inventory.driver {
+    let driver = match &inventory.driver {
         Some(driver) => {
             let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
             let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
-            rows.push(vec![style.strong("driver"), format!("{}{cuda}{reach}", driver.version)]);
+            format!("{}{cuda}{reach}", driver.version)
         }
-        None => rows.push(vec![style.strong("driver"), "none".to_owned()]),
-    }
-    for gpu in &inventory.gpus {
-        let capability =
-            gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
-        rows.push(vec![style.strong("gpu"), show(&gpu.model), capability]);
-    }
+        None => "none".to_owned(),
+    };
+    let mut rows = vec![vec![style.strong("driver"), driver]];
+    rows.extend(gpus(inventory, style));
     columns("", &rows)
 }
 
@@ -305,15 +300,6 @@ fn rejection_row(rejection: &Rejection, program: &Program, style: Style) -> Vec<
     ]
 }
 
-fn rejections(rejected: &[Rejection], program: &Program, verbosity: u8, style: Style) -> String {
-    let rows: Vec<Vec<String>> = rejected
-        .iter()
-        .filter(|r| is_of_interest(r, verbosity))
-        .map(|r| rejection_row(r, program, style))
-        .collect();
-    columns("  ", &rows)
-}
-
 /// Installations that no requester could have meant appear only with `-vv`.
 fn is_of_interest(rejection: &Rejection, verbosity: u8) -> bool {
     verbosity > 1 || rejection.is_of_concern()
@@ -334,10 +320,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         })
         .collect();
     text.push_str(&columns("  ", &rows));
-    for (element, why) in words::removals(plan) {
-        text.push_str(&format!("  without {element}: {why}\n"));
-    }
-    text.push_str(&stopped(plan));
+    text.push_str(&removed_and_blocked(plan));
     if diff.is_empty() {
         text.push_str("  no change\n");
     }
@@ -351,12 +334,15 @@ fn in_short(table: &OsStr) -> String {
     format!("{directory} and {} in it", counted(names.split(':').count(), "name"))
 }
 
-fn stopped(plan: &Plan) -> String {
-    if plan.tombstones.is_empty() {
-        return String::new();
+/// The elements of search paths that are removed, and the names that tombstones block.
+fn removed_and_blocked(plan: &Plan) -> String {
+    let removals = words::removals(plan).into_iter();
+    let mut text: String = removals.map(|(element, why)| format!("  without {element}: {why}\n")).collect();
+    if !plan.tombstones.is_empty() {
+        let names: Vec<String> = plan.tombstones.iter().map(show).collect();
+        text.push_str(&format!("  blocked by tombstones: {}\n", names.join(", ")));
     }
-    let names: Vec<String> = plan.tombstones.iter().map(show).collect();
-    format!("  blocked by tombstones: {}\n", names.join(", "))
+    text
 }
 
 fn left_alone(unpinned: &[Unpinned]) -> String {

@@ -1,8 +1,9 @@
 //! Hints: the command to type. Names from disk are quoted, since a person may paste the command.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use super::words::{family, list, quoted, written_in};
+use super::words::{families, family, list, quoted, written_in};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
 use crate::text::show;
@@ -60,7 +61,7 @@ pub(super) fn hint(hint: &Hint) -> String {
 }
 
 /// A setting to change, and its place.
-fn change(families: &[String], by: &Asker) -> String {
+fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     if by.name == "--pin" {
         let pins: Vec<String> = families.iter().map(|family| format!("--pin {family}=…")).collect();
         return format!("remove {}, or pin an installation that fits: see `cudarun list`", list(&pins));
@@ -68,8 +69,7 @@ fn change(families: &[String], by: &Asker) -> String {
     if by.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let families: Vec<String> = families.iter().map(|name| family(name).to_owned()).collect();
-    let of = if families.is_empty() { String::new() } else { format!(" of {}", list(&families)) };
+    let of = if families.is_empty() { String::new() } else { format!(" of {}", self::families(families)) };
     format!("change {}{of}: `cudarun list` shows the installations", written_in(by))
 }
 
@@ -88,12 +88,12 @@ fn wanted(library: &Wanted) -> String {
 }
 
 /// A name from disk as a word of a command line.
-fn argument(name: &OsStr) -> String {
+pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
     if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
 }
 
-fn arguments(names: &[String]) -> String {
+fn arguments(names: &BTreeSet<String>) -> String {
     names.iter().map(|name| argument(OsStr::new(name))).collect::<Vec<_>>().join(" ")
 }

@@ -14,7 +14,7 @@ use super::pinned::{self, given_fault};
 use super::reasons::{decided_by, reason};
 use super::words;
 use super::{asked, notes};
-use crate::doctor::{Element, Evidence, Examination, Finding, Named, Stops};
+use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::inventory::{Installation, Inventory, Warning};
@@ -119,7 +119,12 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String 
 }
 
 /// `doctor`
-pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
+pub fn examination(
+    examination: &Examination,
+    inventory: &Inventory,
+    programs: &[doctor::ExaminedProgram],
+) -> String {
+    let program = |program: &doctor::ExaminedProgram| json!({ "command": program.command, "uses": program.uses, "faults": program.faults, "refused": program.is_refused });
     let evidence = |evidence: &Evidence| {
         let (at, says) = doctor_words::evidence(evidence);
         json!({ "at": at, "says": says })
@@ -134,7 +139,7 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
             "remedy": doctor_words::remedy(finding),
         })
     };
-    let holds = |installation: &Named| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
+    let holds = |installation: &Summary| json!({ "family": installation.family, "version": installation.version, "origin": installation.origin });
     let element = |element: &Element| {
         json!({
             "variable": element.variable,
@@ -152,6 +157,8 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
         "driver": inventory.driver,
         "gpus": inventory.gpus,
         "devices": inventory.devices.iter().map(show).collect::<Vec<_>>(),
+        "programs": programs.iter().map(program).collect::<Vec<_>>(),
+        "next": doctor::next(programs),
         "findings": examination.findings.iter().map(finding).collect::<Vec<_>>(),
         "elements": examination.elements.iter().map(element).collect::<Vec<_>>(),
         "settings": examination.project.files.iter().map(show).collect::<Vec<_>>(),

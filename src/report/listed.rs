@@ -70,12 +70,16 @@ fn machine(inventory: &Inventory, style: Style) -> String {
         let cuda = driver.cuda.map(|cuda| format!("supports CUDA up to {cuda}")).unwrap_or_default();
         rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
     }
-    for gpu in &inventory.gpus {
-        let capability =
-            gpu.capability.map(|capability| format!("compute capability {capability}")).unwrap_or_default();
-        rows.push(vec![style.strong("gpu"), show(&gpu.model), capability]);
-    }
+    rows.extend(gpus(inventory, style));
     if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
+}
+
+/// A row for each GPU.
+pub(super) fn gpus(inventory: &Inventory, style: Style) -> impl Iterator<Item = Vec<String>> {
+    inventory.gpus.iter().map(move |gpu| {
+        let capability = gpu.capability.map(|capability| format!("compute capability {capability}"));
+        vec![style.strong("gpu"), show(&gpu.model), capability.unwrap_or_default()]
+    })
 }
 
 fn row(installation: &Installation, style: Style) -> Vec<String> {

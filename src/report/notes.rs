@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
-use crate::text::{escape, show};
+use crate::text::show;
 
 pub fn note(note: &Note, program: &Program) -> String {
     note_of(note, program.runs())
@@ -66,17 +66,15 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         }
         Note::NotWhereItIsSought { module, by } => format!(
             "{} imports `{}`, which is in no directory of Python's search path: nothing is picked for it",
-            escape(by.as_bytes()),
-            escape(module.as_bytes())
+            show(by),
+            show(module)
         ),
         Note::Malformed { why } => format!("`{program}` is malformed: {}", show(why)),
-        Note::CpuOnly { package, file } => format!(
-            "`{}` is built without CUDA and requires no library: {}",
-            escape(package.as_bytes()),
-            show(file)
-        ),
+        Note::CpuOnly { package, file } => {
+            format!("`{}` is built without CUDA and requires no library: {}", show(package), show(file))
+        }
         Note::Moved { package, variable, does } => {
-            format!("`{}` reads {variable}, which is set: {does}", escape(package.as_bytes()))
+            format!("`{}` reads {variable}, which is set: {does}", show(package))
         }
         Note::NoSitePackages => format!("the site-packages of `{program}` were not found"),
     }

@@ -9,7 +9,7 @@ use super::style::columns;
 use super::words;
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
-use crate::predict::supply::{Fault, Supply, given};
+use crate::predict::supply::{Supply, SupplyFault, given};
 use crate::predict::{Predicted, Prediction};
 use crate::program::Program;
 use crate::solve::Outcome;
@@ -32,50 +32,40 @@ pub(super) fn loads(
     for (family, now) in &after {
         let name = words::family(family).to_owned();
         let with = places(now, program);
-        match before.get(family) {
-            Some(then) if places(then, program) == with && then.fault(inventory).is_none() => {
-                rows.push(vec![name, with, style.dim("as without cudarun")]);
+        let without = match before.get(family).map(|then| (places(then, program), then.fault(inventory))) {
+            Some((places, None)) if places == with => style.dim("as without cudarun"),
+            Some((places, fault)) => {
+                let fault = fault.map(|fault| style.warning(&format!("{}: ", given_fault(fault))));
+                format!("without: {}{places}", fault.unwrap_or_default())
             }
-            Some(then) => {
-                let fault = then
-                    .fault(inventory)
-                    .map(|fault| style.warning(&format!("{}: ", given_fault(fault))))
-                    .unwrap_or_default();
-                rows.push(vec![name, with, format!("without: {fault}{}", places(then, program))]);
-            }
-            None => rows.push(vec![name, with, style.warning("without: none")]),
-        }
+            None => style.warning("without: none"),
+        };
+        rows.push(vec![name, with, without]);
     }
     for (family, then) in before.iter().filter(|(family, _)| !after.contains_key(*family)) {
-        rows.push(vec![
-            words::family(family).to_owned(),
-            "none".to_owned(),
-            format!("without: {}", places(then, program)),
-        ]);
+        let without = format!("without: {}", places(then, program));
+        rows.push(vec![words::family(family).to_owned(), "none".to_owned(), without]);
     }
     if rows.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
     text.push_str(&format!("  {}\n", mode_line(pinned)));
-    for passed in &decision.passed_over {
-        text.push_str(&format!("  {}\n", not_enough(passed, program)));
-    }
-    text
+    text + &not_enough(decision, program, |_| true)
 }
 
 /// The fault of the libraries that a program gets without cudarun.
-pub(super) fn given_fault(fault: Fault) -> &'static str {
+pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
     match fault {
-        Fault::Stub => "a stub",
-        Fault::OlderThanKernel => "older than the kernel's driver",
-        Fault::Twice => "two installations",
-        Fault::Mixed => "mixed",
+        SupplyFault::Stub => "a stub",
+        SupplyFault::OlderThanKernel => "older than the kernel's driver",
+        SupplyFault::Twice => "two installations",
+        SupplyFault::Mixed => "mixed",
     }
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
-fn places(given: &Supply<'_>, program: &Program) -> String {
+pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
     let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
         Some(installation) => {
             format!(
@@ -115,19 +105,13 @@ pub fn launches(program: &Program) -> String {
     )
 }
 
-/// The reason why a mode is not enough.
-pub(super) fn not_enough(passed: &NotEnough, program: &Program) -> String {
-    format!("{} is not enough: {}", mode_name(passed.mode), why(&passed.why, program))
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::None => "none",
-        Mode::Clean => "clean",
-        Mode::View => "view",
-        Mode::Audit => "audit",
-        Mode::Preload => "preload",
-    }
+/// The reason why each of these modes is not enough, in a line.
+pub(super) fn not_enough(decision: &Decision, program: &Program, is_shown: impl Fn(Mode) -> bool) -> String {
+    let shown = decision.passed_over.iter().filter(|passed| is_shown(passed.mode));
+    let line = |passed: &NotEnough| {
+        format!("  {} is not enough: {}\n", words::word(&passed.mode), why(&passed.why, program))
+    };
+    shown.map(line).collect()
 }
 
 fn why(why: &Why, program: &Program) -> String {
@@ -139,20 +123,14 @@ fn why(why: &Why, program: &Program) -> String {
             }
             leaks.join("; ")
         }
-        Why::ShadowedByRpath { families } => {
-            let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
-            format!(
-                "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
-                words::list(&names)
-            )
-        }
-        Why::Unseen { families } => {
-            let names: Vec<String> = families.iter().map(|family| words::family(family).to_owned()).collect();
-            format!(
-                "the file that loads {} is unknown, and it may have its own search path",
-                words::list(&names)
-            )
-        }
+        Why::ShadowedByRpath { families } => format!(
+            "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
+            words::families(families)
+        ),
+        Why::Unseen { families } => format!(
+            "the file that loads {} is unknown, and it may have its own search path",
+            words::families(families)
+        ),
         Why::Reachable { family, directory } => {
             format!(
                 "another {} is in reach: {}",
@@ -197,18 +175,12 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
     match &decision.outcome {
         Outcome::Conflict(conflict) => {
             text.push_str(&super::conflict::unmet(conflict, program, style));
-            for passed in decision.passed_over.iter().filter(|passed| passed.mode != Mode::View) {
-                text.push_str(&format!("  {}\n", not_enough(passed, program)));
-            }
+            text.push_str(&not_enough(decision, program, |mode| mode != Mode::View));
         }
         _ => {
-            text.push_str(&format!(
-                "{} no mode makes the loader use the picked libraries\n",
-                style.error("error:")
-            ));
-            for passed in &decision.passed_over {
-                text.push_str(&format!("  {}\n", not_enough(passed, program)));
-            }
+            let error = style.error("error:");
+            text.push_str(&format!("{error} no mode makes the loader use the picked libraries\n"));
+            text.push_str(&not_enough(decision, program, |_| true));
         }
     }
     if let Some(hint) = hint(decision, program) {
@@ -226,7 +198,7 @@ fn hint(decision: &Decision, program: &Program) -> Option<String> {
 }
 
 pub(super) fn instead(mode: Mode) -> String {
-    format!("leave out --pin-mode: {} is enough", mode_name(mode))
+    format!("leave out --pin-mode: {} is enough", words::word(&mode))
 }
 
 fn leak_hint(decision: &Decision, program: &Program) -> String {

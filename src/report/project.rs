@@ -1,12 +1,14 @@
 //! A project's requirement that is not met, in one line: the fault, and the command to type.
 
+use std::collections::BTreeSet;
+
 use super::asked;
 use super::hints;
 use super::reasons;
 use super::words::{self, family, list};
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
-use crate::predict::supply::Fault;
+use crate::predict::supply::SupplyFault;
 use crate::solve::Conflict;
 use crate::text::show;
 use crate::variables;
@@ -20,14 +22,14 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
             let installations =
                 list(&installations.iter().map(|installation| place(installation)).collect::<Vec<_>>());
             let what = match fault {
-                Fault::Mixed => format!("{who} would mix two installations of {name}: {installations}"),
-                Fault::Twice => {
+                SupplyFault::Mixed => format!("{who} would mix two installations of {name}: {installations}"),
+                SupplyFault::Twice => {
                     format!("{who} would give programs two installations of {name}: {installations}")
                 }
-                Fault::Stub => {
+                SupplyFault::Stub => {
                     format!("{who} would give programs a stub of {name}, which fails: {installations}")
                 }
-                Fault::OlderThanKernel => {
+                SupplyFault::OlderThanKernel => {
                     format!(
                         "{who} would give programs a {name} older than the kernel's driver: {installations}"
                     )
@@ -47,16 +49,13 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
 fn no_set(conflict: &Conflict) -> String {
     let broken = conflict.broken.first().map(asked::broken_in_short);
     let unmet = conflict.unmet.first().map(|unmet| {
-        let mut by: Vec<String> = unmet.requirements.iter().map(|it| words::title(&it.by.name)).collect();
-        by.sort();
-        by.dedup();
+        let by: BTreeSet<String> =
+            unmet.requirements.iter().map(|requirement| words::title(&requirement.by.name)).collect();
         let (name, needs) = (family(&unmet.family), words::needs(&unmet.requirements));
-        let versions = unmet.candidates.iter().map(|it| words::version(it.installation.version.as_ref()));
-        let mut versions: Vec<String> = versions.collect();
-        versions.sort();
-        versions.dedup();
-        let here = if versions.is_empty() { "none".to_owned() } else { list(&versions) };
-        format!("no {name} here fits {}: needs {needs}, found {here}", list(&by))
+        let found = unmet.candidates.iter().map(|one| words::version(one.installation.version.as_ref()));
+        let found: BTreeSet<String> = found.collect();
+        let here = if found.is_empty() { "none".to_owned() } else { list(&Vec::from_iter(found)) };
+        format!("no {name} here fits {}: needs {needs}, found {here}", list(&Vec::from_iter(by)))
     });
     let what = broken.or(unmet).unwrap_or_else(|| "the requirements exclude each other".to_owned());
     let hint = conflict.hint.as_ref().map(hints::hint);

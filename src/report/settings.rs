@@ -9,7 +9,9 @@ use super::words::{self, at, list, nearest, one_of, plain, quoted_to_show, short
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
-use crate::settings::{BadLock, Fault, Layers, Place, Remark, Setting, Wanted, Wrong};
+use crate::settings::{
+    BadLock, ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
+};
 use crate::text::show;
 
 /// Further keys are only counted.
@@ -18,76 +20,76 @@ const KEYS: usize = 8;
 const LINE: usize = 200;
 
 /// The place of a setting, as a person types or opens it.
-pub(super) fn place(place: &Place) -> String {
+pub(super) fn place(place: &SettingPlace) -> String {
     match place {
-        Place::File { path, line } => at(path, *line),
-        Place::Option(_) | Place::Variable(_) => place.title(),
+        SettingPlace::File { path, line } => at(path, *line),
+        SettingPlace::Option(_) | SettingPlace::Variable(_) => place.title(),
     }
 }
 
-pub(super) fn fault(fault: &Fault) -> String {
+pub(super) fn fault(fault: &SettingFault) -> String {
     let at = place(&fault.place);
     let named = |key: &str| if key.is_empty() { at.clone() } else { format!("{at}: `{}`", short(key)) };
     match &fault.wrong {
-        Wrong::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
-        Wrong::NoFile => format!("{at}: no such file"),
-        Wrong::NotRegular => format!("{at} is not a regular file"),
-        Wrong::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
-        Wrong::NotText => format!("{at}: not UTF-8"),
-        Wrong::NotToml { what, .. } => format!("{at}: {}", show(what)),
-        Wrong::Type { key, wants, has } => {
+        FaultKind::Unreadable { why } => format!("{at} cannot be read: {}", plain(&show(why)).to_lowercase()),
+        FaultKind::NoFile => format!("{at}: no such file"),
+        FaultKind::NotRegular => format!("{at} is not a regular file"),
+        FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
+        FaultKind::NotText => format!("{at}: not UTF-8"),
+        FaultKind::NotToml { what, .. } => format!("{at}: {}", show(what)),
+        FaultKind::Type { key, wants, has } => {
             format!("{} must be {}, but is of type {has}", named(key), wanted(*wants))
         }
-        Wrong::BadValue { key, wants, text } => {
+        FaultKind::BadValue { key, wants, text } => {
             format!("{}: `{}` is not {}", named(key), short(text), wanted(*wants))
         }
-        Wrong::BadPin { word } => {
+        FaultKind::BadPin { word } => {
             format!("{at} `{}` names no family and version, or family and directory", show(word))
         }
-        Wrong::NoFamily { name, .. } if matches!(fault.place, Place::Option(_)) => {
+        FaultKind::NoFamily { name, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
             format!("unknown library family `{}`", show(name))
         }
-        Wrong::NoFamily { name, .. } => format!("{at}: unknown library family `{}`", show(name)),
-        Wrong::NotOneOf { key, text, .. } => {
+        FaultKind::NoFamily { name, .. } => format!("{at}: unknown library family `{}`", show(name)),
+        FaultKind::NotOneOf { key, text, .. } => {
             format!("{}: unknown value `{}`", named(key), short(text))
         }
-        Wrong::NoDirectory { path, .. } if matches!(fault.place, Place::Option(_)) => {
+        FaultKind::NoDirectory { path, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
             format!("{at} `{}`: no such directory", show(path))
         }
-        Wrong::NoDirectory { key, path } => {
+        FaultKind::NoDirectory { key, path } => {
             format!("{}: no such directory `{}`", named(key), show(path))
         }
-        Wrong::OtherCudarun { needed, own } => {
+        FaultKind::OtherCudarun { needed, own } => {
             format!("{at}: needs cudarun {needed}, but this is cudarun {own}")
         }
-        Wrong::OpenToOthers { path } => {
+        FaultKind::OpenToOthers { path } => {
             format!("{at} is ignored: other users can write to {}", show(path))
         }
-        Wrong::OfAStranger { directory } => {
+        FaultKind::OfAStranger { directory } => {
             format!(
                 "{at} is ignored: another user created it in {}, where all users can create files",
                 show(directory)
             )
         }
-        Wrong::NoLock => format!("no lock: {at} does not exist"),
-        Wrong::BadLock(why) => format!("{at}: this lock cannot be used: {}", bad_lock(why)),
+        FaultKind::NoLock => format!("no lock: {at} does not exist"),
+        FaultKind::BadLock(why) => format!("{at}: this lock cannot be used: {}", bad_lock(why)),
     }
 }
 
-fn wanted(wanted: Wanted) -> &'static str {
+fn wanted(wanted: ExpectedValue) -> &'static str {
     match wanted {
-        Wanted::Table => "a table",
-        Wanted::Text => "a string",
-        Wanted::Texts => "a list of strings",
-        Wanted::Flag => "true or false",
-        Wanted::CudarunVersion => "a version such as \"0.1\"",
-        Wanted::CudarunRange => "a range of cudarun versions such as \">=0.2\"",
-        Wanted::Range => "a range of versions such as \">=9.1,<10\"",
-        Wanted::NameAndRange => "a name and a range of versions such as `cudnn>=9.1,<10`",
-        Wanted::VersionOrDirectory => "a version or a directory",
-        Wanted::VariableName => "the name of a variable",
-        Wanted::TextWithoutNul => "text without a NUL",
-        Wanted::TextOrFalse => "a string, or false to unset the variable",
+        ExpectedValue::Table => "a table",
+        ExpectedValue::Text => "a string",
+        ExpectedValue::Texts => "a list of strings",
+        ExpectedValue::Flag => "true or false",
+        ExpectedValue::CudarunVersion => "a version such as \"0.1\"",
+        ExpectedValue::CudarunRange => "a range of cudarun versions such as \">=0.2\"",
+        ExpectedValue::Range => "a range of versions such as \">=9.1,<10\"",
+        ExpectedValue::NameAndRange => "a name and a range of versions such as `cudnn>=9.1,<10`",
+        ExpectedValue::VersionOrDirectory => "a version or a directory",
+        ExpectedValue::VariableName => "the name of a variable",
+        ExpectedValue::TextWithoutNul => "text without a NUL",
+        ExpectedValue::TextOrFalse => "a string, or false to unset the variable",
     }
 }
 
@@ -103,9 +105,9 @@ fn bad_lock(why: &BadLock) -> String {
 }
 
 /// The line that is not TOML, with a caret below; empty for other faults and for long lines.
-pub(super) fn fault_lines(fault: &Fault) -> String {
+pub(super) fn fault_lines(fault: &SettingFault) -> String {
     match &fault.wrong {
-        Wrong::NotToml { lines, .. } if lines.iter().all(|line| line.len() <= LINE) => {
+        FaultKind::NotToml { lines, .. } if lines.iter().all(|line| line.len() <= LINE) => {
             lines.iter().map(|line| format!("\n{}", show(line))).collect()
         }
         _ => String::new(),
@@ -113,23 +115,23 @@ pub(super) fn fault_lines(fault: &Fault) -> String {
 }
 
 /// Returns the command to type, if one is known.
-pub(super) fn fault_hint(fault: &Fault) -> Option<String> {
+pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
     match &fault.wrong {
-        Wrong::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
-        Wrong::NoFamily { name, known } => Some(one_of(name, "families", known)),
-        Wrong::NotOneOf { text, known, .. } => {
+        FaultKind::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
+        FaultKind::NoFamily { name, known } => Some(one_of(name, "families", known)),
+        FaultKind::NotOneOf { text, known, .. } => {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             Some(one_of(text, "values", &known))
         }
-        Wrong::OpenToOthers { path } => Some(format!(
+        FaultKind::OpenToOthers { path } => Some(format!(
             "chmod go-w {} if the file is yours, or --no-config",
             quoted_to_show(path.as_os_str())
         )),
-        Wrong::OfAStranger { .. } => Some("--no-config, or --config FILE if you trust it".to_owned()),
-        Wrong::OtherCudarun { needed, .. } => Some(format!(
+        FaultKind::OfAStranger { .. } => Some("--no-config, or --config FILE if you trust it".to_owned()),
+        FaultKind::OtherCudarun { needed, .. } => Some(format!(
             "install cudarun {needed} (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …"
         )),
-        Wrong::NoLock | Wrong::BadLock(_) => Some("cudarun record PROGRAM …".to_owned()),
+        FaultKind::NoLock | FaultKind::BadLock(_) => Some("cudarun record PROGRAM …".to_owned()),
         _ => None,
     }
 }
@@ -203,16 +205,14 @@ pub(super) fn settings(settings: &Layers, style: Style) -> String {
 
 /// The reason why no lock was written.
 pub enum NotRecorded {
+    /// The program failed.
     Failed,
+    /// The program mapped no library of NVIDIA.
     Nothing,
     /// Two installations of this family were mapped.
-    Twice {
-        family: String,
-    },
+    Twice { family: String },
     /// This file is in a directory that no scan visits.
-    Elsewhere {
-        file: PathBuf,
-    },
+    Elsewhere { file: PathBuf },
 }
 
 pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
@@ -222,9 +222,7 @@ pub fn not_recorded(lock: &Path, why: &NotRecorded) -> String {
         NotRecorded::Twice { family } => {
             format!("the program loaded two installations of {}", words::family(family))
         }
-        NotRecorded::Elsewhere { file } => {
-            format!("no scan would find {}", show(file))
-        }
+        NotRecorded::Elsewhere { file } => format!("no scan would find {}", show(file)),
     };
     format!("{} is not written: {why}", show(lock))
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::Style;
 use super::loader::{self, file_name, rule};
 use super::style::columns;
-use crate::formats::audit_log::Rule;
-use crate::predict::observe::{Image, Mapped, Observation, Wrong};
+use crate::formats::audit_log::TracedRule;
+use crate::predict::observe::{Difference, Image, Mapped, Observation};
 use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
 use crate::variables;
@@ -90,17 +90,17 @@ fn mapped(file: &Mapped, style: Style) -> Vec<String> {
     vec![file_name(Path::new(&file.name)), show(&file.file), asked, style.dim(by(file.rule)), planned]
 }
 
-fn by(rule: Rule) -> &'static str {
+fn by(rule: TracedRule) -> &'static str {
     match rule {
-        Rule::Program => "the program",
-        Rule::Pinned => "pinned",
-        Rule::Path => "by its path",
-        Rule::Rpath => "DT_RPATH or DT_RUNPATH",
-        Rule::LibraryPath => variables::LIBRARY_PATH,
-        Rule::Cache => "ld.so.cache",
-        Rule::Default => "a default directory",
-        Rule::Secure => "a secure directory",
-        Rule::Unasked => "without a request",
+        TracedRule::Program => "the program",
+        TracedRule::Pinned => "pinned",
+        TracedRule::Path => "by its path",
+        TracedRule::Rpath => "DT_RPATH or DT_RUNPATH",
+        TracedRule::LibraryPath => variables::LIBRARY_PATH,
+        TracedRule::Cache => "ld.so.cache",
+        TracedRule::Default => "a default directory",
+        TracedRule::Secure => "a secure directory",
+        TracedRule::Unasked => "without a request",
     }
 }
 
@@ -112,7 +112,7 @@ fn verdict(image: &Image, style: Style) -> String {
     if image.wrong.is_empty() {
         return "  as the model of the loader predicted\n".to_owned();
     }
-    let line = |wrong: &Wrong| {
+    let line = |wrong: &Difference| {
         let what =
             if wrong.foreseen { style.error("the model was wrong:") } else { style.strong("not predicted:") };
         format!("  {what} {}\n", difference(wrong))
@@ -120,7 +120,7 @@ fn verdict(image: &Image, style: Style) -> String {
     image.wrong.iter().map(line).collect()
 }
 
-fn difference(wrong: &Wrong) -> String {
+fn difference(wrong: &Difference) -> String {
     let name = show(&wrong.name);
     match (&wrong.expected, &wrong.mapped) {
         (Some(expected), Some(mapped)) => {

@@ -3,13 +3,13 @@
 use super::Style;
 use super::causes;
 use super::style::columns;
-use super::words::binary_size;
+use super::words::{binary_size, word};
 use crate::cli::Level;
-use crate::text::escape;
+use crate::text::show;
 use crate::verify::protocol::{
-    Busy, Came, Computation, GpuFound, Measure, Operation, Place, Precision, Step,
+    Busy, Computation, GpuFound, Measure, Operation, Precision, ProofStep, Step, StepResult,
 };
-use crate::verify::{Cause, Failure, Finding, Proof, Skip, Taken, Verdict};
+use crate::verify::{Cause, Failure, Finding, Proof, Skip, StepRecord, Verdict};
 use crate::version::{CudaVersion, Version};
 
 /// Removes the line of progress.
@@ -21,7 +21,7 @@ pub fn looking() -> String {
 }
 
 /// A line of progress, which the next one overwrites.
-pub fn proving(place: &Place) -> String {
+pub fn proving(place: &ProofStep) -> String {
     format!("{NO_MORE_PROGRESS}cudarun: proving: {} …", self::place(place))
 }
 
@@ -80,7 +80,7 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
                 "{} the set failed its proof: {} [{}]\n",
                 style.error("error:"),
                 causes::sentence(cause),
-                causes::name(cause.kind)
+                word(&cause.kind)
             );
             let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
             rows.extend(causes::evidence(cause));
@@ -122,7 +122,7 @@ fn found(proof: &Proof) -> String {
         text.push_str(&format!("driver for CUDA up to {}\n", CudaVersion::from_number(cuda)));
     }
     for (soname, version) in &finding.cudnn {
-        text.push_str(&format!("{} is cuDNN {}\n", escape(soname.as_bytes()), cudnn_version(*version)));
+        text.push_str(&format!("{} is cuDNN {}\n", show(soname), cudnn_version(*version)));
     }
     text.push_str(&format!("{} files mapped\n", finding.mapped.len()));
     let has_computed = proof.steps.iter().any(|taken| taken.place.step == Step::Compute);
@@ -134,15 +134,13 @@ fn found(proof: &Proof) -> String {
 
 /// `level conv, 412 ms, seed 7`
 fn extent(proof: &Proof) -> String {
-    let level = serde_json::to_value(proof.level).unwrap_or_default();
-    let level = level.as_str().unwrap_or_default();
-    format!("level {level}, {:.0} ms, seed {}", proof.milliseconds, proof.seed)
+    format!("level {}, {:.0} ms, seed {}", word(&proof.level), proof.milliseconds, proof.seed)
 }
 
 fn gpu(gpu: &GpuFound) -> String {
     let mut parts = vec![name(gpu)];
     if let Some(capability) = &gpu.capability {
-        parts.push(format!("compute capability {}", escape(capability.as_bytes())));
+        parts.push(format!("compute capability {}", show(capability)));
     }
     match (gpu.free, gpu.memory) {
         (Some(free), Some(total)) => {
@@ -155,7 +153,7 @@ fn gpu(gpu: &GpuFound) -> String {
 }
 
 fn name(gpu: &GpuFound) -> String {
-    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), |name| escape(name.as_bytes()))
+    gpu.name.as_ref().map_or_else(|| format!("GPU {}", gpu.gpu), show)
 }
 
 /// The GPUs that could not be tried, each with the reason.
@@ -168,9 +166,9 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
                         format!("{} of {} are free", binary_size(free), binary_size(total))
                     }
                     (None, Some(total)) => {
-                        format!("{} has too little of {}", escape(call.as_bytes()), binary_size(total))
+                        format!("{} has too little of {}", show(call), binary_size(total))
                     }
-                    _ => escape(call.as_bytes()),
+                    _ => show(call),
                 };
                 format!("is out of memory ({memory}): `nvidia-smi` shows the processes that use it")
             }
@@ -183,17 +181,17 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
     })
 }
 
-fn table(steps: &[Taken]) -> String {
-    let row = |taken: &Taken| {
+fn table(steps: &[StepRecord]) -> String {
+    let row = |taken: &StepRecord| {
         let came = taken.came.as_ref().map(came).unwrap_or_default();
         vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
     };
     columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
-fn came(came: &Came) -> String {
+fn came(came: &StepResult) -> String {
     match came {
-        Came::Right(Measure { largest_error, allowed, length }) => {
+        StepResult::Right(Measure { largest_error, allowed, length }) => {
             let sums = match length {
                 0 | 1 => String::new(),
                 _ => format!(", {length} terms per number"),
@@ -204,22 +202,22 @@ fn came(came: &Came) -> String {
                 format!("off by at most {largest_error:.1e} of {allowed:.1e} allowed{sums}")
             }
         }
-        Came::NotSupported { call, code, name } => {
-            let name = name.as_ref().map(|name| escape(name.as_bytes())).unwrap_or_default();
-            let call = escape(call.as_bytes());
+        StepResult::NotSupported { call, code, name } => {
+            let name = name.as_ref().map(show).unwrap_or_default();
+            let call = show(call);
             match code {
                 // It was not called.
                 0 => format!("not supported here: {call}, {name}"),
                 code => format!("not supported here: {call} answers {code} {name}"),
             }
         }
-        Came::NotLoaded { message } => format!("not loaded: {}", escape(message.as_bytes())),
+        StepResult::NotLoaded { message } => format!("not loaded: {}", show(message)),
     }
 }
 
 /// A step in words.
-pub(super) fn place(place: &Place) -> String {
-    let of = place.of.as_ref().map(|soname| escape(soname.as_bytes()).clone()).unwrap_or_default();
+pub(super) fn place(place: &ProofStep) -> String {
+    let of = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
         (Step::LoadDriver | Step::Load | Step::LoadFile, _) => format!("load {of}"),
         (Step::CuInit, _) => "cuInit".to_owned(),
@@ -274,19 +272,17 @@ fn skip(why: Skip) -> &'static str {
 
 /// The observation that failed the proof.
 fn failure(failure: &Failure) -> String {
-    let at = |at: Option<&Place>| {
+    let at = |at: Option<&ProofStep>| {
         at.map_or_else(|| "before the first step".to_owned(), |at| format!("at \"{}\"", place(at)))
     };
     match failure {
         Failure::Load { name, message, .. } => {
-            format!("{} does not load: {}", escape(name.as_bytes()), escape(message.as_bytes()))
+            format!("{} does not load: {}", show(name), show(message))
         }
         Failure::Status { call, code, name, message, at: place } => {
-            let name =
-                name.as_ref().map(|name| format!(" ({})", escape(name.as_bytes()))).unwrap_or_default();
-            let message =
-                message.as_ref().map(|text| format!(": {}", escape(text.as_bytes()))).unwrap_or_default();
-            format!("{} answered {code}{name}{message}, {}", escape(call.as_bytes()), at(Some(place)))
+            let name = name.as_ref().map(|name| format!(" ({})", show(name))).unwrap_or_default();
+            let message = message.as_ref().map(|text| format!(": {}", show(text))).unwrap_or_default();
+            format!("{} answered {code}{name}{message}, {}", show(call), at(Some(place)))
         }
         Failure::WrongNumbers { largest_error: Some(error), element, allowed, at: place } => {
             format!("element {element} is off by {error:e} (allowed: {allowed:e}), {}", at(Some(place)))
@@ -295,7 +291,7 @@ fn failure(failure: &Failure) -> String {
             format!("element {element} is not a number, {}", at(Some(place)))
         }
         Failure::Foreign { files } => {
-            let files: Vec<String> = files.iter().map(|file| escape(file.as_bytes())).collect();
+            let files: Vec<String> = files.iter().map(show).collect();
             format!("mapped from outside the set: {}", files.join(", "))
         }
         Failure::Signal { at: place, signal } => {

@@ -1,23 +1,36 @@
 //! The wording of single facts: names, needs, problems, sizes, lists.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::Serialize;
 use strsim::levenshtein;
 
 use super::Style;
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::catalog::catalog;
 use crate::inventory::{
-    Finder, ForwardCompatibility, Open, Problem, ReadFault, VersionEvidence, VersionSource, Warning, Who,
+    ChangedBy, Finder, ForwardCompatibility, Problem, ReadFault, VersionEvidence, VersionSource, Warning,
+    WritablePath,
 };
-use crate::program::{Asker, Pin, Program, Requirement, Want};
+use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
-use crate::text::{escape, show};
+use crate::text::show;
 use crate::version::Version;
+
+/// The word for a value without fields, as JSON and the documents have it.
+pub(super) fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
 
 /// NVIDIA's name of a family; any other name is returned as it is.
 pub fn family(name: &str) -> &str {
     catalog().family(name).map_or(name, |family| &family.display)
+}
+
+/// `cuDNN and cuBLAS`
+pub(super) fn families<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    list(&names.into_iter().map(|name| family(name).to_owned()).collect::<Vec<_>>())
 }
 
 /// `libcudnn.so.9, 9.8 or newer`
@@ -26,31 +39,22 @@ pub(super) fn needs(requirements: &[Requirement]) -> String {
 }
 
 pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
-    let mut names: Vec<String> = Vec::new();
-    let mut versions: Vec<String> = Vec::new();
+    let (mut names, mut versions) = (BTreeSet::new(), BTreeSet::new());
     for want in wants {
         match want {
-            Want::Name(name) => names.push(show(name)),
-            Want::AtLeast(version) => versions.push(format!("{} or newer", version.truncated(2))),
-            Want::Exactly(version) => versions.push(format!("exactly {version}")),
-            Want::Rest(version) => versions.push(format!("sublibraries of any {}.x", version.major())),
-            Want::Pinned(pin) => versions.push(named(pin)),
-            Want::Within(range) => versions.push(range.to_string()),
-            Want::BuildIds(_) => versions.push("the exact files of the lock".to_owned()),
-            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => {}
-        }
-    }
-    for list in [&mut names, &mut versions] {
-        list.sort();
-        list.dedup();
+            Want::Name(name) => names.insert(show(name)),
+            Want::AtLeast(version) => versions.insert(format!("{} or newer", version.truncated(2))),
+            Want::Exactly(version) => versions.insert(format!("exactly {version}")),
+            Want::Rest(version) => versions.insert(format!("sublibraries of any {}.x", version.major())),
+            Want::Pinned(pin) => versions.insert(named(pin)),
+            Want::Within(range) => versions.insert(range.to_string()),
+            Want::BuildIds(_) => versions.insert("the exact files of the lock".to_owned()),
+            Want::Recorded(_) | Want::Preferred(_) | Want::Symbols(_) => false,
+        };
     }
     // A family may have many names; the first few identify it.
-    let more = names.len().saturating_sub(3);
-    names.truncate(3);
-    if more > 0 {
-        names.push(format!("{more} more"));
-    }
-    names.into_iter().chain(versions).collect::<Vec<_>>().join(", ")
+    let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
+    names.into_iter().take(3).chain(more).chain(versions).collect::<Vec<_>>().join(", ")
 }
 
 /// The place of a requirement: `torch/lib/libtorch_cuda.so`, `train.py:3`.
@@ -87,18 +91,15 @@ pub(super) fn problem(problem: &Problem) -> String {
     match problem {
         Problem::Missing { stems } => format!("incomplete: {} missing", shown(stems)),
         Problem::OtherVersionAmongTheRest { file, version } => {
-            format!("mixed: {} is {version}", escape(file.as_bytes()))
+            format!("mixed: {} is {version}", show(file))
         }
         Problem::PackageSaysOtherwise { package, version } => {
             format!("its package {} has version {version}", show(package))
         }
         Problem::SizeIsNotRecorded { file, recorded } => {
-            format!(
-                "{} is not the file that its package installed ({recorded} bytes)",
-                escape(file.as_bytes())
-            )
+            format!("{} is not the file that its package installed ({recorded} bytes)", show(file))
         }
-        Problem::Truncated { file } => format!("damaged: {} is cut short", escape(file.as_bytes())),
+        Problem::Truncated { file } => format!("damaged: {} is cut short", show(file)),
         Problem::WorldWritable { path } => format!("all users can write to {}", show(path)),
         Problem::NameSaysOtherwise { file, version } => {
             format!("its file name {} has another version, {version}", show(file))
@@ -106,21 +107,28 @@ pub(super) fn problem(problem: &Problem) -> String {
         Problem::SecondOfOneSoname { soname, file } => {
             format!("{} is a second file with the SONAME {}", show(file), show(soname))
         }
-        Problem::StubOnSearchPath { by } => format!("a stub, which fails at run time, is {}", finder(*by)),
+        Problem::StubOnSearchPath { by } => {
+            let place = match by {
+                Finder::LibraryPath => "LD_LIBRARY_PATH",
+                Finder::Cache => "/etc/ld.so.cache",
+                Finder::DefaultDirectory => "a default directory of the loader",
+            };
+            format!("a stub, which fails at run time, is in {place}")
+        }
         Problem::CompatOlderThanKernel { kernel } => format!("older than the kernel's driver {kernel}"),
         Problem::NotTheKernelsDriver { kernel } => format!("the kernel runs driver {kernel}"),
     }
 }
 
 /// The access of other users to an installation.
-pub(super) fn open(open: &Open) -> String {
+pub(super) fn open(open: &WritablePath) -> String {
     let path = show(&open.path);
     match open.who {
-        Who::Everybody => format!("all users can write to {path}"),
-        Who::EverybodyAdds => format!("all users can add files to {path}"),
-        Who::User { uid } => format!("{path} belongs to another user (uid {uid})"),
-        Who::Group { gid } => format!("a group can write to {path} (gid {gid})"),
-        Who::CurrentDirectory => {
+        ChangedBy::Everybody => format!("all users can write to {path}"),
+        ChangedBy::EverybodyAdds => format!("all users can add files to {path}"),
+        ChangedBy::User { uid } => format!("{path} belongs to another user (uid {uid})"),
+        ChangedBy::Group { gid } => format!("a group can write to {path} (gid {gid})"),
+        ChangedBy::CurrentDirectory => {
             format!("a relative element of LD_LIBRARY_PATH leads to {path}")
         }
     }
@@ -154,14 +162,6 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
-fn finder(by: Finder) -> &'static str {
-    match by {
-        Finder::LibraryPath => "in LD_LIBRARY_PATH",
-        Finder::Cache => "in /etc/ld.so.cache",
-        Finder::DefaultDirectory => "in a default directory of the loader",
-    }
-}
-
 /// The fault of a file that was skipped.
 pub(super) fn fault(fault: &ReadFault) -> String {
     match fault {
@@ -181,7 +181,7 @@ pub(super) fn fault(fault: &ReadFault) -> String {
     }
 }
 
-pub(super) fn removal(removal: &Removal) -> String {
+fn removal(removal: &Removal) -> String {
     match removal {
         Removal::Empty => "an empty element means the current directory".to_owned(),
         Removal::OwnView => "an earlier view of cudarun".to_owned(),
@@ -268,10 +268,10 @@ pub(super) fn at(path: &Path, line: Option<usize>) -> String {
 }
 
 /// The version or directory that `--pin` names.
-pub(super) fn named(pin: &Pin) -> String {
+pub(super) fn named(pin: &PinnedTo) -> String {
     match pin {
-        Pin::Version(version) => version.to_string(),
-        Pin::Directory(directory) => format!("the one in {}", show(directory)),
+        PinnedTo::Version(version) => version.to_string(),
+        PinnedTo::Directory(directory) => format!("the one in {}", show(directory)),
     }
 }
 
@@ -317,13 +317,5 @@ mod tests {
         let names = || std::iter::repeat_n("cublas", 1000);
         assert_eq!(nearest(&book, names()), None);
         assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
-    }
-
-    #[test]
-    fn lists_read_like_english() {
-        let list_of = |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(list_of(&["a"]), "a");
-        assert_eq!(list_of(&["a", "b"]), "a and b");
-        assert_eq!(list_of(&["a", "b", "c"]), "a, b and c");
     }
 }

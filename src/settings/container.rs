@@ -3,12 +3,10 @@
 //! An alternative of `NVIDIA_REQUIRE_*` that has no condition that we understand does not hold, as in NVIDIA's
 //! container toolkit.
 
-use super::{Place, invocation};
+use super::{SettingPlace, invocation};
 use crate::environment::Environment;
-use crate::formats::require::{self, Clause, Operator, Property};
+use crate::formats::require::{self, Clause, Property};
 use crate::program::{Condition, Demand};
-use crate::range::Range;
-use crate::version::Version;
 
 const PREFIX: &str = "NVIDIA_REQUIRE_";
 const DISABLE: &str = "NVIDIA_DISABLE_REQUIRE";
@@ -37,7 +35,7 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
                 let all = |clauses: &Vec<Clause>| clauses.iter().map(demand).collect();
                 conditions.push(Condition {
                     demand: Demand::Any(alternatives.iter().map(all).collect()),
-                    by: Place::Variable(name.into_owned()).asker(),
+                    by: SettingPlace::Variable(name.into_owned()).asker(),
                     only_with_gpu: true,
                     is_advice: false,
                 });
@@ -53,29 +51,8 @@ pub fn conditions(env: &Environment) -> (Vec<Condition>, Vec<Malformed>) {
 fn demand(clause: &Clause) -> Demand {
     match clause {
         Clause::Brand { name, is_not } => Demand::Brand { name: name.clone(), is_not: *is_not },
-        Clause::Version { property, operator, version } => {
-            let range = range(*operator, *version);
-            match property {
-                Property::Cuda => Demand::DriverCuda(range),
-                Property::Driver => Demand::Driver(range),
-                Property::Arch => Demand::Gpu(range),
-            }
-        }
+        Clause::Version { property: Property::Cuda, range } => Demand::DriverCuda(range.clone()),
+        Clause::Version { property: Property::Driver, range } => Demand::Driver(range.clone()),
+        Clause::Version { property: Property::Arch, range } => Demand::Gpu(range.clone()),
     }
-}
-
-/// Missing numbers are zeros here, while a range that a person writes leaves them open.
-fn range(operator: Operator, version: Version) -> Range {
-    let (sign, is_exact) = match operator {
-        Operator::Equal => ("=", true),
-        Operator::NotEqual => ("!=", true),
-        Operator::AtMost => ("<=", true),
-        Operator::Greater => (">", true),
-        Operator::AtLeast => (">=", false),
-        Operator::Less => ("<", false),
-    };
-    // No property has more than three numbers.
-    let missing = if is_exact { 3_usize.saturating_sub(version.numbers().len()) } else { 0 };
-    let text = format!("{sign}{version}{}", ".0".repeat(missing));
-    text.parse().unwrap_or_else(|()| Range::exactly(version))
 }

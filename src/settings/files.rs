@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::model::{Fault, LOCK, PROJECT, Place, Wrong};
+use super::model::{FaultKind, LOCK, PROJECT, SettingFault, SettingPlace};
 use crate::host::{FileId, Host, Stat};
 
 /// Larger files are not read, in bytes: no person writes more by hand.
@@ -37,7 +37,7 @@ pub struct Found {
     pub watched: BTreeSet<PathBuf>,
 }
 
-pub fn find(host: &Host, choice: &Choice) -> Result<Found, Fault> {
+pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
     let mut found = Found::default();
     let project = match choice {
         Choice::Nothing => return Ok(found),
@@ -122,21 +122,20 @@ pub fn lock(host: &Host, project: Option<&Path>) -> PathBuf {
 }
 
 /// Returns the fault of a named file that `read` has found absent.
-pub fn missing(host: &Host, path: &Path) -> Fault {
+pub fn missing(host: &Host, path: &Path) -> SettingFault {
     let wrong = match host.stat(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Wrong::Unreadable { why: error.to_string() }
+            FaultKind::Unreadable { why: error.to_string() }
         }
-        _ => Wrong::NoFile,
+        _ => FaultKind::NoFile,
     };
-    Fault { place: Place::File { path: path.to_owned(), line: None }, wrong }
+    SettingPlace::whole_file(path).fault(wrong)
 }
 
 /// Returns the bytes of a file, or none if there is no file.
-pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
-    let place = Place::File { path: path.to_owned(), line: None };
-    let fault = |wrong| Fault { place: place.clone(), wrong };
-    let unreadable = |error: &std::io::Error| fault(Wrong::Unreadable { why: error.to_string() });
+pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
+    let place = SettingPlace::whole_file(path);
+    let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: error.to_string() });
     // A file in a directory without permission may not exist.
     let is_absent =
         |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied);
@@ -146,18 +145,18 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         Err(error) => return Err(unreadable(&error)),
     };
     if !stat.is_file() {
-        return Err(fault(Wrong::NotRegular));
+        return Err(place.fault(FaultKind::NotRegular));
     }
     let bytes = host.read_start(path, LIMIT + 1).map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > LIMIT {
-        return Err(fault(Wrong::TooLarge { limit: LIMIT }));
+        return Err(place.fault(FaultKind::TooLarge { limit: LIMIT }));
     }
     Ok(Some(bytes))
 }
 
 /// Fails for another user's file in a directory like `/tmp`, where every user can put one: it could disable pins and
 /// proofs of all programs that start below.
-fn must_be_of_user(host: &Host, path: &Path) -> Result<(), Fault> {
+fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
     const STICKY_AND_WRITABLE: u32 = 0o1002;
     let directory = path.parent().unwrap_or(Path::new("/"));
     let is_shared =
@@ -166,13 +165,12 @@ fn must_be_of_user(host: &Host, path: &Path) -> Result<(), Fault> {
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
     }
-    let place = Place::File { path: path.to_owned(), line: None };
-    Err(Fault { place, wrong: Wrong::OfAStranger { directory: directory.to_owned() } })
+    Err(SettingPlace::whole_file(path).fault(FaultKind::OfAStranger { directory: directory.to_owned() }))
 }
 
 /// Fails if another user can write the file or its directory: the user's own settings and those for all users count
 /// without approval. Both places of a link count.
-fn must_be_closed(host: &Host, path: &Path) -> Result<(), Fault> {
+fn must_be_closed(host: &Host, path: &Path) -> Result<(), SettingFault> {
     if host.is_rerooted() {
         return Ok(());
     }
@@ -181,8 +179,9 @@ fn must_be_closed(host: &Host, path: &Path) -> Result<(), Fault> {
     let places = [Some(real.as_path()), real.parent(), path.parent()];
     for open in places.into_iter().flatten() {
         if !host.stat(open).is_ok_and(is_closed) {
-            let place = Place::File { path: path.to_owned(), line: None };
-            return Err(Fault { place, wrong: Wrong::OpenToOthers { path: open.to_owned() } });
+            return Err(
+                SettingPlace::whole_file(path).fault(FaultKind::OpenToOthers { path: open.to_owned() })
+            );
         }
     }
     Ok(())

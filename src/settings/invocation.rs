@@ -5,16 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
 
-use super::model::{Fault, Key, Layer, OF_MACHINE, Place, Setting, Value, Vocabulary, Wanted, Wrong, word};
+use super::model::{
+    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Setting, SettingFault, SettingPlace, Value, Vocabulary,
+    word,
+};
 use crate::cli::{Common, Wishes};
 use crate::environment::Environment;
 use crate::range::Range;
 use crate::variables;
 
 /// Returns the settings of the command line.
-pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, Fault> {
+pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, SettingFault> {
     let mut layer = Layer::new();
-    let mut add = |key, value, option| layer.push(setting(key, value, &Place::Option(option)));
+    let mut add = |key, value, option| layer.push(setting(key, value, &SettingPlace::Option(option)));
     if !wishes.uses.is_empty() {
         add(Key::Uses, Value::Words(wishes.uses.clone()), "--uses");
     }
@@ -31,18 +34,18 @@ pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<L
         add(Key::Locked, Value::Flag(true), "--locked");
     }
     for text in &wishes.require {
-        requirements(text, &Place::Option("--require"), words, &mut layer)?;
+        requirements(text, &SettingPlace::Option("--require"), words, &mut layer)?;
     }
     for word in &wishes.pin {
-        pinned(word, &Place::Option("--pin"), words, &mut layer)?;
+        pinned(word, &SettingPlace::Option("--pin"), words, &mut layer)?;
     }
     Ok(layer)
 }
 
 /// Returns the settings of the variables `CUDARUN_*`. An empty variable counts as unset.
-pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> {
+pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, SettingFault> {
     let mut layer = Layer::new();
-    let place = |name: &str| Place::Variable(name.to_owned());
+    let place = |name: &str| SettingPlace::Variable(name.to_owned());
     let text = |name: &str| env.non_empty(name).map(|value| value.to_string_lossy().into_owned());
     if let Some(text) = text(variables::REQUIRE) {
         requirements(&text, &place(variables::REQUIRE), words, &mut layer)?;
@@ -72,12 +75,12 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Fault> 
 }
 
 /// An option is about one start; a variable is set for a shell.
-fn setting(key: Key, value: Value, place: &Place) -> Setting {
-    Setting { key, value, from: place.clone(), is_of_start: matches!(place, Place::Option(_)) }
+fn setting(key: Key, value: Value, place: &SettingPlace) -> Setting {
+    Setting { key, value, from: place.clone(), is_of_start: matches!(place, SettingPlace::Option(_)) }
 }
 
 /// Fails for any other text than a yes or a no, so that a typo does not disable a lock.
-fn flag(text: &str, place: &Place) -> Result<bool, Fault> {
+fn flag(text: &str, place: &SettingPlace) -> Result<bool, SettingFault> {
     if is_true(text) {
         return Ok(true);
     }
@@ -106,7 +109,12 @@ fn items(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// `cudnn>=9.1,<10; driver>=550`
-fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer) -> Result<(), Fault> {
+fn requirements(
+    text: &str,
+    place: &SettingPlace,
+    words: &Vocabulary,
+    layer: &mut Layer,
+) -> Result<(), SettingFault> {
     for item in items(text.as_bytes()) {
         let item = String::from_utf8_lossy(item);
         let at = item.find(['<', '>', '=', '!', '~', '^', '*']).or_else(|| item.find(char::is_whitespace));
@@ -114,9 +122,8 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
         let name = name.trim();
         let family = words.requirement(name).ok_or_else(|| not_known(name, place, words, &OF_MACHINE))?;
         let range: Range = if range.trim().is_empty() { "*" } else { range }.parse().map_err(|()| {
-            let wrong =
-                Wrong::BadValue { key: String::new(), wants: Wanted::NameAndRange, text: item.to_string() };
-            Fault { place: place.clone(), wrong }
+            let (wants, text) = (ExpectedValue::NameAndRange, item.to_string());
+            place.fault(FaultKind::BadValue { key: String::new(), wants, text })
         })?;
         let key = Key::Requires(family.to_owned());
         layer.push(setting(key, Value::Range(range), place));
@@ -125,11 +132,13 @@ fn requirements(text: &str, place: &Place, words: &Vocabulary, layer: &mut Layer
 }
 
 /// `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
-fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) -> Result<(), Fault> {
-    let bad = || {
-        let wrong = Wrong::BadPin { word: word.to_string_lossy().into_owned() };
-        Fault { place: place.clone(), wrong }
-    };
+fn pinned(
+    word: &OsStr,
+    place: &SettingPlace,
+    words: &Vocabulary,
+    layer: &mut Layer,
+) -> Result<(), SettingFault> {
+    let bad = || place.fault(FaultKind::BadPin { word: word.to_string_lossy().into_owned() });
     let at = memchr::memchr(b'=', word.as_bytes()).ok_or_else(bad)?;
     let (name, which) = (&word.as_bytes()[..at], &word.as_bytes()[at + 1..]);
     let name = std::str::from_utf8(name).map_err(|_| bad())?.trim();
@@ -142,20 +151,19 @@ fn pinned(word: &OsStr, place: &Place, words: &Vocabulary, layer: &mut Layer) ->
     Ok(())
 }
 
-fn one_of<W: ValueEnum>(env: &Environment, name: &str) -> Result<Option<W>, Fault> {
+fn one_of<W: ValueEnum>(env: &Environment, name: &str) -> Result<Option<W>, SettingFault> {
     let Some(text) = env.non_empty(name).map(OsStr::to_string_lossy) else { return Ok(None) };
     let known = || W::value_variants().iter().map(word).collect();
-    let fault = |_| not_one_of(&text, &Place::Variable(name.to_owned()), known());
+    let fault = |_| not_one_of(&text, &SettingPlace::Variable(name.to_owned()), known());
     W::from_str(text.trim(), false).map(Some).map_err(fault)
 }
 
-fn not_one_of(text: &str, place: &Place, known: Vec<String>) -> Fault {
-    let wrong = Wrong::NotOneOf { key: String::new(), text: text.to_owned(), known };
-    Fault { place: place.clone(), wrong }
+fn not_one_of(text: &str, place: &SettingPlace, known: Vec<String>) -> SettingFault {
+    place.fault(FaultKind::NotOneOf { key: String::new(), text: text.to_owned(), known })
 }
 
-fn not_known(name: &str, place: &Place, words: &Vocabulary, more: &[&'static str]) -> Fault {
+fn not_known(name: &str, place: &SettingPlace, words: &Vocabulary, more: &[&'static str]) -> SettingFault {
     let families = words.families.iter().map(|(name, _)| *name).filter(|name| !more.contains(name));
     let known = more.iter().copied().chain(families).collect();
-    Fault { place: place.clone(), wrong: Wrong::NoFamily { name: name.to_owned(), known } }
+    place.fault(FaultKind::NoFamily { name: name.to_owned(), known })
 }

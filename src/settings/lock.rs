@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::model::{BadLock, Fault, Place, Wrong};
+use super::model::{BadLock, FaultKind, SettingFault, SettingPlace};
 use super::read;
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
@@ -76,7 +76,7 @@ impl Lock {
     pub fn asks(&self, path: &Path) -> (Vec<Requirement>, Vec<Condition>) {
         let mut requirements = Vec::new();
         for family in &self.families {
-            let by = Place::file(path, family.line).asker();
+            let by = SettingPlace::file(path, family.line).asker();
             let is_alone = self.families.iter().filter(|other| other.name == family.name).count() == 1;
             if let Some(version) = family.version.filter(|_| is_alone) {
                 let want = Want::Within(Range::exactly(version));
@@ -87,7 +87,7 @@ impl Lock {
                 requirements.push(Requirement::wished(&family.name, want, by));
             }
         }
-        let by = Place::file(path, 1).asker();
+        let by = SettingPlace::file(path, 1).asker();
         let condition =
             |demand, only_with_gpu| Condition { demand, by: by.clone(), only_with_gpu, is_advice: false };
         let driver = self.driver.map(|driver| Demand::Driver(Range::at_least(driver.version())));
@@ -145,10 +145,11 @@ struct Row {
 
 /// Parses `bytes`, the content of `path`. Every key must be known, since a lock that is half understood would be obeyed
 /// by half.
-pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, Fault> {
+pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
     let text = read::text(bytes, path)?;
     let line = |at: usize| read::line(text.as_bytes(), at);
-    let bad = |at, why| Fault { place: Place::file(path, line(at)), wrong: Wrong::BadLock(why) };
+    let bad =
+        |at, why| SettingFault { place: SettingPlace::file(path, line(at)), wrong: FaultKind::BadLock(why) };
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         bad(at, BadLock::Content { message: read::first_line(error.message()) })

@@ -12,6 +12,6 @@ pub mod start_key;
 pub mod trust;
 
 pub use model::{
-    BadLock, Fault, Key, LOCK, Layer, Layers, PROJECT, Place, Remark, Setting, Value, Vocabulary, Wanted,
-    Wrong,
+    BadLock, ExpectedValue, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting, SettingFault,
+    SettingPlace, Value, Vocabulary,
 };

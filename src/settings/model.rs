@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{Level, PinMode, When};
+use crate::cli::{Level, When};
 use crate::inventory::Origin;
+use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
 use crate::text;
@@ -48,7 +49,7 @@ pub enum Value {
     Origins(Vec<Origin>),
     When(When),
     Level(Level),
-    Mode(PinMode),
+    Mode(pin::Mode),
     Flag(bool),
     /// None removes the variable.
     Variable(Option<String>),
@@ -56,7 +57,7 @@ pub enum Value {
 
 /// The place of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingPlace {
     Option(&'static str),
     Variable(String),
     File { path: PathBuf, line: Option<usize> },
@@ -66,7 +67,7 @@ pub enum Place {
 pub struct Setting {
     pub key: Key,
     pub value: Value,
-    pub from: Place,
+    pub from: SettingPlace,
     /// The setting is about this start or this program, not about all programs that run here.
     pub is_of_start: bool,
 }
@@ -80,13 +81,13 @@ pub struct Layers(BTreeMap<Key, Vec<Setting>>);
 
 /// A setting or a file that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
-    pub place: Place,
-    pub wrong: Wrong,
+pub struct SettingFault {
+    pub place: SettingPlace,
+    pub wrong: FaultKind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wrong {
+pub enum FaultKind {
     Unreadable {
         /// The operating system's message.
         why: String,
@@ -104,12 +105,12 @@ pub enum Wrong {
     },
     Type {
         key: String,
-        wants: Wanted,
+        wants: ExpectedValue,
         has: &'static str,
     },
     BadValue {
         key: String,
-        wants: Wanted,
+        wants: ExpectedValue,
         text: String,
     },
     /// The word after `--pin` is not of the form `family=which`.
@@ -148,7 +149,7 @@ pub enum Wrong {
 
 /// The kind of value that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedValue {
     Table,
     Text,
     Texts,
@@ -181,7 +182,7 @@ pub enum BadLock {
 /// An unknown key, which is reported and ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remark {
-    pub place: Place,
+    pub place: SettingPlace,
     pub key: String,
     pub known: Vec<String>,
 }
@@ -209,17 +210,25 @@ impl Vocabulary {
     }
 }
 
-impl Place {
-    pub fn file(path: &Path, line: usize) -> Place {
-        Place::File { path: path.to_owned(), line: Some(line) }
+impl SettingPlace {
+    pub fn file(path: &Path, line: usize) -> SettingPlace {
+        SettingPlace::File { path: path.to_owned(), line: Some(line) }
+    }
+
+    pub(super) fn whole_file(path: &Path) -> SettingPlace {
+        SettingPlace::File { path: path.to_owned(), line: None }
+    }
+
+    pub(super) fn fault(&self, wrong: FaultKind) -> SettingFault {
+        SettingFault { place: self.clone(), wrong }
     }
 
     /// Returns the name for messages; a project's file goes by its file name, since there is only one.
     pub fn title(&self) -> String {
         match self {
-            Place::Option(name) => (*name).to_owned(),
-            Place::Variable(name) => text::show(name),
-            Place::File { path, line } => {
+            SettingPlace::Option(name) => (*name).to_owned(),
+            SettingPlace::Variable(name) => text::show(name),
+            SettingPlace::File { path, line } => {
                 let short = path.file_name().filter(|name| *name == PROJECT || *name == LOCK);
                 let name = text::show(short.map_or(path.as_path(), Path::new));
                 line.map_or(name.clone(), |line| format!("{name}:{line}"))
@@ -229,7 +238,7 @@ impl Place {
 
     pub fn asker(&self) -> Asker {
         match self {
-            Place::File { path, line } => Asker::person(&self.title(), path.clone(), *line),
+            SettingPlace::File { path, line } => Asker::person(&self.title(), path.clone(), *line),
             _ => Asker::person(&self.title(), self.title().into(), None),
         }
     }
@@ -263,7 +272,7 @@ impl Setting {
     }
 
     pub fn stands_in(&self, file: &Path) -> bool {
-        matches!(&self.from, Place::File { path, .. } if path == file)
+        matches!(&self.from, SettingPlace::File { path, .. } if path == file)
     }
 }
 
@@ -275,7 +284,7 @@ impl Layers {
         for setting in layer {
             new.entry(setting.key.clone()).or_default().push(setting);
         }
-        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
+        let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
         for (key, settings) in new {
             let adds_up = matches!(key, Key::Requires(_));
             let known = self.0.entry(key).or_default();
@@ -317,7 +326,7 @@ impl Layers {
         origins.flatten().copied().collect()
     }
 
-    pub fn mode(&self) -> Option<PinMode> {
+    pub fn mode(&self) -> Option<pin::Mode> {
         self.get(&Key::PinMode).find_map(|setting| match setting.value {
             Value::Mode(mode) => Some(mode),
             _ => None,
@@ -382,9 +391,9 @@ impl Serialize for Setting {
             line: Option<usize>,
         }
         let (from, name, line) = match &self.from {
-            Place::Option(name) => ("option", (*name).to_owned(), None),
-            Place::Variable(name) => ("variable", name.clone(), None),
-            Place::File { path, line } => ("file", text::show(path), *line),
+            SettingPlace::Option(name) => ("option", (*name).to_owned(), None),
+            SettingPlace::Variable(name) => ("variable", name.clone(), None),
+            SettingPlace::File { path, line } => ("file", text::show(path), *line),
         };
         Flat { key: self.key.name(), value: self.value.text(), from, name, line }.serialize(serializer)
     }

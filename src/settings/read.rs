@@ -8,7 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::model::{
-    Fault, Key, Layer, OF_MACHINE, Place, Remark, Setting, Value, Vocabulary, Wanted, Wrong, word,
+    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault, SettingPlace, Value,
+    Vocabulary, word,
 };
 use super::{files, invocation};
 use crate::inventory::Origin;
@@ -33,14 +34,15 @@ const MAX_REMARKS: usize = 20;
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
 /// Parses `bytes`, the content of `path`.
-pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault> {
+pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
     let table = DeTable::parse(text).map_err(|error| {
-        let place = Place::file(path, line(text.as_bytes(), error.span().map_or(0, |span| span.start)));
+        let place =
+            SettingPlace::file(path, line(text.as_bytes(), error.span().map_or(0, |span| span.start)));
         let rendered = error.to_string();
         let lines = rendered.lines().skip(1).take(3).map(|line| line.replace('\t', " "));
         let lines = if error.span().is_some() { lines.collect() } else { Vec::new() };
-        Fault { place, wrong: Wrong::NotToml { what: first_line(error.message()), lines } }
+        SettingFault { place, wrong: FaultKind::NotToml { what: first_line(error.message()), lines } }
     })?;
     let table = table.into_inner();
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
@@ -53,10 +55,9 @@ pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, Fault
 }
 
 /// Returns the bytes as text, without a byte order mark.
-pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, Fault> {
+pub(super) fn text<'i>(bytes: &'i [u8], path: &Path) -> Result<&'i str, SettingFault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let place = Place::file(path, line(bytes, error.valid_up_to()));
-        Fault { place, wrong: Wrong::NotText }
+        SettingPlace::file(path, line(bytes, error.valid_up_to())).fault(FaultKind::NotText)
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -85,16 +86,16 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn place(&self, at: usize) -> Place {
-        Place::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
+    fn place(&self, at: usize) -> SettingPlace {
+        SettingPlace::file(self.path, 1 + self.line_ends.partition_point(|end| *end < at))
     }
 
-    fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: Wrong) -> Result<T, Fault> {
-        Err(Fault { place: self.place(value.span().start), wrong })
+    fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
+        Err(SettingFault { place: self.place(value.span().start), wrong })
     }
 
     /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
-    fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), Fault> {
+    fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), SettingFault> {
         for (key, value) in table {
             let key = key.get_ref().as_ref();
             let (text, needed) = match key {
@@ -112,15 +113,19 @@ impl Reader<'_> {
             let own = &self.words.own;
             match needed {
                 Ok(needed) if needed.matches(own) => {}
-                Ok(needed) => return self.fault(value, Wrong::OtherCudarun { needed, own: own.clone() }),
-                Err(_) if key == "cudarun" => return self.bad(key, Wanted::CudarunRange, text, value),
-                Err(_) => return self.bad(key, Wanted::CudarunVersion, text, value),
+                Ok(needed) => return self.fault(value, FaultKind::OtherCudarun { needed, own: own.clone() }),
+                Err(_) if key == "cudarun" => return self.bad(key, ExpectedValue::CudarunRange, text, value),
+                Err(_) => return self.bad(key, ExpectedValue::CudarunVersion, text, value),
             }
         }
         Ok(())
     }
 
-    fn settings(&mut self, table: &DeTable<'_>, programs: &mut Vec<(String, Layer)>) -> Result<Layer, Fault> {
+    fn settings(
+        &mut self,
+        table: &DeTable<'_>,
+        programs: &mut Vec<(String, Layer)>,
+    ) -> Result<Layer, SettingFault> {
         let mut layer = Layer::new();
         for entry in entries(table) {
             let (key, value) = entry;
@@ -141,7 +146,7 @@ impl Reader<'_> {
         &mut self,
         value: &Spanned<DeValue<'_>>,
         programs: &mut Vec<(String, Layer)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SettingFault> {
         for (name, value) in entries(self.table("program", value)?) {
             let mut layer = Layer::new();
             for entry in entries(self.table(&format!("program.{}", name.get_ref()), value)?) {
@@ -166,7 +171,7 @@ impl Reader<'_> {
         name: &str,
         value: &Spanned<DeValue<'_>>,
         layer: &mut Layer,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, SettingFault> {
         let mut add = |reader: &Self, key: Key, found: Value, value: &Spanned<DeValue<'_>>| {
             let from = reader.place(value.span().start);
             layer.push(Setting { key, value: found, from, is_of_start: false });
@@ -190,13 +195,10 @@ impl Reader<'_> {
                 }
             }
             "uses" => add(self, Key::Uses, Value::Words(self.strings(name, value)?), value),
-            "pin-mode" => {
-                let text = self.string(name, value)?;
-                add(self, Key::PinMode, Value::Mode(self.one_of(name, text, value)?), value);
-            }
+            "pin-mode" => add(self, Key::PinMode, Value::Mode(self.one_of(name, value)?), value),
             "locked" => match value.get_ref().as_bool() {
                 Some(flag) => add(self, Key::Locked, Value::Flag(flag), value),
-                None => return self.wrong_type(name, Wanted::Flag, value),
+                None => return self.wrong_type(name, ExpectedValue::Flag, value),
             },
             _ => return Ok(false),
         }
@@ -204,7 +206,7 @@ impl Reader<'_> {
     }
 
     /// A row of `[requires]`, `[prefer]` or `[pin]`.
-    fn of_family(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
+    fn of_family(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let (word, full) = (key.get_ref().as_ref(), format!("{table}.{}", key.get_ref()));
         if table == "prefer" && word == "origin" {
@@ -225,7 +227,7 @@ impl Reader<'_> {
             return Ok(None);
         };
         let text = self.string(&full, value)?;
-        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, Wanted::Range, text, value));
+        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, ExpectedValue::Range, text, value));
         let family = family.to_owned();
         Ok(Some(match table {
             "requires" => (Key::Requires(family), Value::Range(range()?)),
@@ -235,16 +237,20 @@ impl Reader<'_> {
     }
 
     /// A relative directory starts at the directory of the file.
-    fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+    fn pin(&self, full: &str, text: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
         match invocation::pin(text) {
             Some(Value::Directory(directory)) => Ok(Value::Directory(self.beside(&directory))),
             Some(version) => Ok(version),
-            None => self.bad(full, Wanted::VersionOrDirectory, text, value),
+            None => self.bad(full, ExpectedValue::VersionOrDirectory, text, value),
         }
     }
 
     /// A row of `[search]` or `[verify]`.
-    fn search_or_verify(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, Fault> {
+    fn search_or_verify(
+        &mut self,
+        table: &str,
+        entry: Entry<'_, '_>,
+    ) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
         Ok(Some(match full.as_str() {
@@ -266,14 +272,8 @@ impl Reader<'_> {
                 }
                 (Key::SearchWithout, Value::Words(sources))
             }
-            "verify.when" => {
-                let text = self.string(&full, value)?;
-                (Key::Verify, Value::When(self.one_of(&full, text, value)?))
-            }
-            "verify.level" => {
-                let text = self.string(&full, value)?;
-                (Key::VerifyLevel, Value::Level(self.one_of(&full, text, value)?))
-            }
+            "verify.when" => (Key::Verify, Value::When(self.one_of(&full, value)?)),
+            "verify.level" => (Key::VerifyLevel, Value::Level(self.one_of(&full, value)?)),
             _ => {
                 let known = if table == "search" { ["also", "without"] } else { ["when", "level"] };
                 self.unknown(&format!("{table}."), entry, known.into_iter());
@@ -282,22 +282,22 @@ impl Reader<'_> {
         }))
     }
 
-    fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+    fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
         let full = format!("env.{name}");
         if name.is_empty() || name.contains(['=', '\0']) {
-            return self.bad(&full, Wanted::VariableName, name, value);
+            return self.bad(&full, ExpectedValue::VariableName, name, value);
         }
         match value.get_ref() {
             DeValue::String(text) if text.contains('\0') => {
-                self.bad(&full, Wanted::TextWithoutNul, text, value)
+                self.bad(&full, ExpectedValue::TextWithoutNul, text, value)
             }
             DeValue::String(text) => Ok(Value::Variable(Some(text.to_string()))),
             DeValue::Boolean(false) => Ok(Value::Variable(None)),
-            _ => self.wrong_type(&full, Wanted::TextOrFalse, value),
+            _ => self.wrong_type(&full, ExpectedValue::TextOrFalse, value),
         }
     }
 
-    fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, Fault> {
+    fn origins(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<Origin>, SettingFault> {
         let key = "prefer.origin";
         let origin = |word: String| {
             let found = Origin::all().find(|origin| origin.word() == word);
@@ -310,27 +310,27 @@ impl Reader<'_> {
         self.path.parent().unwrap_or(Path::new("/")).join(directory)
     }
 
-    fn table<'v, 'i>(&self, key: &str, value: &'v Spanned<DeValue<'i>>) -> Result<&'v DeTable<'i>, Fault> {
-        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, Wanted::Table, value), Ok)
+    fn table<'v, 'i>(
+        &self,
+        key: &str,
+        value: &'v Spanned<DeValue<'i>>,
+    ) -> Result<&'v DeTable<'i>, SettingFault> {
+        value.get_ref().as_table().map_or_else(|| self.wrong_type(key, ExpectedValue::Table, value), Ok)
     }
 
-    fn string<'v>(&self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, Fault> {
-        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, Wanted::Text, value), Ok)
+    fn string<'v>(&self, key: &str, value: &'v Spanned<DeValue<'_>>) -> Result<&'v str, SettingFault> {
+        value.get_ref().as_str().map_or_else(|| self.wrong_type(key, ExpectedValue::Text, value), Ok)
     }
 
-    fn strings(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Fault> {
+    fn strings(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, SettingFault> {
         let Some(list) = value.get_ref().as_array() else {
-            return self.wrong_type(key, Wanted::Texts, value);
+            return self.wrong_type(key, ExpectedValue::Texts, value);
         };
         list.iter().map(|item| self.string(key, item).map(str::to_owned)).collect()
     }
 
-    fn one_of<W: clap::ValueEnum>(
-        &self,
-        key: &str,
-        text: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<W, Fault> {
+    fn one_of<W: clap::ValueEnum>(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<W, SettingFault> {
+        let text = self.string(key, value)?;
         W::from_str(text, false).or_else(|_| {
             let known: Vec<String> = W::value_variants().iter().map(word).collect();
             self.not_one_of(key, text, known.iter().map(String::as_str), value)
@@ -343,18 +343,29 @@ impl Reader<'_> {
         text: &str,
         known: impl Iterator<Item = &'k str>,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, SettingFault> {
         let known = known.map(str::to_owned).collect();
-        self.fault(value, Wrong::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
+        self.fault(value, FaultKind::NotOneOf { key: key.to_owned(), text: text.to_owned(), known })
     }
 
-    fn bad<T>(&self, key: &str, wants: Wanted, text: &str, value: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
-        self.fault(value, Wrong::BadValue { key: key.to_owned(), wants, text: text.to_owned() })
+    fn bad<T>(
+        &self,
+        key: &str,
+        wants: ExpectedValue,
+        text: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, SettingFault> {
+        self.fault(value, FaultKind::BadValue { key: key.to_owned(), wants, text: text.to_owned() })
     }
 
-    fn wrong_type<T>(&self, key: &str, wants: Wanted, value: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
+    fn wrong_type<T>(
+        &self,
+        key: &str,
+        wants: ExpectedValue,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, SettingFault> {
         let has = value.get_ref().type_str();
-        self.fault(value, Wrong::Type { key: key.to_owned(), wants, has })
+        self.fault(value, FaultKind::Type { key: key.to_owned(), wants, has })
     }
 
     fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {

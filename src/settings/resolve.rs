@@ -15,14 +15,14 @@ use crate::error::{Error, Reason};
 use crate::host::Host;
 use crate::inventory;
 use crate::loader::search::Searcher;
-use crate::program::{self, Command, Condition, Demand, Note, Pin, Program, Requirement, Want};
+use crate::program::{self, Command, Condition, Demand, Note, PinnedTo, Program, Requirement, Want};
 use crate::range::Range;
 use crate::settings::container::Malformed;
 use crate::settings::files::{self, Choice, Found};
 use crate::settings::read::{self, File};
 use crate::settings::{
-    BadLock, Fault, Key, Layer, Layers, Place, Remark, Setting, Value, Vocabulary, Wrong, container,
-    invocation, lock, trust,
+    BadLock, FaultKind, Key, Layer, Layers, Remark, Setting, SettingFault, SettingPlace, Value, Vocabulary,
+    container, invocation, lock, trust,
 };
 use crate::variables;
 
@@ -41,7 +41,7 @@ pub struct Settings {
     pub project: Option<PathBuf>,
     pub watched: BTreeSet<PathBuf>,
     /// The start depends on the lock of the current directory, by a setting of the user's file or of that for all users.
-    pub is_of_directory: bool,
+    pub depends_on_directory: bool,
     /// Remarks about the settings themselves, for every verb to report.
     pub remarks: Vec<SettingRemark>,
     /// The remark about a project's file that is not allowed, which is among them.
@@ -63,7 +63,7 @@ pub enum SettingRemark {
 /// A file or a variable names a package that the program does not have.
 #[derive(Debug)]
 pub struct BadPackage {
-    pub place: Place,
+    pub place: SettingPlace,
     pub error: Error,
 }
 
@@ -166,7 +166,7 @@ impl Settings {
             variables,
             project: files.found.project().map(|source| source.path.clone()),
             watched,
-            is_of_directory: false,
+            depends_on_directory: false,
             remarks,
             not_allowed,
             purpose,
@@ -204,7 +204,7 @@ impl ParsedFiles {
     ) -> Result<ParsedFiles, Error> {
         let found = files::find(host, &choice(host, common))?;
         let read = |source: &files::Source| read::file(&source.bytes, &source.path, words);
-        let files = found.sources.iter().map(read).collect::<Result<Vec<File>, Fault>>()?;
+        let files = found.sources.iter().map(read).collect::<Result<Vec<File>, SettingFault>>()?;
         let names = match command {
             Some(command) if files.iter().any(|file| !file.programs.is_empty()) => names(host, command)?,
             _ => BTreeSet::new(),
@@ -222,8 +222,8 @@ pub fn choice(host: &Host, common: &Common) -> Choice {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
+impl From<SettingFault> for Error {
+    fn from(fault: SettingFault) -> Error {
         Error::Setting(Box::new(fault))
     }
 }
@@ -301,11 +301,13 @@ impl Settings {
                     None => (name, Want::Within(range.clone())),
                 },
                 (Key::Prefer(name), Value::Range(range)) => (name, Want::Preferred(range.clone())),
-                (Key::Pin(name), Value::Version(version)) => (name, Want::Pinned(Pin::Version(*version))),
+                (Key::Pin(name), Value::Version(version)) => {
+                    (name, Want::Pinned(PinnedTo::Version(*version)))
+                }
                 (Key::Pin(name), Value::Directory(path)) => {
                     let real = pinned_directory(&self.host, path, setting)?;
                     self.directories.push(real.clone());
-                    (name, Want::Pinned(Pin::Directory(real)))
+                    (name, Want::Pinned(PinnedTo::Directory(real)))
                 }
                 _ => continue,
             };
@@ -326,15 +328,12 @@ impl Settings {
     /// Adds the demands of the lock beside the project's file, or in the current directory. It must exist and be valid.
     fn obey_lock(&mut self, words: &Vocabulary) -> Result<(), Error> {
         let path = files::lock(&self.host, self.project.as_deref());
-        let place = Place::File { path: path.clone(), line: None };
-        let none = || Fault { place: place.clone(), wrong: Wrong::NoLock };
+        let none = || SettingPlace::whole_file(&path).fault(FaultKind::NoLock);
         let bytes = files::read(&self.host, &path).and_then(|bytes| bytes.ok_or_else(none))?;
         let mut lock = lock::lock(&bytes, &path)?;
         for family in &mut lock.families {
-            let unknown = || {
-                let wrong = Wrong::BadLock(BadLock::UnknownFamily);
-                Fault { place: Place::file(&path, family.line), wrong }
-            };
+            let place = SettingPlace::file(&path, family.line);
+            let unknown = || place.fault(FaultKind::BadLock(BadLock::UnknownFamily));
             // A requirement of an unknown family would bind no program.
             family.name = words.family(&family.name).ok_or_else(unknown)?.to_owned();
         }
@@ -345,8 +344,8 @@ impl Settings {
         demands.conditions.extend(conditions);
         self.watched.insert(path);
         // Variables are part of the key of a kept start already.
-        let is_of_file = |setting: &Setting| matches!(setting.from, Place::File { .. });
-        self.is_of_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
+        let is_of_file = |setting: &Setting| matches!(setting.from, SettingPlace::File { .. });
+        self.depends_on_directory = self.project.is_none() && self.layers.get(&Key::Locked).any(is_of_file);
         Ok(())
     }
 
@@ -356,14 +355,13 @@ impl Settings {
         let uses = self.layers.words(&Key::Uses);
         let from = self.layers.get(&Key::Uses).next().map(|setting| &setting.from);
         match (program::read(host, command, &uses), from) {
-            (Err(Error::NoSuchPackage { sites, .. }), Some(Place::Variable(_) | Place::File { .. }))
-                if sites.is_empty() =>
-            {
-                program::read(host, command, &[])
-            }
+            (
+                Err(Error::NoSuchPackage { sites, .. }),
+                Some(SettingPlace::Variable(_) | SettingPlace::File { .. }),
+            ) if sites.is_empty() => program::read(host, command, &[]),
             (
                 Err(error @ Error::NoSuchPackage { .. }),
-                Some(place @ (Place::Variable(_) | Place::File { .. })),
+                Some(place @ (SettingPlace::Variable(_) | SettingPlace::File { .. })),
             ) => Err(Error::Setting(Box::new(BadPackage { place: place.clone(), error }))),
             (read, _) => read,
         }
@@ -375,7 +373,7 @@ impl Settings {
         let lost = program.loss.clone().map(|(wrapper, loss)| Note::LosesEnvironment { wrapper, loss });
         if let Some(note) = lost.as_ref().or_else(|| program.cannot_be_pinned()) {
             let option = self.layers.iter().find_map(|setting| match (&setting.key, &setting.from) {
-                (Key::Pin(_) | Key::Requires(_) | Key::Locked, Place::Option(name)) => Some(*name),
+                (Key::Pin(_) | Key::Requires(_) | Key::Locked, SettingPlace::Option(name)) => Some(*name),
                 _ => None,
             });
             return match option {
@@ -411,7 +409,6 @@ fn pinned_directory(host: &Host, path: &Path, setting: &Setting) -> Result<PathB
     let directory = if host.is_file(&path) { path.parent() } else { Some(path.as_path()) };
     let real = directory.and_then(|directory| host.canonical(directory).ok());
     real.filter(|real| host.is_directory(real)).ok_or_else(|| {
-        let wrong = Wrong::NoDirectory { key: setting.key.name(), path: path.clone() };
-        Fault { place: setting.from.clone(), wrong }.into()
+        setting.from.fault(FaultKind::NoDirectory { key: setting.key.name(), path: path.clone() }).into()
     })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::files;
 use crate::host::Host;
-use crate::program::{Command, significant, wrapper_variables};
+use crate::program::{Command, is_at_terminal, significant, wrapper_variables};
 use crate::storage::Key;
 use crate::variables;
 
@@ -110,7 +110,7 @@ pub fn start_key(host: &Host, program: &Path, command: &Command) -> Option<Key> 
     }
     if significant.wrapper {
         // A shell without arguments reads commands from its input; bash imports functions from the environment.
-        part(Some(&[u8::from(significant.at_terminal)]));
+        part(Some(&[u8::from(is_at_terminal())]));
         for (name, value) in host.env.iter().filter(|(name, _)| name.as_bytes().starts_with(b"BASH_FUNC_")) {
             part(Some(name.as_bytes()));
             part(Some(value.as_bytes()));

@@ -2,7 +2,7 @@
 //!
 //! A condition holds, does not hold, or is unknown (`None`). An unknown condition refuses no program.
 
-use super::model::{Broken, Has};
+use super::model::{Broken, MachineFacts};
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
 use crate::program::{Condition, Demand};
@@ -18,7 +18,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
             && holds(&condition.demand, inventory) == Some(false)
     };
     let driver = inventory.driver.as_ref();
-    let has = Has {
+    let has = MachineFacts {
         driver: driver.map(|driver| driver.version),
         cuda: driver.and_then(|driver| driver.cuda),
         gpus: inventory.visible_gpus().map(|gpu| (gpu.model.clone(), gpu.capability)).collect(),

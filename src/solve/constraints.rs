@@ -12,8 +12,8 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
-use crate::inventory::{Installation, Inventory, Member, Open, Origin, Problem, Searched};
-use crate::program::{Before, Demand, Need, Pin, Program, Requirement, Want};
+use crate::inventory::{Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath};
+use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
 /// A file that the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
@@ -104,7 +104,7 @@ pub(super) fn searched_first<'s>(
     member: &'s Member,
     is_forced: bool,
 ) -> Vec<(&'s Path, String)> {
-    if member.has_runpath() {
+    if member.runpath.is_some() {
         return Vec::new();
     }
     let own = member.searched.iter().filter(|searched| is_forced || !searched.from_origin);
@@ -127,7 +127,7 @@ fn hijacked(
 ) -> Option<Reason> {
     installation.files.iter().find_map(|member| {
         let is_own =
-            |searched: &Searched| installation.directories().any(|place| place == searched.directory);
+            |searched: &RpathDirectory| installation.directories().any(|place| place == searched.directory);
         let searched = searched_first(slot, installation, member, is_forced);
         if searched.is_empty() || member.searched.iter().take_while(|s| s.from_origin).any(is_own) {
             return None;
@@ -156,7 +156,7 @@ fn own_names(family: &Family, installation: &Installation, member: &Member) -> B
 }
 
 pub(super) fn share_asker(a: &Slot<'_>, b: &Slot<'_>) -> bool {
-    a.askers.iter().any(|asker| b.askers.contains(asker))
+    !a.askers.is_disjoint(&b.askers)
 }
 
 /// Fails with the reason why two picks cannot be in one process.
@@ -203,8 +203,8 @@ fn pinned(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option
     slot.requirements.iter().find_map(|requirement| {
         let Want::Pinned(pin) = &requirement.want else { return None };
         let is_pinned = match pin {
-            Pin::Version(version) => installation.version.is_some_and(|has| has.agrees_with(version)),
-            Pin::Directory(directory) => installation.directories().any(|place| place == directory),
+            PinnedTo::Version(version) => installation.version.is_some_and(|has| has.agrees_with(version)),
+            PinnedTo::Directory(directory) => installation.directories().any(|place| place == directory),
         };
         (!is_pinned).then(|| Reason::NotThePinned { pin: pin.clone(), by: requirement.by.name.clone() })
     })
@@ -369,7 +369,7 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
 /// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
 /// named it. A search path of the program makes a directory its own, but not one that every user can write to: builds
 /// leave paths below `/tmp` behind.
-pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c Open> {
+pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c WritablePath> {
     if installation.open.is_empty()
         || installation.is_named
         || installation.directories().any(|directory| program.is_in_site(directory))

@@ -3,7 +3,7 @@
 //! Members have two sizes: all that one object or package asks of one family is one member; each setting of a person is
 //! one.
 
-use super::model::Member;
+use super::model::ContradictionSide;
 use super::search;
 use super::slots;
 use super::world::World;
@@ -41,15 +41,15 @@ impl Part<'_> {
         }
     }
 
-    pub(super) fn member(&self) -> Member {
+    pub(super) fn member(&self) -> ContradictionSide {
         match self {
-            Part::Requirements(requirements) => Member {
+            Part::Requirements(requirements) => ContradictionSide {
                 by: requirements[0].by.clone(),
                 family: Some(requirements[0].family.clone()),
                 wants: requirements.iter().map(|requirement| requirement.want.clone()).collect(),
                 demand: None,
             },
-            Part::Condition(condition) => Member {
+            Part::Condition(condition) => ContradictionSide {
                 by: condition.by.clone(),
                 family: None,
                 wants: Vec::new(),

@@ -17,12 +17,6 @@ pub(super) struct Obstacle {
     pub due_to: Blame,
 }
 
-struct Dependency {
-    name: String,
-    strictness: Strictness,
-    search_first: Vec<First>,
-}
-
 /// Returns the queue after `pick` is added to the picks in `done`: the dependencies of `pick` become requirements of
 /// waiting slots, or new slots.
 pub(super) fn with<'a>(
@@ -33,7 +27,7 @@ pub(super) fn with<'a>(
 ) -> Result<VecDeque<Rc<Slot<'a>>>, Obstacle> {
     let inventory = world.inventory;
     let mut queue = queue.clone();
-    for Dependency { name, strictness, search_first } in dependencies(pick) {
+    for (name, strictness, search_first) in dependencies(pick) {
         let slot = Slot::of_dependency(&name, pick.installation, &pick.slot.askers, strictness, search_first);
         let Some(slot) = slot.filter(|slot| slot.family.name != "driver" || inventory.has_gpu()) else {
             continue;
@@ -88,19 +82,15 @@ fn is_in_its_place(family: &Family, wanted: &Slot<'_>, picked: &Installation) ->
     picked.family == family.name && is_same
 }
 
-/// Returns the libraries of other families that an installation is linked against, then those that it opens at run time.
-fn dependencies(pick: &Picked<'_>) -> Vec<Dependency> {
+/// Returns the names of libraries of other families that an installation is linked against, then of those that it opens at run
+/// time. Each comes with the directories that are searched first for it.
+fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
     let installation = pick.installation;
     let mut dependencies = Vec::new();
     for member in &installation.files {
         for name in &member.needed {
             if catalog().family_of(name).is_some_and(|(family, _)| family.name != installation.family) {
-                let search_first = passed_on(pick, member);
-                dependencies.push(Dependency {
-                    name: name.clone(),
-                    strictness: Strictness::Must,
-                    search_first,
-                });
+                dependencies.push((name.clone(), Strictness::Must, passed_on(pick, member)));
             }
         }
     }
@@ -108,7 +98,7 @@ fn dependencies(pick: &Picked<'_>) -> Vec<Dependency> {
     let soname = installation.soname.unwrap_or(0);
     let mut may_open = |name: String, by: &str| {
         let search_first = installation.member(by).map(|member| passed_on(pick, member)).unwrap_or_default();
-        dependencies.push(Dependency { name, strictness: Strictness::May, search_first });
+        dependencies.push((name, Strictness::May, search_first));
     };
     for (by, stem) in family.dlopens(soname) {
         let other = catalog().family_of_stem(stem).filter(|other| other.name != family.name);

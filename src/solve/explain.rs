@@ -1,5 +1,7 @@
 //! Explains why there is no solution.
 
+use std::collections::BTreeSet;
+
 use super::constraints::forced_by;
 use super::contradiction::{self, Part};
 use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
@@ -72,19 +74,17 @@ fn forced_copies(requirements: &[Requirement], inventory: &Inventory) -> Vec<For
         };
         let leads_there = |first: &&First| installation.directories().any(|place| place == first.directory);
         let rules = requirement.search_first.iter().filter(leads_there).map(|first| first.rule);
-        let summary = Summary::of(installation);
-        let index = copies.iter().position(|copy| copy.installation == summary).unwrap_or_else(|| {
-            copies.push(ForcedCopy { installation: summary, rules: Vec::new(), by: Vec::new() });
-            copies.len() - 1
-        });
-        copies[index].rules.extend(rules);
-        copies[index].by.push(requirement.by.name.clone());
-    }
-    for copy in &mut copies {
-        copy.rules.sort();
-        copy.rules.dedup();
-        copy.by.sort();
-        copy.by.dedup();
+        let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
+        match copies.iter_mut().find(|copy| copy.installation == summary) {
+            Some(copy) => {
+                copy.rules.extend(rules);
+                copy.by.insert(by);
+            }
+            None => {
+                let (rules, by) = (rules.collect(), BTreeSet::from([by]));
+                copies.push(ForcedCopy { installation: summary, rules, by });
+            }
+        }
     }
     copies
 }

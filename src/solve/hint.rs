@@ -1,5 +1,6 @@
 //! The hint of a conflict, as a value.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -13,24 +14,13 @@ use crate::version::Version;
 #[serde(tag = "hint", rename_all = "kebab-case")]
 pub enum Hint {
     /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
-    Pip {
-        pip: Pip,
-        requirements: Vec<String>,
-        reinstall: bool,
-    },
+    Pip { pip: Pip, requirements: Vec<String>, reinstall: bool },
     /// Wheels that were left behind and that the program loads instead of the right ones.
-    PipUninstall {
-        pip: Pip,
-        packages: Vec<String>,
-    },
+    PipUninstall { pip: Pip, packages: BTreeSet<String> },
     /// Packages for `apt`.
-    Apt {
-        packages: Vec<String>,
-    },
+    Apt { packages: BTreeSet<String> },
     /// Libraries to install, where no known package manager offers them.
-    Install {
-        libraries: Vec<Wanted>,
-    },
+    Install { libraries: Vec<Wanted> },
     /// Libraries to install in a directory, since search paths lead there first.
     Replace {
         libraries: Vec<Wanted>,
@@ -40,41 +30,27 @@ pub enum Hint {
     /// Files or directories that every user can write to.
     MakePrivate {
         #[serde(serialize_with = "text::paths")]
-        paths: Vec<PathBuf>,
+        paths: BTreeSet<PathBuf>,
     },
     /// Installations that another user can change: a person who trusts them can name them.
     Trust {
         #[serde(serialize_with = "text::paths")]
-        directories: Vec<PathBuf>,
+        directories: BTreeSet<PathBuf>,
     },
-    UpdateDriver {
-        floor: Version,
-    },
+    /// The driver is too old.
+    UpdateDriver { floor: Version },
     /// The kernel runs no driver, or the libraries of the running one are not installed.
-    InstallDriver {
-        floor: Option<Version>,
-    },
+    InstallDriver { floor: Option<Version> },
     /// A person's own settings exclude a solution: those for these families, at this place.
-    ChangeWish {
-        families: Vec<String>,
-        by: Asker,
-    },
+    ChangeWish { families: BTreeSet<String>, by: Asker },
     /// A framework has no code for the GPU; these builds of it have.
-    OtherBuild {
-        pip: Pip,
-        requirement: String,
-        by: Asker,
-    },
+    OtherBuild { pip: Pip, requirement: String, by: Asker },
     /// Only these of the visible GPUs meet the requirements.
-    ChooseGpus {
-        uuids: Vec<String>,
-    },
+    ChooseGpus { uuids: Vec<String> },
     /// The program starts if it uses no GPU.
     HideGpus,
     /// The first, then the second.
-    Both {
-        steps: Box<[Hint; 2]>,
-    },
+    Both { steps: Box<[Hint; 2]> },
 }
 
 /// A library that would fit, to be installed.

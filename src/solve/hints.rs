@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Conflict, Contradiction, Member, Rejection, Unmet};
+use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::search::DeadEnd;
@@ -12,7 +12,7 @@ use super::world::{World, serves};
 use super::{offers, search, slots};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number, wheels};
 use crate::formats::names;
-use crate::inventory::{Installation, Inventory, Origin, Who};
+use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -57,7 +57,7 @@ fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
         }
     };
     if !matches!(condition.demand, Demand::Code(_)) {
-        hints.push(Hint::ChangeWish { families: Vec::new(), by: condition.by.clone() });
+        hints.push(Hint::ChangeWish { families: BTreeSet::new(), by: condition.by.clone() });
     }
     hints
 }
@@ -115,14 +115,14 @@ fn change_wish(contradiction: &Contradiction) -> Option<Hint> {
         Want::Within(_) => several,
         _ => false,
     };
-    let can_change = |member: &&Member| {
+    let can_change = |member: &&ContradictionSide| {
         member.wants.iter().any(is_of_person)
             || member.demand.as_ref().is_some_and(|demand| !matches!(demand, Demand::Code(_)))
     };
-    let members: Vec<&Member> = contradiction.members.iter().filter(can_change).collect();
+    let members: Vec<&ContradictionSide> = contradiction.members.iter().filter(can_change).collect();
     let by = members.first()?.by.clone();
-    let families: BTreeSet<String> = members.iter().filter_map(|member| member.family.clone()).collect();
-    Some(Hint::ChangeWish { families: families.into_iter().collect(), by })
+    let families = members.iter().filter_map(|member| member.family.clone()).collect();
+    Some(Hint::ChangeWish { families, by })
 }
 
 /// Names a person's range if it allows no version that serves the program: no installation could meet both.
@@ -131,7 +131,7 @@ fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let too_low = missing.requirements.iter().find(|requirement| {
         matches!(&requirement.want, Want::Within(range) if !range.allows_from(&floor.truncated(2)))
     })?;
-    Some(Hint::ChangeWish { families: vec![missing.family.clone()], by: too_low.by.clone() })
+    Some(Hint::ChangeWish { families: BTreeSet::from([missing.family.clone()]), by: too_low.by.clone() })
 }
 
 /// Returns the oldest driver with which all would fit.
@@ -159,20 +159,17 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     if open.is_empty() {
         return None;
     }
-    if open.iter().any(|open| open.who != Who::Everybody) {
-        return Some(Hint::Trust { directories: directories.into_iter().collect() });
+    if open.iter().any(|open| open.who != ChangedBy::Everybody) {
+        return Some(Hint::Trust { directories });
     }
-    let paths: BTreeSet<PathBuf> = open.into_iter().map(|open| open.path.clone()).collect();
-    Some(Hint::MakePrivate { paths: paths.into_iter().collect() })
+    Some(Hint::MakePrivate { paths: open.into_iter().map(|open| open.path.clone()).collect() })
 }
 
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
 fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
     let pip = world.program.pip.clone()?;
-    let packages: Option<BTreeSet<String>> =
-        unmet.iter().map(|missing| leftover(missing, world.inventory)).collect();
-    let packages: Vec<String> = packages?.into_iter().collect();
-    (!packages.is_empty()).then_some(Hint::PipUninstall { pip, packages })
+    let packages: Option<_> = unmet.iter().map(|missing| leftover(missing, world.inventory)).collect();
+    Some(Hint::PipUninstall { pip, packages: packages? })
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
@@ -297,9 +294,7 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
         let family = catalog().family(&missing.family)?;
         family.apt(cuda_major(missing).unwrap_or(12), soname(missing).unwrap_or(9))
     };
-    let packages: Option<BTreeSet<String>> = unmet.iter().map(package).collect();
-    let packages: Vec<String> = packages?.into_iter().collect();
-    (!packages.is_empty()).then_some(Hint::Apt { packages })
+    Some(Hint::Apt { packages: unmet.iter().map(package).collect::<Option<_>>()? })
 }
 
 fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {

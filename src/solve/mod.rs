@@ -26,8 +26,9 @@ mod world;
 
 pub use hint::{Hint, Wanted};
 pub use model::{
-    Absent, Broken, Caution, Conflict, Contradiction, FailedProof, ForcedCopy, Has, Kept, KeptPreload,
-    Member, Outcome, Pick, Plan, Policy, Rejection, Removal, Summary, Unmet, Unpinned,
+    Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
+    KeptPreload, MachineFacts, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal, Summary, Unmet,
+    Unpinned,
 };
 pub use reason::{Criterion, Reason};
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::hint::Hint;
 use super::reason::{Criterion, Reason};
 use crate::host::FileId;
-use crate::inventory::{Installation, Member as LibraryFile, Origin};
+use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -44,11 +44,10 @@ pub struct FailedProof {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The program asks for nothing that is installed, or for nothing at all.
-    Nothing {
-        absent: Vec<Absent>,
-        unpinned: Vec<Unpinned>,
-    },
+    Nothing { absent: Vec<Absent>, unpinned: Vec<Unpinned> },
+    /// One compatible set.
     Plan(Plan),
+    /// No set is possible.
     Conflict(Conflict),
 }
 
@@ -63,7 +62,7 @@ pub struct Plan {
     pub cautions: Vec<Caution>,
     /// Names that the view stops from falling through to another installation.
     pub tombstones: Vec<String>,
-    pub library_path: Vec<Kept>,
+    pub library_path: Vec<PathElement>,
     pub preload: Vec<KeptPreload>,
     /// The view holds the driver's libraries, since the environment would give others or none.
     pub driver_in_view: bool,
@@ -80,7 +79,7 @@ pub struct Pick {
 
 impl Pick {
     /// Returns every name by which the program may ask for a file of this installation.
-    pub fn view_names(&self, member: &LibraryFile) -> BTreeSet<String> {
+    pub fn view_names(&self, member: &Member) -> BTreeSet<String> {
         let versions = std::iter::once(self.installation.version).chain(self.shims.iter().copied().map(Some));
         versions.flat_map(|version| member.view_names(version)).collect()
     }
@@ -135,7 +134,7 @@ pub struct Unpinned {
 
 /// An element of `LD_LIBRARY_PATH`; it stays unless `removed` gives a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct PathElement {
     #[serde(serialize_with = "text::path")]
     pub text: OsString,
     pub removed: Option<Removal>,
@@ -216,21 +215,21 @@ pub struct Unmet {
 #[derive(Clone, Debug, Serialize)]
 pub struct ForcedCopy {
     pub installation: Summary,
-    pub rules: Vec<Before>,
+    pub rules: BTreeSet<Before>,
     /// The requesters whose search paths lead there.
-    pub by: Vec<String>,
+    pub by: BTreeSet<String>,
 }
 
 /// A condition that does not hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Broken {
     pub condition: Condition,
-    pub has: Has,
+    pub has: MachineFacts,
 }
 
 /// The facts of the machine that conditions are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Has {
+pub struct MachineFacts {
     pub driver: Option<DriverVersion>,
     /// The CUDA version that the driver brings.
     pub cuda: Option<CudaVersion>,
@@ -241,12 +240,12 @@ pub struct Has {
 /// Requirements that exclude each other, given what is installed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contradiction {
-    pub members: Vec<Member>,
+    pub members: Vec<ContradictionSide>,
 }
 
 /// One side of a contradiction.
 #[derive(Clone, Debug, Serialize)]
-pub struct Member {
+pub struct ContradictionSide {
     pub by: Asker,
     /// None where it is about the machine or all libraries.
     pub family: Option<String>,

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
-use super::model::{Absent, Kept, KeptPreload, Pick, Plan, Policy, Rejection, Removal, Unpinned};
+use super::model::{Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned};
 use super::search::{Filled, Solution};
 use super::slot::Slot;
 use super::world::World;
@@ -25,11 +25,11 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let installations: Vec<&Installation> =
         solution.filled.iter().map(|filled| filled.installation).collect();
     let driver = installations.iter().copied().find(|installation| installation.family == "driver");
-    let keep = |element: &Element| Kept {
+    let keep = |element: &Element| PathElement {
         text: element.text.clone(),
         removed: removal(element, driver, inventory, program, policy),
     };
-    let library_path: Vec<Kept> = inventory.search.library_path.iter().map(keep).collect();
+    let library_path: Vec<PathElement> = inventory.search.library_path.iter().map(keep).collect();
     let driver_in_view = driver.is_some_and(|driver| {
         let is_other = |file: FileId| !driver.has_file(file);
         let given = |name: &String| given(name, &library_path, inventory);
@@ -106,7 +106,7 @@ fn removal(
 }
 
 /// Returns the file that the loader takes for a name in the planned environment, without the view.
-fn given(name: &str, library_path: &[Kept], inventory: &Inventory) -> Option<FileId> {
+fn given(name: &str, library_path: &[PathElement], inventory: &Inventory) -> Option<FileId> {
     let kept =
         library_path.iter().zip(&inventory.search.library_path).filter(|(kept, _)| kept.removed.is_none());
     let in_path =

@@ -8,7 +8,7 @@ use super::reason::Criterion;
 use super::slot::{Candidate, Picked, Slot};
 use super::world::World;
 use super::{cautions, gpus};
-use crate::inventory::{Installation, Inventory, Origin, Who};
+use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::{Program, Requirement, Want};
 use crate::version::Version;
 
@@ -78,7 +78,7 @@ fn number(version: &Version) -> i64 {
 
 /// True if no other user could have put it there, or it is as safe as the program.
 fn is_private(installation: &Installation, program: &Program) -> bool {
-    open(installation, program).is_none_or(|open| open.who == Who::CurrentDirectory)
+    open(installation, program).is_none_or(|open| open.who == ChangedBy::CurrentDirectory)
 }
 
 /// Installations that the loader searches earlier score more.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::Open;
-use crate::program::Pin;
+use crate::inventory::WritablePath;
+use crate::program::PinnedTo;
 use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
@@ -52,107 +52,58 @@ pub enum Criterion {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
     /// It has no file of that name: its SONAME is another.
-    OtherName {
-        asked: String,
-        has: Option<String>,
-    },
-    TooOld {
-        needed: Version,
-        by: String,
-    },
-    OtherMajor {
-        needed: Version,
-        by: String,
-    },
-    NotThatVersion {
-        needed: Version,
-        by: String,
-    },
+    OtherName { asked: String, has: Option<String> },
+    /// It is older than the version that the asker was compiled for.
+    TooOld { needed: Version, by: String },
+    /// The asker was compiled for another major.
+    OtherMajor { needed: Version, by: String },
+    /// The asker needs the rest of this version.
+    NotThatVersion { needed: Version, by: String },
     /// A person has named another.
-    NotThePinned {
-        pin: Pin,
-        by: String,
-    },
+    NotThePinned { pin: PinnedTo, by: String },
     /// A person allows other versions.
-    OutOfRange {
-        range: Range,
-        by: String,
-    },
+    OutOfRange { range: Range, by: String },
     /// A lock has recorded another file of this name.
-    OtherBuild {
-        file: String,
-        by: String,
-    },
-    VersionUnknown {
-        by: String,
-    },
-    LacksSymbols {
-        count: usize,
-        first: String,
-        by: String,
-    },
-    Incomplete {
-        missing: Vec<String>,
-    },
-    Mixed {
-        file: String,
-        version: Version,
-    },
-    Truncated {
-        file: String,
-    },
+    OtherBuild { file: String, by: String },
+    /// The asker needs a certain version.
+    VersionUnknown { by: String },
+    /// The asker imports symbols that it does not export.
+    LacksSymbols { count: usize, first: String, by: String },
+    /// Required files are missing.
+    Incomplete { missing: Vec<String> },
+    /// One file is of another version than the rest.
+    Mixed { file: String, version: Version },
+    /// A file is cut short.
+    Truncated { file: String },
     /// Another user could have put it there, and nothing else leads to it.
     Writable {
         #[serde(flatten)]
-        open: Open,
+        open: WritablePath,
     },
-    OtherCuda {
-        has: u32,
-        needed: u32,
-        by: String,
-    },
+    /// The asker is for another CUDA.
+    OtherCuda { has: u32, needed: u32, by: String },
     /// A person allows another CUDA.
-    CudaOutOfRange {
-        has: Version,
-        range: Range,
-        by: String,
-    },
-    DriverTooOld {
-        cuda: u32,
-        floor: DriverVersion,
-        driver: DriverVersion,
-    },
+    CudaOutOfRange { has: Version, range: Range, by: String },
+    /// The driver does not run its CUDA.
+    DriverTooOld { cuda: u32, floor: DriverVersion, driver: DriverVersion },
     /// It has no code for a visible GPU, but for those in `has`.
-    NoCode {
-        gpu: ComputeCapability,
-        has: Vec<ComputeCapability>,
-    },
+    NoCode { gpu: ComputeCapability, has: Vec<ComputeCapability> },
     /// It has only PTX for a visible GPU, and this driver is too old to compile that.
-    PtxTooNew {
-        gpu: ComputeCapability,
-        needed: CudaVersion,
-        has: CudaVersion,
-    },
+    PtxTooNew { gpu: ComputeCapability, needed: CudaVersion, has: CudaVersion },
+    /// It is made for linking only.
     Stub,
-    NotTheKernelsDriver {
-        kernel: DriverVersion,
-    },
-    CompatNotNewer {
-        kernel: DriverVersion,
-    },
-    CompatOtherBranch {
-        kernel: DriverVersion,
-        branches: Vec<u32>,
-    },
-    KnownBad {
-        why: String,
-    },
+    /// The kernel runs another driver.
+    NotTheKernelsDriver { kernel: DriverVersion },
+    /// It is no newer than the kernel's driver.
+    CompatNotNewer { kernel: DriverVersion },
+    /// Its note allows other branches of kernel drivers.
+    CompatOtherBranch { kernel: DriverVersion, branches: Vec<u32> },
+    /// The release is known to be bad.
+    KnownBad { why: String },
     /// A proof has shown that it does not work here.
     FailedProof,
-    NeedsGlibc {
-        needed: Version,
-        has: Version,
-    },
+    /// It needs a newer C library.
+    NeedsGlibc { needed: Version, has: Version },
     /// A requester's own search path comes before all that we can set.
     LoaderTakesAnother {
         #[serde(serialize_with = "text::path")]
@@ -161,21 +112,16 @@ pub enum Reason {
     },
     /// Renamed by auditwheel: only its own package finds it.
     Renamed,
-    Clash {
-        with: String,
-        why: Box<Reason>,
-    },
-    NeedsAbsent {
-        name: String,
-    },
+    /// It does not fit another pick.
+    Clash { with: String, why: Box<Reason> },
+    /// It is linked against a name for which nothing fits.
+    NeedsAbsent { name: String },
     /// With it, another family has no candidate.
     DeadEnd,
     /// It is part of a better set, which the caller wants to pass over.
     PassedOver,
     /// It fits; this criterion decided for another.
-    LessPreferred {
-        criterion: Criterion,
-    },
+    LessPreferred { criterion: Criterion },
 }
 
 impl Reason {

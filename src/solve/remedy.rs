@@ -150,7 +150,7 @@ impl Copy {
     }
 
     /// Debian's packages of a toolkit hold several families.
-    fn apt_install(&mut self, packages: &[String]) {
+    fn apt_install(&mut self, packages: &BTreeSet<String>) {
         let mut wanted = Vec::new();
         for wheel in crate::catalog::wheels() {
             let Some(family) = catalog().family(&wheel.family) else { continue };

@@ -16,7 +16,7 @@ pub(super) struct Slot<'a> {
     pub requirements: Vec<Requirement>,
     pub strictness: Strictness,
     /// Requesters, each of which needs all its libraries to be of one CUDA major.
-    pub askers: Vec<String>,
+    pub askers: BTreeSet<String>,
     /// The picks that led to this slot or made it stricter.
     pub because: Blame,
     /// A stronger mode than the view answers for the family before any search path.
@@ -89,11 +89,8 @@ impl Slot<'_> {
 
     /// Returns the names that requirements ask for, sorted, each once.
     pub(super) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.requirements.iter().filter_map(Requirement::named).map(str::to_owned).collect();
-        names.sort();
-        names.dedup();
-        names
+        let names: BTreeSet<&str> = self.requirements.iter().filter_map(Requirement::named).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// Returns the askers of all requirements, sorted, one of each name.

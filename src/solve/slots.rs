@@ -1,7 +1,7 @@
 //! Sorts requirements into slots, and fills each with the installations that fit it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::constraints;
 use super::model::{Absent, Rejection, Unmet};
@@ -9,7 +9,7 @@ use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog, soname_number};
 use crate::inventory::{Installation, Inventory};
-use crate::program::{Asker, First, ImportCertainty, Need, Pin, Requirement, Want};
+use crate::program::{Asker, First, ImportCertainty, Need, PinnedTo, Requirement, Want};
 use crate::version::Version;
 
 /// The slots of a program, each candidate judged by itself.
@@ -135,10 +135,10 @@ fn soname_of(family: &Family, want: &Want) -> Option<u32> {
         Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) | Want::Recorded(version) => {
             of_version(version)
         }
-        Want::Pinned(Pin::Version(version)) => of_version(version),
+        Want::Pinned(PinnedTo::Version(version)) => of_version(version),
         Want::Within(range) => range.major().filter(|_| family.soname_is_version),
         Want::BuildIds(files) => soname_number(files.keys().next()?),
-        Want::Preferred(_) | Want::Pinned(Pin::Directory(_)) => None,
+        Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,
     }
 }
 
@@ -149,7 +149,7 @@ impl<'a> Slot<'a> {
         soname: Option<u32>,
         requirements: Vec<Requirement>,
         strictness: Strictness,
-        askers: Vec<String>,
+        askers: BTreeSet<String>,
     ) -> Slot<'a> {
         Slot {
             family,
@@ -184,7 +184,7 @@ impl<'a> Slot<'a> {
     pub(super) fn of_dependency(
         name: &str,
         installation: &Installation,
-        askers: &[String],
+        askers: &BTreeSet<String>,
         strictness: Strictness,
         search_first: Vec<First>,
     ) -> Option<Slot<'a>> {
@@ -204,7 +204,7 @@ impl<'a> Slot<'a> {
             search_first,
         };
         let soname = soname_of(family, &requirement.want);
-        let askers = [askers, &[installation.title()]].concat();
+        let askers = askers.iter().cloned().chain([installation.title()]).collect();
         Some(Slot::new(family, soname, vec![requirement], strictness, askers))
     }
 
@@ -230,8 +230,6 @@ impl<'a> Slot<'a> {
         self.requirements.extend(other.requirements);
         self.strictness = self.strictness.max(other.strictness);
         self.askers.extend(other.askers);
-        self.askers.sort();
-        self.askers.dedup();
         self.because.extend(other.because);
         self.fill(world);
         self
@@ -279,11 +277,8 @@ fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Stri
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known.
-fn askers(requirements: &[Requirement]) -> Vec<String> {
+fn askers(requirements: &[Requirement]) -> BTreeSet<String> {
     let has_known = has_known_wish(requirements);
     let asking = requirements.iter().filter(|r| (!has_known || is_known(r)) && !r.is_by_person());
-    let mut askers: Vec<String> = asking.map(|requirement| requirement.by.name.clone()).collect();
-    askers.sort();
-    askers.dedup();
-    askers
+    asking.map(|requirement| requirement.by.name.clone()).collect()
 }

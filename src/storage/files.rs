@@ -79,12 +79,8 @@ pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
 
 /// Writes a file for us alone, whole or not at all, and removes old files. Returns true if it was written.
 pub fn write(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> bool {
-    let _ = create_directory(directory);
-    if own_directory(host, directory).is_err() {
-        return false;
-    }
     prune(host, directory);
-    write_atomically(host, &directory.join(name), 0o600, bytes).is_ok()
+    deliver(host, directory, name, bytes).is_ok()
 }
 
 /// A lock that one process holds at a time. The kernel releases it when that process ends or becomes another program.

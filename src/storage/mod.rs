@@ -1,20 +1,20 @@
 //! The directories of our own on disk, and what is kept in them: finished starts, proofs, facts of files, answers for
 //! the shell hook.
 
-pub mod answers;
 mod files;
 mod judge;
+mod kept;
 mod key;
 mod places;
 pub mod scans;
 mod seen;
-pub mod starts;
 
 pub use files::{
     Delivery, Lock, can_publish, create, create_directory, deliver, digest, full_digest, is_ours, lock,
     publish, publish_new, publish_new_whole, read, read_and_remove, remove, stamp, temporary_path, write,
 };
-pub use judge::{Fault, Unsafe, judge, judge_own};
+pub use judge::{Unsafe, UnsafeFault, judge, judge_own};
+pub use kept::{find_answer, find_start, keep_answer, keep_start};
 pub use key::Key;
 pub use places::{
     NoPlace, Refusal, Unfit, cache_directory, candidates, examined_candidates, first_possible, first_usable,

@@ -10,7 +10,7 @@ use crate::version::Version;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "cause")]
-    pub kind: Kind,
+    pub kind: CauseKind,
     pub evidence: Vec<Evidence>,
     /// The library at fault. Another set without it may pass.
     pub culprit: Option<Culprit>,
@@ -19,7 +19,7 @@ pub struct Cause {
 /// The kinds of causes, with their names in JSON and in documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CauseKind {
     /// There is no libcuda.
     NoDriver,
     /// The libcuda is a stub to link against.
@@ -77,46 +77,23 @@ pub enum Kind {
 #[serde(tag = "evidence", rename_all = "kebab-case")]
 pub enum Evidence {
     /// A line that a library printed.
-    Said {
-        line: String,
-    },
-    Variable {
-        name: String,
-        value: String,
-    },
+    Said { line: String },
+    /// A variable of the program's environment.
+    Variable { name: String, value: String },
     /// The version of the kernel driver.
-    KernelDriver {
-        version: String,
-    },
-    Library {
-        family: String,
-        soname: String,
-        version: Option<Version>,
-        origin: String,
-        directory: String,
-    },
+    KernelDriver { version: String },
+    /// A library that the failure concerns.
+    Library { family: String, soname: String, version: Option<Version>, origin: String, directory: String },
     /// The newest CUDA that the driver supports, as `cuDriverGetVersion` returns it.
-    DriverCuda {
-        number: i32,
-    },
-    Missing {
-        stems: Vec<String>,
-        directory: String,
-    },
-    Foreign {
-        file: String,
-        version: Version,
-        rest: Option<Version>,
-    },
-    Truncated {
-        file: String,
-    },
+    DriverCuda { number: i32 },
+    /// Stems of files that are not there.
+    Missing { stems: Vec<String>, directory: String },
+    /// A file of another version than the rest of its library.
+    Foreign { file: String, version: Version, rest: Option<Version> },
+    /// A file that is shorter than its headers say.
+    Truncated { file: String },
     /// Bytes.
-    Memory {
-        gpu: u32,
-        free: u64,
-        total: u64,
-    },
+    Memory { gpu: u32, free: u64, total: u64 },
     /// The machine has no device nodes of GPUs.
     NoDeviceNodes,
     /// A library has closed descriptors that are not its own.
@@ -162,22 +139,22 @@ mod exactly {
     }
 }
 
-impl Kind {
+impl CauseKind {
     /// True if another set of libraries may pass.
     pub fn is_of_library(self) -> bool {
         matches!(
             self,
-            Kind::SublibraryMissing
-                | Kind::SublibraryForeign
-                | Kind::LibraryDoesNotLoad
-                | Kind::LibraryDamaged
-                | Kind::NoEngine
-                | Kind::NoKernelImage
-                | Kind::CompilationFailed
-                | Kind::Refused
-                | Kind::WrongNumbers
-                | Kind::Crashed
-                | Kind::NoReport
+            CauseKind::SublibraryMissing
+                | CauseKind::SublibraryForeign
+                | CauseKind::LibraryDoesNotLoad
+                | CauseKind::LibraryDamaged
+                | CauseKind::NoEngine
+                | CauseKind::NoKernelImage
+                | CauseKind::CompilationFailed
+                | CauseKind::Refused
+                | CauseKind::WrongNumbers
+                | CauseKind::Crashed
+                | CauseKind::NoReport
         )
     }
 
@@ -185,19 +162,19 @@ impl Kind {
     pub fn is_passing(self) -> bool {
         matches!(
             self,
-            Kind::OutOfMemory
-                | Kind::GpuBusy
-                | Kind::HostMemory
-                | Kind::Killed
-                | Kind::NotReady
-                | Kind::TimedOut
-                | Kind::DriverUnreachable
+            CauseKind::OutOfMemory
+                | CauseKind::GpuBusy
+                | CauseKind::HostMemory
+                | CauseKind::Killed
+                | CauseKind::NotReady
+                | CauseKind::TimedOut
+                | CauseKind::DriverUnreachable
         )
     }
 }
 
 impl Cause {
-    pub(super) fn new(kind: Kind) -> Cause {
+    pub(super) fn new(kind: CauseKind) -> Cause {
         Cause { kind, evidence: Vec::new(), culprit: None }
     }
 

@@ -1,7 +1,7 @@
 //! Finds the cause of a failure, from all evidence and not from a status alone.
 
-use super::cause::{Cause, Culprit, Evidence, Kind};
-use super::protocol::{CUT_OFF, Failure, Place, Step};
+use super::cause::{Cause, CauseKind, Culprit, Evidence};
+use super::protocol::{CUT_OFF, Failure, ProofStep, Step};
 use super::subject::{Library, Subject};
 use super::verdict::Finding;
 use crate::catalog::{Means, is_driver_call, statuses};
@@ -35,38 +35,38 @@ pub(super) fn diagnose(failure: &Failure, scene: &Scene<'_>) -> Cause {
     match failure {
         Failure::Load { at, name, message } => scene.not_loaded(at, name, message),
         Failure::Status { at, call, code, .. } => scene.refused(at, call, *code),
-        Failure::WrongNumbers { at, .. } => scene.blame(Kind::WrongNumbers, Some(at)),
+        Failure::WrongNumbers { at, .. } => scene.blame(CauseKind::WrongNumbers, Some(at)),
         Failure::Foreign { files } => {
             let mixed = files.iter().find_map(|file| scene.subject.with_foreign(file));
             let cause = mixed.filter(|_| !scene.subject.is_planned).and_then(|mixed| integrity(Some(mixed)));
-            cause.unwrap_or_else(|| Cause::new(Kind::ForeignFiles)).with(named(mixed))
+            cause.unwrap_or_else(|| Cause::new(CauseKind::ForeignFiles)).with(named(mixed))
         }
         Failure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
         Failure::Exited { at, code: Some(CUT_OFF) } => {
-            scene.blame(Kind::NoReport, at.as_ref()).with([Evidence::CutOff])
+            scene.blame(CauseKind::NoReport, at.as_ref()).with([Evidence::CutOff])
         }
-        Failure::Exited { at, .. } => scene.silent(Kind::NoReport, at.as_ref()),
+        Failure::Exited { at, .. } => scene.silent(CauseKind::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
-        Failure::TimedOut { .. } => Cause::new(Kind::TimedOut).with(scene.last_line()),
+        Failure::TimedOut { .. } => Cause::new(CauseKind::TimedOut).with(scene.last_line()),
     }
 }
 
 impl Scene<'_> {
-    fn not_loaded(&self, at: &Place, name: &str, message: &str) -> Cause {
+    fn not_loaded(&self, at: &ProofStep, name: &str, message: &str) -> Cause {
         let is_missing = message.contains("cannot open shared object file");
         // The loader's message ends with the system's error text.
         let has_no_room = ["failed to map segment", "Cannot allocate memory"];
         if has_no_room.iter().any(|words| message.contains(words)) {
-            return Cause::new(Kind::HostMemory);
+            return Cause::new(CauseKind::HostMemory);
         }
         let is_nowhere = is_missing && message.ends_with("No such file or directory");
         if at.step == Step::LoadDriver {
             let is_itself = is_nowhere && message.starts_with(name);
-            let kind = if is_itself { Kind::NoDriver } else { Kind::DriverIncomplete };
+            let kind = if is_itself { CauseKind::NoDriver } else { CauseKind::DriverIncomplete };
             return Cause::new(kind).with(self.library("driver"));
         }
         if is_nowhere && message.starts_with("libcuda.so.1:") {
-            return Cause::new(Kind::NoDriver);
+            return Cause::new(CauseKind::NoDriver);
         }
         // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
         let asked = message.rsplit_once(", version ").map(|(_, owner)| owner.trim());
@@ -79,16 +79,16 @@ impl Scene<'_> {
         let is_mixed = asked != Some(name)
             && library.zip(owner).is_some_and(|(library, owner)| std::ptr::eq(library, owner));
         let kind = match () {
-            () if is_damaged => Kind::LibraryDamaged,
-            () if is_mixed => Kind::SublibraryForeign,
-            () => Kind::LibraryDoesNotLoad,
+            () if is_damaged => CauseKind::LibraryDamaged,
+            () if is_mixed => CauseKind::SublibraryForeign,
+            () => CauseKind::LibraryDoesNotLoad,
         };
         let cause = integrity(library).unwrap_or_else(|| Cause::new(kind));
         let culprit = owner.or(library);
         cause.blaming(culprit)
     }
 
-    fn refused(&self, at: &Place, call: &str, code: i64) -> Cause {
+    fn refused(&self, at: &ProofStep, call: &str, code: i64) -> Cause {
         let is_of_cudnn = call.starts_with("cudnn");
         let means = match () {
             () if is_of_cudnn => statuses().of_cudnn(code),
@@ -108,28 +108,28 @@ impl Scene<'_> {
         let library = self.used_at(Some(at));
         let cause = match means {
             Means::NoDevice => self.no_device(),
-            Means::Stub => Cause::new(Kind::StubDriver).with(self.library("driver")),
+            Means::Stub => Cause::new(CauseKind::StubDriver).with(self.library("driver")),
             Means::Mismatch | Means::Compat => self.mismatch(means),
             Means::Unreachable => self.unreachable(),
             Means::DriverTooOld | Means::OtherRuntime => self.too_old(library),
-            Means::DriverIncomplete => Cause::new(Kind::DriverIncomplete).with(self.library("driver")),
-            Means::NotReady | Means::Mps => Cause::new(Kind::NotReady),
-            Means::Busy => Cause::new(Kind::GpuBusy).with(self.memory(at)),
-            Means::Hardware => Cause::new(Kind::GpuFault),
+            Means::DriverIncomplete => Cause::new(CauseKind::DriverIncomplete).with(self.library("driver")),
+            Means::NotReady | Means::Mps => Cause::new(CauseKind::NotReady),
+            Means::Busy => Cause::new(CauseKind::GpuBusy).with(self.memory(at)),
+            Means::Hardware => Cause::new(CauseKind::GpuFault),
             Means::Memory if is_driver_call(call) && at.gpu.is_some() => {
-                Cause::new(Kind::OutOfMemory).with(self.memory(at))
+                Cause::new(CauseKind::OutOfMemory).with(self.memory(at))
             }
-            Means::Memory if is_driver_call(call) => Cause::new(Kind::HostMemory),
+            Means::Memory if is_driver_call(call) => Cause::new(CauseKind::HostMemory),
             Means::Other | Means::Execution if is_driver_call(call) && library.is_none_or(is_driver) => {
-                Cause::new(Kind::DriverUnreachable).with(self.library("driver")).with(self.kernel())
+                Cause::new(CauseKind::DriverUnreachable).with(self.library("driver")).with(self.kernel())
             }
             Means::Sublibrary => self.sublibrary(library, Some((call, code))),
-            Means::NoEngine => self.closer(library).unwrap_or_else(|| Cause::new(Kind::NoEngine)),
-            Means::NoKernel => Cause::new(Kind::NoKernelImage),
-            Means::Compilation => Cause::new(Kind::CompilationFailed),
-            Means::MissingLibrary => Cause::new(Kind::LibraryDoesNotLoad),
+            Means::NoEngine => self.closer(library).unwrap_or_else(|| Cause::new(CauseKind::NoEngine)),
+            Means::NoKernel => Cause::new(CauseKind::NoKernelImage),
+            Means::Compilation => Cause::new(CauseKind::CompilationFailed),
+            Means::MissingLibrary => Cause::new(CauseKind::LibraryDoesNotLoad),
             Means::Memory | Means::NotInitialized | Means::Internal | Means::Execution | Means::Other => {
-                integrity(library).unwrap_or_else(|| Cause::new(Kind::Refused))
+                integrity(library).unwrap_or_else(|| Cause::new(CauseKind::Refused))
             }
         };
         let culprit = library.filter(|library| cause.kind.is_of_library() && !is_driver(library));
@@ -157,10 +157,10 @@ impl Scene<'_> {
                 let directory = library.map(|library| show(&library.directory));
                 let evidence =
                     Evidence::Missing { stems: vec![stem], directory: directory.unwrap_or_default() };
-                Cause::new(Kind::SublibraryMissing).with([evidence])
+                Cause::new(CauseKind::SublibraryMissing).with([evidence])
             }
-            _ if is_mismatch => Cause::new(Kind::SublibraryForeign),
-            _ => Cause::new(Kind::LibraryDoesNotLoad),
+            _ if is_mismatch => Cause::new(CauseKind::SublibraryForeign),
+            _ => Cause::new(CauseKind::LibraryDoesNotLoad),
         }
     }
 
@@ -176,7 +176,7 @@ impl Scene<'_> {
             let bytes = self.host.map(&file.path).ok()?;
             let version = names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
             let file = file.path.display().to_string();
-            Some(Cause::new(Kind::SublibraryForeign).with([Evidence::Foreign {
+            Some(Cause::new(CauseKind::SublibraryForeign).with([Evidence::Foreign {
                 file,
                 version,
                 rest: Some(own),
@@ -184,30 +184,30 @@ impl Scene<'_> {
         })
     }
 
-    fn killed(&self, at: Option<&Place>, signal: i32) -> Cause {
+    fn killed(&self, at: Option<&ProofStep>, signal: i32) -> Cause {
         const SIGBUS: i32 = 7;
         /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: a fault in the running code raises none of these.
         const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
         if FROM_OUTSIDE.contains(&signal) {
-            return Cause::new(Kind::Killed);
+            return Cause::new(CauseKind::Killed);
         }
-        let cause = self.silent(Kind::Crashed, at);
+        let cause = self.silent(CauseKind::Crashed, at);
         // SIGBUS reports a read beyond the end of a mapped file.
-        if signal == SIGBUS && cause.kind == Kind::Crashed {
-            return Cause { kind: Kind::LibraryDamaged, ..cause };
+        if signal == SIGBUS && cause.kind == CauseKind::Crashed {
+            return Cause { kind: CauseKind::LibraryDamaged, ..cause };
         }
         cause
     }
 
     /// The child ended without a report. The evidence is its last step and its standard error.
-    fn silent(&self, kind: Kind, at: Option<&Place>) -> Cause {
+    fn silent(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
         let library = self.used_at(at);
         let told = self.telling_line();
         let cause = match told.as_ref().map(|(_, means)| *means) {
             Some(Means::Sublibrary) => self.sublibrary(library, None),
-            Some(Means::MissingLibrary) => Cause::new(Kind::LibraryDoesNotLoad),
+            Some(Means::MissingLibrary) => Cause::new(CauseKind::LibraryDoesNotLoad),
             Some(Means::DriverTooOld) => self.too_old(library),
-            Some(Means::NoKernel) => Cause::new(Kind::NoKernelImage),
+            Some(Means::NoKernel) => Cause::new(CauseKind::NoKernelImage),
             _ => integrity(library).unwrap_or_else(|| Cause::new(kind)),
         };
         let said = told.map(|(line, _)| Evidence::Said { line }).or_else(|| self.last_line());
@@ -222,7 +222,7 @@ impl Scene<'_> {
         // A number below the count of GPUs hides nothing. Batch systems always set the variable.
         let first = value.as_ref().and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
         let is_there = first.is_some_and(|first| first < self.machine.devices);
-        let kind = if value.is_some() && !is_there { Kind::GpusHidden } else { Kind::NoDevice };
+        let kind = if value.is_some() && !is_there { CauseKind::GpusHidden } else { CauseKind::NoDevice };
         let variable = value.map(|value| Evidence::Variable { name: name.to_owned(), value });
         let nodes = (self.machine.devices == 0).then_some(Evidence::NoDeviceNodes);
         Cause::new(kind).with(variable).with(nodes)
@@ -232,16 +232,17 @@ impl Scene<'_> {
         let library = self.subject.of_family("driver");
         let is_compat = library.is_some_and(|library| library.origin == Origin::Compat);
         let kind = if is_compat || means == Means::Compat && !self.halves_differ() {
-            Kind::CompatRefused
+            CauseKind::CompatRefused
         } else {
-            Kind::DriverMismatch
+            CauseKind::DriverMismatch
         };
         Cause::new(kind).with(self.library("driver")).with(self.kernel())
     }
 
     /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
     fn unreachable(&self) -> Cause {
-        let kind = if self.halves_differ() { Kind::DriverMismatch } else { Kind::DriverUnreachable };
+        let kind =
+            if self.halves_differ() { CauseKind::DriverMismatch } else { CauseKind::DriverUnreachable };
         Cause::new(kind).with(self.library("driver")).with(self.kernel())
     }
 
@@ -253,15 +254,15 @@ impl Scene<'_> {
 
     fn too_old(&self, library: Option<&Library>) -> Cause {
         let cuda = self.finding.driver_cuda.map(|number| Evidence::DriverCuda { number });
-        Cause::new(Kind::DriverTooOld).with(named(library)).with(cuda).with(self.kernel())
+        Cause::new(CauseKind::DriverTooOld).with(named(library)).with(cuda).with(self.kernel())
     }
 
-    fn blame(&self, kind: Kind, at: Option<&Place>) -> Cause {
+    fn blame(&self, kind: CauseKind, at: Option<&ProofStep>) -> Cause {
         Cause::new(kind).blaming(self.used_at(at))
     }
 
     /// The library that a step used.
-    fn used_at(&self, at: Option<&Place>) -> Option<&Library> {
+    fn used_at(&self, at: Option<&ProofStep>) -> Option<&Library> {
         at.and_then(|at| at.of.as_deref()).and_then(|soname| self.subject.of_soname(soname))
     }
 
@@ -273,7 +274,7 @@ impl Scene<'_> {
         self.machine.driver.map(|driver| Evidence::KernelDriver { version: driver.to_string() })
     }
 
-    fn memory(&self, at: &Place) -> Option<Evidence> {
+    fn memory(&self, at: &ProofStep) -> Option<Evidence> {
         let gpu = self.finding.gpus.iter().find(|known| Some(known.gpu) == at.gpu)?;
         Some(Evidence::Memory { gpu: gpu.gpu, free: gpu.free?, total: gpu.memory? })
     }
@@ -307,15 +308,17 @@ fn integrity(library: Option<&Library>) -> Option<Cause> {
     let library = library?;
     let directory = show(&library.directory);
     if let Some(file) = library.truncated.first() {
-        return Some(Cause::new(Kind::LibraryDamaged).with([Evidence::Truncated { file: file.clone() }]));
+        return Some(
+            Cause::new(CauseKind::LibraryDamaged).with([Evidence::Truncated { file: file.clone() }]),
+        );
     }
     if !library.missing.is_empty() {
         let evidence = Evidence::Missing { stems: library.missing.clone(), directory };
-        return Some(Cause::new(Kind::SublibraryMissing).with([evidence]));
+        return Some(Cause::new(CauseKind::SublibraryMissing).with([evidence]));
     }
     let (file, version) = library.foreign.first()?;
     let evidence = Evidence::Foreign { file: file.clone(), version: *version, rest: library.version };
-    Some(Cause::new(Kind::SublibraryForeign).with([evidence]))
+    Some(Cause::new(CauseKind::SublibraryForeign).with([evidence]))
 }
 
 /// A library as evidence.

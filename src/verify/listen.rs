@@ -14,8 +14,8 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::interrupt;
-use super::protocol::{self, Failure, Line, Place, Step};
-use super::verdict::{Finding, Taken};
+use super::protocol::{self, Failure, Line, ProofStep, Step};
+use super::verdict::{Finding, StepRecord};
 use crate::host::Host;
 
 /// The interval between checks that the child still lives.
@@ -32,12 +32,12 @@ const ERROR_LIMIT: usize = 16 << 10;
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 /// Called often with the current step and the time since the start of the proof.
-pub type Progress<'p> = &'p mut dyn FnMut(&Place, Duration);
+pub type Progress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
 
 /// The messages of a child, and the way in which it ended.
 pub(super) struct Heard {
-    pub steps: Vec<Taken>,
-    pub current: Option<Place>,
+    pub steps: Vec<StepRecord>,
+    pub current: Option<ProofStep>,
     pub finding: Finding,
     /// The child's own verdict.
     pub report: Option<Result<(), Failure>>,
@@ -90,8 +90,8 @@ impl Heard {
         let (mut told, more) = if is_well { (other, self) } else { (self, other) };
         // In the order in which one child would take the steps.
         let (first, then) = if is_well { (more.steps, told.steps) } else { (told.steps, more.steps) };
-        let is_last = |taken: &Taken| taken.place.step == Step::Mapped;
-        let (last, mut steps): (Vec<Taken>, Vec<Taken>) = first.into_iter().partition(is_last);
+        let is_last = |taken: &StepRecord| taken.place.step == Step::Mapped;
+        let (last, mut steps): (Vec<StepRecord>, Vec<StepRecord>) = first.into_iter().partition(is_last);
         steps.extend(then.into_iter().filter(|taken| !is_last(taken)));
         steps.extend(last);
         told.steps = steps;
@@ -147,7 +147,7 @@ impl Heard {
         // Every other message ends the current step.
         if let Some(place) = self.current.take() {
             let milliseconds = entered.elapsed().as_secs_f64() * 1e3;
-            self.steps.push(Taken { place, milliseconds, came: None });
+            self.steps.push(StepRecord { place, milliseconds, came: None });
         }
         *entered = Instant::now();
         match line {

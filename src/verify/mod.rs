@@ -28,12 +28,12 @@ pub mod protocol;
 pub mod subject;
 mod verdict;
 
-pub use cause::{Cause, Culprit, Evidence, Kind};
+pub use cause::{Cause, CauseKind, Culprit, Evidence};
 pub use diagnosis::Machine;
 pub use listen::Progress;
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
-pub use verdict::{Beside, Finding, Proof, Skip, Taken, Verdict};
+pub use verdict::{Beside, Finding, Proof, Skip, StepRecord, Verdict};
 
 use interrupt::Interrupts;
 use listen::{End, Heard, listen};
@@ -152,8 +152,8 @@ fn requests(subject: &Subject, ask: Ask) -> (Request, Option<Request>) {
         parent: std::process::id(),
         libraries,
     };
-    let rest = if rest.is_empty() { None } else { Some(request(Level::Load, rest)) };
-    (request(ask.level, used), rest)
+    let first = request(ask.level, used);
+    (first, (!rest.is_empty()).then(|| request(Level::Load, rest)))
 }
 
 fn start(
@@ -213,7 +213,7 @@ fn judge(
         diagnosis::Scene { host, subject, env, machine, finding: &proof.finding, last_words: &last_words };
     let cause = diagnosis::diagnose(&failure, &scene);
     // A person hides the GPUs from the program.
-    if cause.kind == Kind::GpusHidden && env.hides_gpus() {
+    if cause.kind == CauseKind::GpusHidden && env.hides_gpus() {
         return Verdict::Skipped { why: Skip::GpusHidden };
     }
     Verdict::Failed { proof, failure, cause }

@@ -64,7 +64,7 @@ pub enum Step {
 
 /// A step, with the library and the GPU that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ProofStep {
     pub step: Step,
     /// The SONAME of the library.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -121,7 +121,7 @@ pub enum Precision {
 /// The result of a step that did not fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Came {
+pub enum StepResult {
     /// The numbers are right.
     Right(Measure),
     /// This GPU or this release cannot do it, which is no fault.
@@ -144,36 +144,30 @@ pub struct Measure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    Entering(Place),
+    Entering(ProofStep),
     /// The result of the step that was entered last.
-    Came(Came),
+    Came(StepResult),
     Found(Observation),
     /// The last message of a proof without a failure.
     Passed,
     Failed(Failure),
 }
 
+/// A fact that the child observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-/// A fact that the child observed.
 pub enum Observation {
     /// `cuDriverGetVersion`: 13000 is CUDA 13.0.
     DriverCuda(i32),
+    /// A visible GPU.
     Gpu(GpuFound),
-    Memory {
-        gpu: u32,
-        free: u64,
-        total: u64,
-    },
-    Busy {
-        gpu: u32,
-        why: Busy,
-    },
+    /// Free and total bytes.
+    Memory { gpu: u32, free: u64, total: u64 },
+    /// The GPU was not tried.
+    Busy { gpu: u32, why: Busy },
     /// `cudnnGetVersion` of a SONAME: 91900 is 9.19.0.
-    Cudnn {
-        soname: String,
-        version: u64,
-    },
+    Cudnn { soname: String, version: u64 },
+    /// The files of NVIDIA's families that are mapped.
     Mapped(Vec<MappedFile>),
     /// The paths of all other objects that are mapped, as bytes.
     Beside(Vec<Vec<u8>>),
@@ -210,15 +204,10 @@ pub enum ComputeMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "busy", rename_all = "kebab-case")]
 pub enum Busy {
-    OutOfMemory {
-        call: String,
-        free: Option<u64>,
-        total: Option<u64>,
-    },
+    /// Too little of its memory is free.
+    OutOfMemory { call: String, free: Option<u64>, total: Option<u64> },
     /// Another process uses it exclusively.
-    Exclusive {
-        call: String,
-    },
+    Exclusive { call: String },
     /// Its compute mode is `Prohibited`.
     Prohibited,
 }
@@ -237,44 +226,19 @@ pub struct MappedFile {
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum Failure {
     /// A library did not load.
-    Load {
-        at: Place,
-        name: String,
-        message: String,
-    },
+    Load { at: ProofStep, name: String, message: String },
     /// A call returned an error code.
-    Status {
-        at: Place,
-        call: String,
-        code: i64,
-        name: Option<String>,
-        message: Option<String>,
-    },
+    Status { at: ProofStep, call: String, code: i64, name: Option<String>, message: Option<String> },
     /// A computed number is wrong by more than rounding explains. Without `largest_error`, it is not finite.
-    WrongNumbers {
-        at: Place,
-        largest_error: Option<f64>,
-        element: usize,
-        allowed: f64,
-    },
+    WrongNumbers { at: ProofStep, largest_error: Option<f64>, element: usize, allowed: f64 },
     /// Files were mapped that are not in the plan.
-    Foreign {
-        files: Vec<String>,
-    },
+    Foreign { files: Vec<String> },
     /// The child was killed by a signal.
-    Signal {
-        at: Option<Place>,
-        signal: i32,
-    },
+    Signal { at: Option<ProofStep>, signal: i32 },
     /// The child ended without a report. The code is unknown where SIGCHLD is ignored.
-    Exited {
-        at: Option<Place>,
-        code: Option<i32>,
-    },
-    TimedOut {
-        at: Option<Place>,
-        seconds: u64,
-    },
+    Exited { at: Option<ProofStep>, code: Option<i32> },
+    /// The child was still running at the time limit.
+    TimedOut { at: Option<ProofStep>, seconds: u64 },
 }
 
 impl Request {
@@ -283,30 +247,30 @@ impl Request {
     }
 }
 
-impl Place {
-    pub fn at(step: Step) -> Place {
-        Place { step, of: None, gpu: None, computation: None }
+impl ProofStep {
+    pub fn at(step: Step) -> ProofStep {
+        ProofStep { step, of: None, gpu: None, computation: None }
     }
 
     #[must_use]
-    pub fn with(self, soname: &str) -> Place {
-        Place { of: Some(soname.to_owned()), ..self }
+    pub fn with(self, soname: &str) -> ProofStep {
+        ProofStep { of: Some(soname.to_owned()), ..self }
     }
 
     #[must_use]
-    pub fn on(self, gpu: u32) -> Place {
-        Place { gpu: Some(gpu), ..self }
+    pub fn on(self, gpu: u32) -> ProofStep {
+        ProofStep { gpu: Some(gpu), ..self }
     }
 
     #[must_use]
-    pub fn computing(self, computation: Computation) -> Place {
-        Place { computation: Some(computation), ..self }
+    pub fn computing(self, computation: Computation) -> ProofStep {
+        ProofStep { computation: Some(computation), ..self }
     }
 }
 
 impl Failure {
     /// The step, if it is known.
-    pub fn at(&self) -> Option<&Place> {
+    pub fn at(&self) -> Option<&ProofStep> {
         match self {
             Failure::Load { at, .. } | Failure::Status { at, .. } | Failure::WrongNumbers { at, .. } => {
                 Some(at)
@@ -333,39 +297,4 @@ pub fn parse(line: &str) -> Option<Line> {
 /// Formats a line for the parent.
 pub fn format(line: &Line) -> String {
     serde_json::json!({ "cudarun": VERSION, "line": line }).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_survive_sending_and_receiving() {
-        let place = Place::at(Step::CudnnCreate).with("libcudnn.so.9").on(3);
-        let failure = Failure::Status {
-            at: place.clone(),
-            call: "cudnnCreate".into(),
-            code: 1001,
-            name: None,
-            message: None,
-        };
-        for line in [
-            Line::Entering(Place::at(Step::CuInit)),
-            Line::Entering(place),
-            Line::Came(Came::Right(Measure { largest_error: 0.0, allowed: 1e-6, length: 27 })),
-            Line::Found(Observation::Gpu(GpuFound {
-                gpu: 1,
-                busy: Some(Busy::Prohibited),
-                ..GpuFound::default()
-            })),
-            Line::Found(Observation::Mapped(vec![MappedFile { path: "/a/libcudnn.so.9".into(), id: None }])),
-            Line::Passed,
-            Line::Failed(failure),
-        ] {
-            assert_eq!(parse(&format(&line)), Some(line));
-        }
-        for noise in ["", "cudnn says hello", "{}", r#"{"cudarun":0,"line":"passed"}"#, "{\"cudarun\":2"] {
-            assert_eq!(parse(noise), None, "{noise}");
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
-use super::protocol::{Came, Failure, GpuFound, MappedFile, Observation, Place};
+use super::protocol::{Failure, GpuFound, MappedFile, Observation, ProofStep, StepResult};
 use crate::cli::Level;
 use crate::host::{FileId, Host};
 
@@ -17,21 +17,13 @@ use crate::host::{FileId, Host};
 #[allow(clippy::large_enum_variant, reason = "there is one of it at a time")]
 pub enum Verdict {
     /// No proof was made.
-    Skipped {
-        why: Skip,
-    },
-    Passed {
-        proof: Proof,
-    },
+    Skipped { why: Skip },
+    /// Every step succeeded.
+    Passed { proof: Proof },
     /// Nothing failed, but a GPU could not be tried: another process has it, or its memory.
-    Busy {
-        proof: Proof,
-    },
-    Failed {
-        proof: Proof,
-        failure: Failure,
-        cause: Cause,
-    },
+    Busy { proof: Proof },
+    /// A step failed, or the child ended without a report.
+    Failed { proof: Proof, failure: Failure, cause: Cause },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,18 +50,18 @@ pub struct Proof {
     pub seed: u32,
     /// From the start of the child to its end.
     pub milliseconds: f64,
-    pub steps: Vec<Taken>,
+    pub steps: Vec<StepRecord>,
     pub finding: Finding,
 }
 
 /// A step that the child took, its duration and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct StepRecord {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ProofStep,
     pub milliseconds: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub came: Option<Came>,
+    pub came: Option<StepResult>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

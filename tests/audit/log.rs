@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudarun::formats::audit_log::{self, Record, Rule};
+use cudarun::formats::audit_log::{self, TraceRecord, TracedRule};
 use cudarun::pin::audit_module;
 
 use crate::support::audited::{NAMES, Start, WORLD};
@@ -19,7 +19,7 @@ fn log() -> (tempfile::TempDir, PathBuf) {
 
 /// The records of a start's log. The start must print the same with the log as without it.
 #[track_caller]
-fn traced(start: &Start) -> Vec<Record> {
+fn traced(start: &Start) -> Vec<TraceRecord> {
     let (_directory, log) = log();
     let plain = start.output();
     let traced = start.clone().traced(&log).output();
@@ -30,42 +30,42 @@ fn traced(start: &Start) -> Vec<Record> {
     records
 }
 
-fn of<'r>(records: &'r [Record], name: &str) -> &'r Record {
+fn of<'r>(records: &'r [TraceRecord], name: &str) -> &'r TraceRecord {
     records.iter().find(|record| record.name == name).unwrap_or_else(|| panic!("{name}: {records:#?}"))
 }
 
 #[test]
 fn the_log_says_who_asked_and_by_which_rule() {
     let records = traced(&WORLD.start("with-rpath"));
-    assert_eq!((records[0].rule, &records[0].path), (Rule::Program, &WORLD.path("with-rpath")));
-    assert!(records.iter().any(|record| record.rule == Rule::Unasked
+    assert_eq!((records[0].rule, &records[0].path), (TracedRule::Program, &WORLD.path("with-rpath")));
+    assert!(records.iter().any(|record| record.rule == TracedRule::Unasked
         && record.path.file_name().unwrap().to_str().unwrap().starts_with("ld-linux")));
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, found.requester.as_os_str()), (Rule::Rpath, "".as_ref()));
+    assert_eq!((found.rule, found.requester.as_os_str()), (TracedRule::Rpath, "".as_ref()));
     assert_eq!(found.path, WORLD.path("wrong").join("libpin.so.1"));
-    assert_eq!(of(&records, "libc.so.6").rule, Rule::Cache);
+    assert_eq!(of(&records, "libc.so.6").rule, TracedRule::Cache);
     assert!(records.iter().all(|record| record.pid == records[0].pid));
 
     let records = traced(&WORLD.start("through-library"));
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, &found.requester), (Rule::Rpath, &WORLD.path("middle/libmiddle.so")));
+    assert_eq!((found.rule, &found.requester), (TracedRule::Rpath, &WORLD.path("middle/libmiddle.so")));
 
     let path = WORLD.path("wrong/libpin.so.1");
     let records = traced(&WORLD.start("plain").opens(&path));
     let found = of(&records, path.to_str().unwrap());
-    assert_eq!((found.rule, &found.path), (Rule::Path, &path));
+    assert_eq!((found.rule, &found.path), (TracedRule::Path, &path));
 
     let records =
         traced(&WORLD.start("plain").env("LD_LIBRARY_PATH", WORLD.path("wrong")).opens("libpin.so"));
-    assert_eq!(of(&records, "libpin.so").rule, Rule::LibraryPath);
+    assert_eq!(of(&records, "libpin.so").rule, TracedRule::LibraryPath);
 
     let records = traced(&WORLD.start("opens").does("open=$ORIGIN/wrong/libpin.so"));
     let found = of(&records, "$ORIGIN/wrong/libpin.so");
-    assert_eq!((found.rule, &found.path), (Rule::Path, &WORLD.path("").join("wrong/libpin.so")));
+    assert_eq!((found.rule, &found.path), (TracedRule::Path, &WORLD.path("").join("wrong/libpin.so")));
 
     let records = traced(&WORLD.start("with-rpath").pinned());
     let found = of(&records, "libpin.so.1");
-    assert_eq!((found.rule, &found.path), (Rule::Pinned, &WORLD.path("view").join("libpin.so.1")));
+    assert_eq!((found.rule, &found.path), (TracedRule::Pinned, &WORLD.path("view").join("libpin.so.1")));
 }
 
 #[test]
@@ -75,16 +75,17 @@ fn a_failed_search_is_not_credited_with_the_next_file() {
     let records = traced(&start.does(format!("namespace={}", path.display())));
     assert!(records.iter().all(|record| !record.name.to_str().unwrap().contains("missing")), "{records:#?}");
     let found = records.iter().find(|record| record.path == path).unwrap();
-    assert_eq!((found.rule, found.requester.as_os_str()), (Rule::Unasked, "".as_ref()));
+    assert_eq!((found.rule, found.requester.as_os_str()), (TracedRule::Unasked, "".as_ref()));
 }
 
 #[test]
 fn children_add_to_the_same_log() {
     let records = traced(&WORLD.start("plain").does("child").opens(WORLD.path("wrong/libpin.so.1")));
-    let programs: Vec<&Record> = records.iter().filter(|record| record.rule == Rule::Program).collect();
+    let programs: Vec<&TraceRecord> =
+        records.iter().filter(|record| record.rule == TracedRule::Program).collect();
     assert_eq!(programs.len(), 2);
     assert_ne!(programs[0].pid, programs[1].pid);
-    assert!(records.iter().any(|record| record.rule == Rule::Path && record.pid == programs[1].pid));
+    assert!(records.iter().any(|record| record.rule == TracedRule::Path && record.pid == programs[1].pid));
 }
 
 #[test]
@@ -99,9 +100,13 @@ fn records_of_many_processes_do_not_mix() {
         .unwrap();
     assert!(run.status.success() && run.stderr.is_empty());
     let records = audit_log::records(&fs::read(&log).unwrap());
-    let is_true = |record: &&Record| record.rule == Rule::Program && record.path.ends_with("true");
+    let is_true = |record: &&TraceRecord| record.rule == TracedRule::Program && record.path.ends_with("true");
     assert_eq!(records.iter().filter(is_true).count(), 40);
-    assert_eq!(records.iter().filter(|record| record.rule == Rule::Cache).count() % 41, 0, "{records:#?}");
+    assert_eq!(
+        records.iter().filter(|record| record.rule == TracedRule::Cache).count() % 41,
+        0,
+        "{records:#?}"
+    );
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn a_long_name_is_cut_and_the_record_stays_whole() {
     let start = WORLD.start("plain").pinned().opens(&name).traced(&log);
     assert_eq!(start.mapped(), [format!("right/{}", NAMES[0])]);
     let records = audit_log::records(&fs::read(&log).unwrap());
-    let found = records.iter().find(|record| record.rule == Rule::Pinned).unwrap();
+    let found = records.iter().find(|record| record.rule == TracedRule::Pinned).unwrap();
     assert_eq!(found.name, name[..4096]);
 }
 
@@ -142,7 +147,7 @@ fn closed_streams_stay_closed() {
     assert_eq!(traced, format!("first 0\n{root}/right/{}\n", NAMES[0]));
     let bytes = fs::read(&log).unwrap();
     assert!(!bytes.windows(7).any(|part| part == b"printed"));
-    assert!(audit_log::records(&bytes).iter().any(|record| record.rule == Rule::Pinned));
+    assert!(audit_log::records(&bytes).iter().any(|record| record.rule == TracedRule::Pinned));
 }
 
 #[test]

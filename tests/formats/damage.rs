@@ -38,7 +38,7 @@ fn ask_all(data: &[u8]) {
     let _ = (elf.constants(), elf.code(), elf.notes(b".note.cuda.fwd_compatibility").count());
     let _ = (elf.local_function(b"cudnnCreate"), elf.build_id());
     let _ = fatbin::code_of(&elf, &|| ());
-    let exports = Exports::of(&elf);
+    let exports = Exports::read(&elf);
     for symbol in imports(&elf, |_| true, |_, _| true) {
         let _ = exports.lack(&symbol);
     }
@@ -63,7 +63,7 @@ fn the_sample_is_read_as_it_was_written() {
     let imported = imports(&elf, |file| file == "libcublasLt.so.12", |_, _| false);
     assert_eq!(imported.len(), 1);
     assert_eq!(imported[0].name, "cublasLtCreate");
-    assert!(Exports::of(&elf).lack(&imported[0]));
+    assert!(Exports::read(&elf).lack(&imported[0]));
     assert_eq!(elf.defined_versions(), [b"libcudnn_graph.so.9"]);
     assert!(elf.notes(b".note.cuda.fwd_compatibility").next().unwrap().starts_with(b"{\"format\":1"));
 }

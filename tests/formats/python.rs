@@ -1,7 +1,7 @@
 //! Python source and the metadata of distributions.
 
 use cudarun::formats::build_info::digits_after;
-use cudarun::formats::metadata::{metadata, normalised, pth_directories, pyvenv, record, top_level};
+use cudarun::formats::metadata::{normalised, pth_directories, pyvenv, record, requirements, top_level};
 use cudarun::formats::python::{Import, read};
 
 fn modules(source: &str) -> Vec<String> {
@@ -115,9 +115,8 @@ const TORCH: &str = "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\n\
 
 #[test]
 fn reads_both_syntaxes_of_requires_dist() {
-    let torch = metadata(TORCH);
-    assert_eq!((torch.name.as_str(), torch.version.as_str()), ("torch", "2.5.1"));
-    let names: Vec<_> = torch.requires.iter().map(|r| (r.name.as_str(), r.optional)).collect();
+    let torch = requirements(TORCH);
+    let names: Vec<_> = torch.iter().map(|r| (r.name.as_str(), r.optional)).collect();
     assert_eq!(
         names,
         [
@@ -128,12 +127,12 @@ fn reads_both_syntaxes_of_requires_dist() {
             ("nvidia-cudnn-cu12", true)
         ]
     );
-    assert_eq!(torch.requires[1].pinned().unwrap().to_string(), "9.1.0.70");
-    assert_eq!(torch.requires[2].extras, ["cublas", "cudart"]);
-    assert_eq!(torch.requires[3].pinned().unwrap().to_string(), "13.1.0.3");
-    assert_eq!(torch.requires[3].extra.as_deref(), Some("cublas"));
-    assert_eq!(torch.requires[4].pinned(), None);
-    assert_eq!(torch.requires[4].lower_bound().unwrap().to_string(), "9.8");
+    assert_eq!(torch[1].pinned().unwrap().to_string(), "9.1.0.70");
+    assert_eq!(torch[2].extras, ["cublas", "cudart"]);
+    assert_eq!(torch[3].pinned().unwrap().to_string(), "13.1.0.3");
+    assert_eq!(torch[3].extra.as_deref(), Some("cublas"));
+    assert_eq!(torch[4].pinned(), None);
+    assert_eq!(torch[4].lower_bound().unwrap().to_string(), "9.8");
 }
 
 #[test]

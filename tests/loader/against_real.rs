@@ -66,7 +66,7 @@ fn identity(path: &Path) -> (u64, u64) {
 
 fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: bool) -> Came {
     let mut process = process.unwrap();
-    let dies = match process.failure() {
+    let dies = match &process.failure {
         Some(Failure::Bad { .. }) => true,
         Some(_) => !is_list,
         None => false,
@@ -76,17 +76,17 @@ fn modelled(process: Result<Process<'_, '_>, Failure>, case: &Case, is_list: boo
     }
     let tagged = |process: &Process<'_, '_>, tag: &str| {
         let soname = format!("lib{tag}.so.1");
-        process.loaded().iter().position(|loaded| loaded.object.soname.as_ref() == Some(&soname))
+        process.loaded.iter().position(|loaded| loaded.object.soname.as_ref() == Some(&soname))
     };
     let mut opened = Vec::new();
     for (by, name) in &case.opens {
         let by = by.map(|tag| tagged(&process, tag).unwrap());
         opened.push(process.open(name, by).is_ok());
     }
-    let objects = process.loaded()[1..].iter().map(|loaded| loaded.object.id);
+    let objects = process.loaded[1..].iter().map(|loaded| loaded.object.id);
     let loader = identity(standard_loader(MACHINE));
     let files = objects.map(|id| (id.device, id.inode)).filter(|id| *id != loader).collect();
-    Came::Loaded { opened, files, missing: process.missing().iter().map(|miss| miss.name.clone()).collect() }
+    Came::Loaded { opened, files, missing: process.missing.iter().map(|miss| miss.name.clone()).collect() }
 }
 
 impl World {
@@ -266,7 +266,7 @@ fn a_dlopen_searches_from_the_object_that_calls_it() {
     let plain = Searcher::new(&host, MACHINE);
     cases.retain(|case| {
         let searcher = plain.within(&case.env.iter().collect(), None);
-        Process::start(&searcher, &world.path(&case.program)).unwrap().failure().is_none()
+        Process::start(&searcher, &world.path(&case.program)).unwrap().failure.is_none()
     });
     let (compared, died) = world.compare(&cases);
     assert!(compared >= 500 && died == 0, "{compared} {died}");
@@ -355,11 +355,11 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
     let program = world.path("bin/rpath");
     let mut process = Process::start(&searcher, &program).unwrap();
     let rule = |process: &Process<'_, '_>, name: &str| {
-        process.loaded().iter().find(|loaded| loaded.name.ends_with(name)).map(|loaded| loaded.rule.clone())
+        process.loaded.iter().find(|loaded| loaded.name.ends_with(name)).map(|loaded| loaded.rule.clone())
     };
     let of_program = Some(Rule::Rpath { of: program });
-    assert_eq!(process.loaded()[0].rule, Rule::Executable);
-    assert_eq!(process.loaded()[1].rule, Rule::Interpreter);
+    assert_eq!(process.loaded[0].rule, Rule::Executable);
+    assert_eq!(process.loaded[1].rule, Rule::Interpreter);
     assert_eq!(rule(&process, "libw.so.1"), Some(Rule::Preload));
     assert_eq!(rule(&process, "libr.so.1"), of_program);
     assert_eq!(rule(&process, "liba.so.1"), of_program, "of the preload's, too");
@@ -373,11 +373,11 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
     let json = serde_json::to_string(&from_path).unwrap();
     assert_eq!(json, format!(r#"{{"rule":"library-path","element":"{root}/a3/"}}"#));
     // The edges name each requester, even of a library that was already loaded.
-    let index = |name: &str| process.loaded().iter().position(|loaded| loaded.name == name).unwrap();
+    let index = |name: &str| process.loaded.iter().position(|loaded| loaded.name == name).unwrap();
     let asks =
-        |from: usize, to: usize| process.edges().iter().any(|edge| edge.requester == from && edge.to == to);
+        |from: usize, to: usize| process.edges.iter().any(|edge| edge.requester == from && edge.to == to);
     assert!(asks(0, index("libr.so.1")) && asks(index("libr.so.1"), index("liba.so.1")));
-    let before = process.loaded().len();
+    let before = process.loaded.len();
     let failure = process.open("libnone.so.1", None).unwrap_err();
     let Failure::NotFound(miss) = failure else { panic!("{failure:?}") };
     assert_eq!(
@@ -385,7 +385,7 @@ fn every_file_is_known_by_the_rule_that_brought_it() {
         [world.path("bin/../libs/libnone.so.1"), world.path("bin/../a2/libnone.so.1")]
     );
     assert!(miss.tried.contains(&world.path("cwd/none/libnone.so.1")));
-    assert_eq!(process.loaded().len(), before);
+    assert_eq!(process.loaded.len(), before);
 }
 
 #[test]
@@ -414,10 +414,10 @@ fn a_version_that_is_lacking_keeps_a_program_from_starting() {
         assert_eq!(output.status.success(), starts, "{output:?}");
         let searcher = plain.within(&case.env.iter().collect(), None);
         let process = Process::start(&searcher, &program).unwrap();
-        assert_eq!(process.failure().is_none(), starts);
+        assert_eq!(process.failure.is_none(), starts);
         if !starts {
             let (file, version) = (world.path("v1/libv.so.1"), "V_2".to_owned());
-            assert_eq!(process.failure(), Some(&Failure::Version { file, version, requester: 0 }));
+            assert_eq!(process.failure.as_ref(), Some(&Failure::Version { file, version, requester: 0 }));
         }
         case.env.clear();
     }
@@ -434,7 +434,7 @@ fn with_more_rights_the_environment_does_not_count() {
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let names = |searcher: &Searcher<'_>, program: &str| {
         let process = Process::start(searcher, &world.path(program)).unwrap();
-        process.missing().iter().map(|miss| miss.name.clone()).collect::<Vec<_>>()
+        process.missing.iter().map(|miss| miss.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(&searcher, "bin/plain"), [""; 0]);
     assert_eq!(names(&searcher.secure(), "bin/plain"), ["libb.so.1", "liba.so.1"]);
@@ -478,7 +478,7 @@ fn hostile_names_give_an_answer() {
     let env: Environment = [("LD_LIBRARY_PATH", long)].into_iter().collect();
     let searcher = Searcher::new(&host, MACHINE).within(&env, None);
     let mut process = Process::start(&searcher, &world.path("bin/hostile")).unwrap();
-    assert_eq!(process.missing().len(), 1, "{:?}", process.missing());
+    assert_eq!(process.missing.len(), 1, "{:?}", process.missing);
     for name in ["\u{0}", "/", "..", "a/../..", &"n".repeat(70_000), &"/".repeat(5000), "$ORIGIN", "${"] {
         assert!(process.open(name, Some(usize::MAX)).is_err(), "{name:.20}");
     }

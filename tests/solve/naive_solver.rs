@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::formats::symbols::Symbol;
-use cudarun::inventory::{Code, Installation, Inventory, Origin, Who};
+use cudarun::inventory::{ChangedBy, Code, Installation, Inventory, Origin};
 use cudarun::program::{Demand, Program, Requirement, Want};
 use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
 use cudarun::version::{CudaVersion, Version};
@@ -106,8 +106,8 @@ fn rank(
         Some(_) => -number(&version),
         None => 0,
     };
-    let is_planted =
-        !installation.is_named && installation.open.iter().any(|open| open.who != Who::CurrentDirectory);
+    let is_planted = !installation.is_named
+        && installation.open.iter().any(|open| open.who != ChangedBy::CurrentDirectory);
     let columns = [
         i64::from(!is_planted),
         i64::from(installation.origin == Origin::Driver),

@@ -12,7 +12,7 @@ use cudarun::host::Host;
 use cudarun::launch::Exec;
 use cudarun::program::{self, Command};
 use cudarun::settings::start_key::start_key;
-use cudarun::storage::starts;
+use cudarun::storage;
 
 use crate::support::{CUDARUN, Run, Workshop};
 
@@ -65,14 +65,14 @@ impl Kept {
         let host = Host::here();
         let key = start_key(&host, &kept.program, &kept.command).unwrap();
         let located: BTreeSet<PathBuf> = [kept.located.clone(), kept.directory.path().join("nowhere")].into();
-        starts::keep(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &located, &[]);
+        storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &located, &[]);
         kept
     }
 
     fn find(&self) -> Option<Diff> {
         let host = Host::here();
         let key = start_key(&host, &self.program, &self.command)?;
-        starts::find(&host, &[self.directory.path().to_owned()], &key)
+        storage::find_start(&host, [self.directory.path().to_owned()], &key)
     }
 
     fn file(&self) -> PathBuf {
@@ -126,7 +126,7 @@ fn a_file_below_dev_is_watched_like_any_other() {
     let host = Host::here();
     let key = start_key(&host, &kept.program, &kept.command).unwrap();
     let watched = [library.clone(), "/dev/null".into()].into();
-    starts::keep(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &BTreeSet::new(), &[]);
+    storage::keep_start(&host, kept.directory.path(), &key, &kept.exec.diff, &watched, &BTreeSet::new(), &[]);
     fs::write("/dev/null", "used").unwrap();
     assert_eq!(kept.find(), Some(kept.exec.diff.clone()), "the control");
     fs::write(&library, "another").unwrap();
@@ -172,11 +172,11 @@ fn a_start_whose_inputs_change_meanwhile_is_not_kept() {
     let key = start_key(&host, program, &command).unwrap();
     let exec = cudarun::launch::unchanged(program, &command);
     let none = BTreeSet::new();
-    starts::keep(&host, directory.path(), &key, &exec.diff, &[watched.clone()].into(), &none, &[]);
-    let find = || starts::find(&host, &[directory.path().to_owned()], &key);
+    storage::keep_start(&host, directory.path(), &key, &exec.diff, &[watched.clone()].into(), &none, &[]);
+    let find = || storage::find_start(&host, [directory.path().to_owned()], &key);
     assert_eq!(find(), None);
     // But for our own view, which has changed because we have just published it.
-    starts::keep(&host, directory.path(), &key, &exec.diff, &none, &none, &[&watched]);
+    storage::keep_start(&host, directory.path(), &key, &exec.diff, &none, &none, &[&watched]);
     assert_eq!(find(), Some(exec.diff.clone()));
     fs::remove_file(&watched).unwrap();
     assert_eq!(find(), None, "the view is gone");
@@ -193,7 +193,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
     let cold = host.operations();
     let key = start_key(&host, &program, &command).unwrap();
     fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o700)).unwrap();
-    starts::keep(
+    storage::keep_start(
         &host,
         &workshop.path(""),
         &key,
@@ -203,7 +203,7 @@ fn a_warm_start_costs_a_few_dozen_questions() {
         &[],
     );
     let before = host.operations();
-    assert!(starts::find(&host, &[workshop.path("")], &key).is_some());
+    assert!(storage::find_start(&host, [workshop.path("")], &key).is_some());
     let warm = host.operations() - before;
     assert!(warm <= 40, "{warm} operations warm, {cold} cold");
 }

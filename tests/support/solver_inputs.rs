@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use cudarun::catalog::{Group, catalog};
-use cudarun::formats::fatbin::{Architecture, Kind, Suffix};
+use cudarun::formats::fatbin::{Architecture, CodeKind, Suffix};
 use cudarun::formats::symbols::{Exports, Symbol, by_file};
 use cudarun::host::FileId;
 use cudarun::inventory::{
-    Code, Gpu, Installation, Inventory, KernelDriver, Member, Open, Origin, Problem, SearchPath, Visible, Who,
+    ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem, SearchPath,
+    Visible, WritablePath,
 };
 use cudarun::program::{Asker, Condition, Demand, ImportCertainty, Need, Program, Requirement, Want};
 use cudarun::version::{ComputeCapability, Version};
@@ -166,7 +167,7 @@ pub fn imports(names: &[String], file: &str) -> Vec<Symbol> {
 pub fn code(installation: &mut Installation, capabilities: &[(&str, Code)]) {
     for (text, code) in capabilities {
         let capability: ComputeCapability = text.parse().unwrap();
-        let kind = if *code == Code::Sass { Kind::Sass } else { Kind::Ptx };
+        let kind = if *code == Code::Sass { CodeKind::Sass } else { CodeKind::Ptx };
         let number = capability.major * 10 + capability.minor;
         let architecture = Architecture { kind, number, suffix: Suffix::None };
         installation.files[0].code.entry(".nv_fatbin".to_owned()).or_default().insert(architecture, 1);
@@ -216,8 +217,9 @@ fn small_copy(family: &str, number: u32, dice: &mut Dice) -> Installation {
         installation.problems.push(Problem::Missing { stems: vec!["part".to_owned()] });
     }
     if dice.one_in(6) {
-        let who = *dice.of(&[Who::Everybody, Who::User { uid: 1001 }, Who::CurrentDirectory]);
-        installation.open.push(Open { path: installation.directory.clone(), who });
+        let who =
+            *dice.of(&[ChangedBy::Everybody, ChangedBy::User { uid: 1001 }, ChangedBy::CurrentDirectory]);
+        installation.open.push(WritablePath { path: installation.directory.clone(), who });
         installation.is_named = dice.one_in(4);
     }
     installation.position = *dice.of(&[None, Some(0), Some(1)]);

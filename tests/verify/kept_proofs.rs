@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cudarun::cli::Level;
 use cudarun::host::Host;
 use cudarun::verify::kept::{self, KeptVerdict, Turn};
-use cudarun::verify::{Cause, Failure, Finding, Kind, Proof, Verdict};
+use cudarun::verify::{Cause, CauseKind, Failure, Finding, Proof, Verdict};
 
 /// The directory of proofs below a home of its own, as processes of one machine share it.
 fn places() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -25,7 +25,7 @@ fn passed() -> Verdict {
     Verdict::Passed { proof: proof() }
 }
 
-fn failed(kind: Kind) -> Verdict {
+fn failed(kind: CauseKind) -> Verdict {
     let cause = Cause { kind, evidence: Vec::new(), culprit: None };
     Verdict::Failed { proof: proof(), failure: Failure::TimedOut { at: None, seconds: 1 }, cause }
 }
@@ -89,7 +89,7 @@ fn a_dead_prover_blocks_no_start_and_a_failed_one_is_not_awaited() {
         "(those that proved, those that used another proof)"
     );
     // A verdict that will change in a moment is not kept for others.
-    for verdict in [failed(Kind::OutOfMemory), Verdict::Busy { proof: proof() }] {
+    for verdict in [failed(CauseKind::OutOfMemory), Verdict::Busy { proof: proof() }] {
         let (_home, places) = self::places();
         let fail = |host: &Host| {
             std::thread::sleep(Duration::from_millis(200));
@@ -145,8 +145,8 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     let find = |name: &str| kept::find(&host, &places, &names(name));
     kept::keep(&host, &places, "good", &passed());
     assert_eq!(find("good"), Some(KeptVerdict::Verdict(Box::new(passed()))));
-    kept::keep(&host, &places, "bad", &failed(Kind::WrongNumbers));
-    assert_eq!(find("bad"), Some(KeptVerdict::Verdict(Box::new(failed(Kind::WrongNumbers)))));
+    kept::keep(&host, &places, "bad", &failed(CauseKind::WrongNumbers));
+    assert_eq!(find("bad"), Some(KeptVerdict::Verdict(Box::new(failed(CauseKind::WrongNumbers)))));
     let age = |name: &str, by: Duration| {
         let file = std::fs::File::options().write(true).open(places[0].join("proofs").join(name)).unwrap();
         file.set_modified(SystemTime::now() - by).unwrap();
@@ -155,7 +155,13 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     assert_eq!(find("bad"), None, "what was mended is to work");
     age("good", Duration::from_hours(100));
     assert!(find("good").is_some());
-    for kind in [Kind::OutOfMemory, Kind::GpuBusy, Kind::TimedOut, Kind::NotReady, Kind::DriverUnreachable] {
+    for kind in [
+        CauseKind::OutOfMemory,
+        CauseKind::GpuBusy,
+        CauseKind::TimedOut,
+        CauseKind::NotReady,
+        CauseKind::DriverUnreachable,
+    ] {
         kept::keep(&host, &places, "passing", &failed(kind));
         assert_eq!(find("passing"), None, "{kind:?}");
     }
@@ -166,7 +172,7 @@ fn a_verdict_is_kept_whole_and_a_failure_for_a_moment() {
     tomorrow.set_modified(SystemTime::now() + Duration::from_hours(5)).unwrap();
     assert_eq!(find("bad"), None);
     // A proof of more than was asked for may have failed on the rest.
-    kept::keep(&host, &places, "more", &failed(Kind::WrongNumbers));
+    kept::keep(&host, &places, "more", &failed(CauseKind::WrongNumbers));
     assert!(find("more").is_some(), "the control");
     assert_eq!(kept::find(&host, &places, &["unknown".to_owned(), "more".to_owned()]), None);
     // Under any of the names that are asked for.

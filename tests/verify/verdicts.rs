@@ -10,8 +10,10 @@ use cudarun::cli::Level;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Scope};
-use cudarun::verify::protocol::{Busy, Came, Step};
-use cudarun::verify::{self, Ask, Cause, Evidence, Failure, Kind, Library, Machine, Skip, Subject, Verdict};
+use cudarun::verify::protocol::{Busy, Step, StepResult};
+use cudarun::verify::{
+    self, Ask, Cause, CauseKind, Evidence, Failure, Library, Machine, Skip, Subject, Verdict,
+};
 
 use crate::support::{CUDARUN, Workshop, stand_in};
 
@@ -157,7 +159,7 @@ fn a_set_that_works_is_proved() {
     ];
     assert_eq!(steps, expected);
     let came = proof.steps.iter().find_map(|taken| taken.came.clone());
-    let Some(Came::Right(measure)) = came else { panic!("{came:?}") };
+    let Some(StepResult::Right(measure)) = came else { panic!("{came:?}") };
     assert_eq!((measure.largest_error, measure.allowed), (0.0, 0.0));
     assert!(measure.length > 1);
 }
@@ -177,7 +179,7 @@ fn each_level_does_what_it_says() {
     // Version checks need no GPU, and are asked where there may be none.
     let (failure, cause) = WORLD.trial("cuInit:100 cudnnGraphVersionCheck:3009").at(Level::Load).fails();
     assert!(matches!(failure, Failure::Status { code: 3009, .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
+    assert_eq!(cause.kind, CauseKind::SublibraryMissing, "there is no libcudnn_graph here");
     WORLD.trial("cuInit:100").at(Level::Load).passes();
 }
 
@@ -186,14 +188,14 @@ fn each_level_does_what_it_says() {
 #[test]
 fn every_code_of_cudnn_has_a_cause() {
     let expected = |code: i64| match code {
-        14 | 1002 => Kind::SublibraryForeign,
-        9 | 3000..=3004 | 3010..=3014 => Kind::NoEngine,
-        6 | 3007 => Kind::NoKernelImage,
-        3005 | 3006 => Kind::DriverTooOld,
+        14 | 1002 => CauseKind::SublibraryForeign,
+        9 | 3000..=3004 | 3010..=3014 => CauseKind::NoEngine,
+        6 | 3007 => CauseKind::NoKernelImage,
+        3005 | 3006 => CauseKind::DriverTooOld,
         // Its files are all there and of one version: what it is linked against is not.
-        11 | 1008 | 3008 | 3009 => Kind::LibraryDoesNotLoad,
-        4001 => Kind::CompilationFailed,
-        _ => Kind::Refused,
+        11 | 1008 | 3008 | 3009 => CauseKind::LibraryDoesNotLoad,
+        4001 => CauseKind::CompilationFailed,
+        _ => CauseKind::Refused,
     };
     let table = &statuses().cudnn;
     assert!(table.len() > 50);
@@ -214,18 +216,18 @@ fn every_code_of_cudnn_has_a_cause() {
 #[test]
 fn every_code_of_the_driver_has_a_cause() {
     let expected = |code: i64| match code {
-        34 => Kind::StubDriver,
-        35 | 36 | 222 | 227 => Kind::DriverTooOld,
-        100 | 101 => Kind::NoDevice,
-        200 | 209 | 218 => Kind::NoKernelImage,
-        221 => Kind::DriverIncomplete,
-        214 | 220 | 226 | 714 => Kind::GpuFault,
-        802 | 805..=810 | 919 => Kind::NotReady,
-        803 => Kind::DriverMismatch,
-        804 => Kind::CompatRefused,
-        2 => Kind::HostMemory,
-        46 => Kind::GpuBusy,
-        _ => Kind::DriverUnreachable,
+        34 => CauseKind::StubDriver,
+        35 | 36 | 222 | 227 => CauseKind::DriverTooOld,
+        100 | 101 => CauseKind::NoDevice,
+        200 | 209 | 218 => CauseKind::NoKernelImage,
+        221 => CauseKind::DriverIncomplete,
+        214 | 220 | 226 | 714 => CauseKind::GpuFault,
+        802 | 805..=810 | 919 => CauseKind::NotReady,
+        803 => CauseKind::DriverMismatch,
+        804 => CauseKind::CompatRefused,
+        2 => CauseKind::HostMemory,
+        46 => CauseKind::GpuBusy,
+        _ => CauseKind::DriverUnreachable,
     };
     let table = &statuses().cuda;
     assert!(table.len() > 25);
@@ -240,7 +242,7 @@ fn every_code_of_the_driver_has_a_cause() {
     // An unknown code is reported with its number.
     let (failure, cause) = WORLD.trial("synchronize:4711").fails();
     assert!(matches!(failure, Failure::Status { code: 4711, .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::Refused);
+    assert_eq!(cause.kind, CauseKind::Refused);
 }
 
 #[test]
@@ -256,7 +258,7 @@ fn messages_of_cudnn_are_shown() {
 fn wrong_numbers_are_found_however_few_and_by_however_little() {
     let wrong = |mode: &str| {
         let (failure, cause) = WORLD.trial(mode).fails();
-        assert_eq!(cause.kind, Kind::WrongNumbers, "{mode}");
+        assert_eq!(cause.kind, CauseKind::WrongNumbers, "{mode}");
         let Failure::WrongNumbers { largest_error, element, .. } = failure else { panic!("{failure:?}") };
         (largest_error, element)
     };
@@ -281,33 +283,33 @@ fn a_child_that_dies_is_placed_and_quoted() {
     let line = "Unable to load any of {libcudnn_graph.so.9.19.0, libcudnn_graph.so.9}";
     let (failure, cause) = dies("abort", line);
     assert!(matches!(failure, Failure::Signal { signal: 6, .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::SublibraryMissing, "there is no libcudnn_graph here");
+    assert_eq!(cause.kind, CauseKind::SublibraryMissing, "there is no libcudnn_graph here");
     assert!(cause.evidence.contains(&Evidence::Said { line: line.to_owned() }), "{cause:?}");
     let (_, cause) = dies("abort", "Could not load library libcublas.so.12. Error: no such file");
-    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
     let (_, cause) = dies("abort", "something else");
-    assert_eq!(cause.kind, Kind::Crashed);
+    assert_eq!(cause.kind, CauseKind::Crashed);
     assert!(cause.evidence.contains(&Evidence::Said { line: "something else".to_owned() }), "{cause:?}");
     let (failure, cause) = dies("crash", "");
     assert!(matches!(failure, Failure::Signal { signal: 11, .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::Crashed);
+    assert_eq!(cause.kind, CauseKind::Crashed);
     let (_, cause) = dies("bus", "");
-    assert_eq!(cause.kind, Kind::LibraryDamaged, "what lies beyond the end of a file cannot be read");
+    assert_eq!(cause.kind, CauseKind::LibraryDamaged, "what lies beyond the end of a file cannot be read");
     let (failure, cause) = dies("status:3", "");
     assert!(matches!(failure, Failure::Exited { code: Some(3), .. }), "{failure:?}");
     assert!(!cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
     let (failure, cause) = dies("leave", "");
     assert!(matches!(failure, Failure::Exited { code: Some(0), .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::NoReport);
+    assert_eq!(cause.kind, CauseKind::NoReport);
     // Only the process that killed it is at fault.
     let (_, cause) = WORLD.trial("kill").fails();
-    assert_eq!((cause.kind, cause.culprit), (Kind::Killed, None));
+    assert_eq!((cause.kind, cause.culprit), (CauseKind::Killed, None));
     // A code that means anything, and a line that means one thing.
     let (_, cause) = WORLD
         .trial("cudnnCreate:1001")
         .with("STAND_IN_SAYS", "Could not load symbol cudnnGetLibConfig")
         .fails();
-    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
 }
 
 /// The actions of a library as the process ends are not part of the proof.
@@ -354,7 +356,7 @@ fn a_child_that_hangs_is_ended_in_time() {
         assert!(
             matches!(&failure, Failure::TimedOut { at: Some(at), seconds: 2 } if at.step == Step::CudnnCreate)
         );
-        assert_eq!((cause.kind, cause.culprit), (Kind::TimedOut, None));
+        assert_eq!((cause.kind, cause.culprit), (CauseKind::TimedOut, None));
         assert!(started.elapsed() < Duration::from_secs(15), "{mode}");
     }
 }
@@ -397,7 +399,7 @@ fn output_of_libraries_is_not_taken_for_a_report() {
 fn a_library_that_closes_the_way_to_the_parent_is_named() {
     let (failure, cause) = WORLD.trial("close").fails();
     assert!(matches!(failure, Failure::Exited { code: Some(113), .. }), "{failure:?}");
-    assert_eq!(cause.kind, Kind::NoReport);
+    assert_eq!(cause.kind, CauseKind::NoReport);
     assert!(cause.evidence.contains(&Evidence::CutOff), "{cause:?}");
 }
 
@@ -405,7 +407,7 @@ fn a_library_that_closes_the_way_to_the_parent_is_named() {
 fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
-    assert_eq!((failure, cause.kind), (Failure::Foreign { files }, Kind::ForeignFiles));
+    assert_eq!((failure, cause.kind), (Failure::Foreign { files }, CauseKind::ForeignFiles));
     // Without a plan, foreign files are no fault.
     let mut subject = WORLD.subject("set");
     subject.is_planned = false;
@@ -416,23 +418,23 @@ fn files_from_elsewhere_are_a_failure() {
     cudnn.foreign.push((other, "9.14.0".parse().unwrap()));
     assert!(matches!(WORLD.trial("").verdict_on(&subject), Verdict::Passed { .. }), "it is not mapped");
     let Verdict::Failed { cause, .. } = WORLD.trial("foreign").verdict_on(&subject) else { panic!() };
-    assert_eq!(cause.kind, Kind::SublibraryForeign);
+    assert_eq!(cause.kind, CauseKind::SublibraryForeign);
 }
 
 #[test]
 fn hidden_gpus_are_no_fault_of_the_libraries() {
     let (_, cause) = WORLD.trial("cuInit:100").fails();
-    assert_eq!((cause.kind, cause.evidence.len()), (Kind::NoDevice, 0));
+    assert_eq!((cause.kind, cause.evidence.len()), (CauseKind::NoDevice, 0));
     for hidden in ["", " ", "-1", "-1,0", "NoDevFiles"] {
         let verdict = WORLD.trial("cuInit:100").with("CUDA_VISIBLE_DEVICES", hidden).verdict();
         assert_eq!(verdict, Verdict::Skipped { why: Skip::GpusHidden }, "{hidden:?}");
     }
     // A batch system sets it always: what names a GPU that is there hides none.
     for (meant, kind) in [
-        ("7", Kind::GpusHidden),
-        ("GPU-1b2c", Kind::GpusHidden),
-        ("0", Kind::NoDevice),
-        ("0,-1", Kind::NoDevice),
+        ("7", CauseKind::GpusHidden),
+        ("GPU-1b2c", CauseKind::GpusHidden),
+        ("0", CauseKind::NoDevice),
+        ("0,-1", CauseKind::NoDevice),
     ] {
         let variable =
             Evidence::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), value: meant.to_owned() };
@@ -441,7 +443,7 @@ fn hidden_gpus_are_no_fault_of_the_libraries() {
             assert_eq!((cause.kind, &cause.evidence), (kind, &vec![variable.clone()]), "{meant}, {mode}");
         }
     }
-    assert_eq!(WORLD.trial("gpus:0").fails().1.kind, Kind::NoDevice, "none is no proof");
+    assert_eq!(WORLD.trial("gpus:0").fails().1.kind, CauseKind::NoDevice, "none is no proof");
 }
 
 /// No library is at fault where a GPU has no memory, or belongs to another process; the other GPUs are tried.
@@ -450,7 +452,7 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
     let busy = |mode: &str| {
         let Verdict::Busy { proof } = WORLD.trial(mode).verdict() else { panic!("{mode}") };
         let is_computed = |gpu: u32| {
-            let on = |taken: &verify::Taken| taken.place.gpu == Some(gpu) && taken.came.is_some();
+            let on = |taken: &verify::StepRecord| taken.place.gpu == Some(gpu) && taken.came.is_some();
             proof.steps.iter().any(on)
         };
         let state = |gpu: &cudarun::verify::protocol::GpuFound| (gpu.busy.clone(), is_computed(gpu.gpu));
@@ -473,14 +475,14 @@ fn a_gpu_that_is_busy_is_its_own_verdict() {
     // One GPU's memory says nothing of another's failure.
     let (failure, cause) = WORLD.trial("gpus:2 full:0 retain:719").fails();
     assert!(matches!(&failure, Failure::Status { at, code: 719, .. } if at.gpu == Some(1)), "{failure:?}");
-    assert_eq!(cause.kind, Kind::DriverUnreachable);
+    assert_eq!(cause.kind, CauseKind::DriverUnreachable);
     // In exclusive use by a code that says so.
     let (_, cause) = WORLD.trial("exclusive retain:214").fails();
-    assert_eq!(cause.kind, Kind::GpuFault);
+    assert_eq!(cause.kind, CauseKind::GpuFault);
     // Some codes say what is wrong whatever the memory.
-    assert_eq!(WORLD.trial("little cudnnCreate:1002").fails().1.kind, Kind::SublibraryForeign);
+    assert_eq!(WORLD.trial("little cudnnCreate:1002").fails().1.kind, CauseKind::SublibraryForeign);
     // With enough memory, this code means something else.
-    assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.kind, Kind::Refused);
+    assert_eq!(WORLD.trial("cudnnCreate:4").fails().1.kind, CauseKind::Refused);
     let Verdict::Passed { proof } = WORLD.trial("gpus:4").verdict() else { panic!() };
     assert_eq!(proof.finding.gpus.len(), 4);
 }
@@ -501,7 +503,7 @@ fn a_library_that_does_not_load_is_named() {
     let Failure::Load { at, name, message } = failure else { panic!("{failure:?}") };
     assert_eq!((at.step, name.as_str()), (Step::Load, "libcudnn.so.77"));
     assert!(message.contains("cannot open shared object file"), "{message}");
-    assert_eq!(cause.kind, Kind::LibraryDoesNotLoad);
+    assert_eq!(cause.kind, CauseKind::LibraryDoesNotLoad);
     assert_eq!(cause.culprit.map(|culprit| culprit.directory), Some(WORLD.path("set")));
 }
 
@@ -518,12 +520,20 @@ fn facts_from_files_decide_the_cause() {
     for mode in
         ["cudnnConvolutionForward:3000", "cudnnCreateTensorDescriptor:1002", "abort", "cudnnCreate:1001"]
     {
-        assert_eq!(with(mode, &|library| library.missing.push(engines())), Kind::SublibraryMissing, "{mode}");
+        assert_eq!(
+            with(mode, &|library| library.missing.push(engines())),
+            CauseKind::SublibraryMissing,
+            "{mode}"
+        );
         let foreign = |library: &mut Library| library.foreign.push((engines(), "9.14.0".parse().unwrap()));
-        assert_eq!(with(mode, &foreign), Kind::SublibraryForeign, "{mode}");
-        assert_eq!(with(mode, &|library| library.truncated.push(engines())), Kind::LibraryDamaged, "{mode}");
+        assert_eq!(with(mode, &foreign), CauseKind::SublibraryForeign, "{mode}");
+        assert_eq!(
+            with(mode, &|library| library.truncated.push(engines())),
+            CauseKind::LibraryDamaged,
+            "{mode}"
+        );
     }
-    assert_eq!(with("cudnnConvolutionForward:3000", &|_| {}), Kind::NoEngine, "the control");
+    assert_eq!(with("cudnnConvolutionForward:3000", &|_| {}), CauseKind::NoEngine, "the control");
 }
 
 #[test]
@@ -541,12 +551,12 @@ fn driver_halves_and_substitutes_are_checked() {
         assert!(cause.evidence.iter().any(|it| matches!(it, Evidence::KernelDriver { .. })), "{cause:?}");
         cause.kind
     };
-    assert_eq!(kind(803, Compat, "575.57.08"), Kind::CompatRefused);
-    assert_eq!(kind(803, Driver, "575.57.08"), Kind::DriverMismatch);
-    assert_eq!(kind(804, Compat, "590.44.01"), Kind::CompatRefused);
-    assert_eq!(kind(804, Driver, "590.44.01"), Kind::DriverMismatch);
-    assert_eq!(kind(999, Driver, "580.95.05"), Kind::DriverUnreachable);
-    assert_eq!(kind(999, Driver, "590.44.01"), Kind::DriverMismatch);
+    assert_eq!(kind(803, Compat, "575.57.08"), CauseKind::CompatRefused);
+    assert_eq!(kind(803, Driver, "575.57.08"), CauseKind::DriverMismatch);
+    assert_eq!(kind(804, Compat, "590.44.01"), CauseKind::CompatRefused);
+    assert_eq!(kind(804, Driver, "590.44.01"), CauseKind::DriverMismatch);
+    assert_eq!(kind(999, Driver, "580.95.05"), CauseKind::DriverUnreachable);
+    assert_eq!(kind(999, Driver, "590.44.01"), CauseKind::DriverMismatch);
 }
 
 #[test]

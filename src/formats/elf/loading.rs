@@ -1,8 +1,7 @@
 //! The checks of the dynamic loader before it maps a file, in its order.
 
 use object::LittleEndian as LE;
-use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC, PT_TLS};
-use object::read::elf::ProgramHeader as _;
+use object::elf::{DT_FLAGS_1, ET_DYN, ET_EXEC};
 
 use super::Elf;
 
@@ -66,11 +65,5 @@ impl Elf<'_> {
     /// True if it has a segment to map.
     pub fn is_loadable(&self) -> bool {
         self.loads().next().is_some()
-    }
-
-    /// Returns the thread-local storage that it needs, in bytes per thread.
-    pub fn tls(&self) -> u64 {
-        let segment = self.segments.iter().find(|segment| segment.p_type(LE) == PT_TLS);
-        segment.map_or(0, |segment| segment.p_memsz(LE))
     }
 }

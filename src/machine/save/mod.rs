@@ -10,7 +10,7 @@ use crate::doctor::{self, Examination, Line};
 use crate::environment::{library_path_elements, preload_elements};
 use crate::formats::ldcache::LdCache;
 use crate::formats::{elf, names as library_names};
-use crate::host::{Asked, FileId, Host, Kind, Stat};
+use crate::host::{FileId, Host, Kind, PathUse, Stat};
 use crate::loader::search::default_directories;
 use crate::settings::start_key::{decides, reaches_libraries};
 use crate::settings::{files, trust};
@@ -78,7 +78,7 @@ pub fn describe(host: &Host, examination: &Examination) -> Saved {
         }
     }
     // Entries of files that were read come first: a listing shows only names.
-    let listed = asked.iter().filter(|(path, how)| **how == Asked::Listed && !writer.is_own(path));
+    let listed = asked.iter().filter(|(path, how)| **how == PathUse::Listed && !writer.is_own(path));
     for entry in listed.flat_map(|(path, _)| writer.listed(path, needed.contains(path))) {
         entries.entry(entry.path.clone()).or_insert(entry);
     }
@@ -202,6 +202,23 @@ fn allowed(host: &Host, names: &Names, text: &str) -> Vec<(String, String)> {
     if text.contains(&quoted(&own)) { Vec::new() } else { vec![(own, path)] }
 }
 
+impl SavedFile {
+    fn new(path: &Path, fields: String, matters: bool) -> SavedFile {
+        SavedFile { path: path.to_owned(), fields, matters, leads_to: None }
+    }
+
+    /// A text file with a mode in TOML.
+    fn text(path: &Path, text: &str, mode: &str, matters: bool) -> SavedFile {
+        SavedFile::new(path, format!("text = {}\n{mode}", quoted(text)), matters)
+    }
+}
+
+/// Returns the mode in TOML, if it is not the usual one.
+fn mode_unless(usual: u32, mode: u32) -> String {
+    let mode = mode & 0o7777;
+    if mode == usual { String::new() } else { format!("mode = 0o{mode:o}\n") }
+}
+
 struct Writer<'w> {
     host: &'w Host,
     names: &'w Names,
@@ -220,20 +237,17 @@ impl Writer<'_> {
         is_own || ["/proc/self", "/proc/1"].iter().any(|above| path.starts_with(above))
     }
 
-    fn entry(&mut self, path: &Path, how: Asked) -> Option<SavedFile> {
+    fn entry(&mut self, path: &Path, how: PathUse) -> Option<SavedFile> {
         let stat = self.host.lstat(path).ok()?;
         if path.to_str().is_none() {
             self.lost.push(path.to_owned());
             return None;
         }
-        let entry =
-            |fields: String, matters| SavedFile { path: path.to_owned(), fields, matters, leads_to: None };
-        let mode = stat.mode & 0o7777;
         match stat.kind {
             Kind::Link => self.link(path),
             Kind::Directory => {
-                let mode = if mode == 0o755 { String::new() } else { format!("mode = 0o{mode:o}\n") };
-                Some(entry(format!("{DIRECTORY}{mode}"), false))
+                let fields = DIRECTORY.to_owned() + &mode_unless(0o755, stat.mode);
+                Some(SavedFile::new(path, fields, false))
             }
             Kind::File => {
                 let entry = self.file(path, &stat, how);
@@ -242,11 +256,14 @@ impl Writer<'_> {
                 }
                 entry
             }
-            Kind::Other if !path.starts_with("/dev") => Some(entry("fifo = true\n".to_owned(), true)),
+            Kind::Other if !path.starts_with("/dev") => {
+                Some(SavedFile::new(path, "fifo = true\n".to_owned(), true))
+            }
             Kind::Other => {
                 // A file replaces a device, readable if this user may use the device.
-                let open = if self.host.may_use_here(path) { mode | 0o004 } else { mode & !0o004 };
-                Some(entry(format!("text = \"\"\nmode = 0o{open:o}\n"), true))
+                let others = if self.host.may_use_here(path) { 0o004 } else { 0 };
+                let mode = format!("mode = 0o{:o}\n", stat.mode & 0o7773 | others);
+                Some(SavedFile::text(path, "", &mode, true))
             }
         }
     }
@@ -260,12 +277,8 @@ impl Writer<'_> {
         let own = self.host.read_link(path).ok();
         // One step only, since the target may be a link as well.
         let leads_to = above.zip(own).map(|(above, own)| names::normal(&above.join(own)));
-        Some(SavedFile {
-            path: path.to_owned(),
-            fields: format!("link = {}\n", quoted(&target)),
-            matters,
-            leads_to,
-        })
+        let fields = format!("link = {}\n", quoted(&target));
+        Some(SavedFile { leads_to, ..SavedFile::new(path, fields, matters) })
     }
 
     /// Returns entries for the names in a listing.
@@ -290,8 +303,7 @@ impl Writer<'_> {
                 }
             };
             if tells {
-                let fields = "text = \"\"\n".to_owned();
-                kept.push(SavedFile { path: directory.join(name), fields, matters: true, leads_to: None });
+                kept.push(SavedFile::text(&directory.join(name), "", "", true));
             }
         }
         if is_of_device {
@@ -306,36 +318,30 @@ impl Writer<'_> {
         kept
     }
 
-    fn file(&mut self, path: &Path, stat: &Stat, how: Asked) -> Option<SavedFile> {
-        let entry = |fields: String, matters| {
-            Some(SavedFile { path: path.to_owned(), fields, matters, leads_to: None })
-        };
-        let mode = |usual: u32| {
-            let mode = stat.mode & 0o7777;
-            if mode == usual { String::new() } else { format!("mode = 0o{mode:o}\n") }
-        };
+    fn file(&mut self, path: &Path, stat: &Stat, how: PathUse) -> Option<SavedFile> {
+        let mode = mode_unless(0o644, stat.mode);
+        let text = |text: &str, matters| Some(SavedFile::text(path, text, &mode, matters));
         if let Some(first) = self.first_names.get(&stat.id) {
             let first = self.names.hide_path(first)?;
-            return entry(format!("hard_link = {}\n", quoted(&first)), true);
+            return Some(SavedFile::new(path, format!("hard_link = {}\n", quoted(&first)), true));
         }
         let is_library = crate::inventory::is_library(path.file_name()?.to_str()?);
         if self.lines.contains_key(path) || self.is_modulefile(path, how) {
-            let text = self.script(path);
-            return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), !text.is_empty());
+            let script = self.script(path);
+            return text(&script, !script.is_empty());
         }
         let project = &self.examination.project;
         if project.files.iter().chain(&project.lock).any(|file| file == path)
             || path.ends_with(crate::settings::PROJECT)
         {
             let bytes = self.host.read(path).unwrap_or_default();
-            let text = self.names.hide(&settings::settings(&bytes));
-            return entry(format!("text = {}\n{}", quoted(&text), mode(0o644)), true);
+            return text(&self.names.hide(&settings::settings(&bytes)), true);
         }
-        if how != Asked::Read && !is_library {
-            return entry(format!("text = \"\"\n{}", mode(0o644)), matters_by_name(path));
+        if how != PathUse::Read && !is_library {
+            return text("", matters_by_name(path));
         }
         if path == Path::new("/etc/ld.so.cache") {
-            return entry(self.ld_cache(path) + &mode(0o644), true);
+            return Some(SavedFile::new(path, self.ld_cache(path) + &mode, true));
         }
         let start = self.host.read_start(path, 4).unwrap_or_default();
         let name = path.file_name()?.to_str()?;
@@ -343,25 +349,19 @@ impl Writer<'_> {
             let data = self.host.map(path).ok()?;
             let Some(kept) = library::describe(&data, name) else {
                 self.lost.push(path.to_owned());
-                return entry(format!("text = \"\"\n{}", mode(0o644)), true);
+                return text("", true);
             };
             return match kept {
-                library::SavedLibrary::Text(text) if !data.is_empty() => {
-                    entry(format!("text = {}\n{}", quoted(text), mode(0o644)), true)
+                library::SavedLibrary::Text(content) => {
+                    text(if data.is_empty() { "" } else { content }, true)
                 }
-                library::SavedLibrary::Text(_) => entry(format!("text = \"\"\n{}", mode(0o644)), true),
                 library::SavedLibrary::Elf(mut elf, cut) => {
                     library::hide(&mut elf, &|text| self.names.hide(text));
                     let usual = if elf.interpreter.is_some() { 0o755 } else { 0o644 };
                     let cut = if cut == 0 { String::new() } else { format!("cut = {cut}\n") };
-                    entry(
-                        format!(
-                            "elf = {}\n{cut}{}",
-                            toml_text::inline(&serde_json::to_value(&elf).unwrap_or_default()),
-                            mode(usual)
-                        ),
-                        true,
-                    )
+                    let elf = toml_text::inline(&serde_json::to_value(&elf).unwrap_or_default());
+                    let fields = format!("elf = {elf}\n{cut}{}", mode_unless(usual, stat.mode));
+                    Some(SavedFile::new(path, fields, true))
                 }
             };
         }
@@ -375,19 +375,19 @@ impl Writer<'_> {
             |file: &str, size: u64| self.host.stat(&site.join(file)).map_or(true, |stat| stat.size == size);
         let usual = if bytes.starts_with(b"#!") { 0o755 } else { 0o644 };
         match texts::keep(path, &bytes, &is_size) {
-            texts::SavedText::Text(text) => {
+            texts::SavedText::Text(content) => {
                 // Modes of the kernel's files have no effect.
                 let is_kernels = path.starts_with("/proc") || path.starts_with("/sys");
-                let mode = if is_kernels { String::new() } else { mode(usual) };
-                entry(format!("text = {}\n{mode}", quoted(&self.names.hide(&text))), true)
+                let mode = if is_kernels { String::new() } else { mode_unless(usual, stat.mode) };
+                Some(SavedFile::text(path, &self.names.hide(&content), &mode, true))
             }
-            texts::SavedText::Empty => entry(format!("text = \"\"\n{}", mode(0o644)), false),
+            texts::SavedText::Empty => text("", false),
             texts::SavedText::Nothing => None,
         }
     }
 
-    fn is_modulefile(&self, path: &Path, how: Asked) -> bool {
-        how == Asked::Read
+    fn is_modulefile(&self, path: &Path, how: PathUse) -> bool {
+        how == PathUse::Read
             && (modules::is_named(&self.host.env, path)
                 || self.host.read_start(path, 8).is_ok_and(|start| start == b"#%Module"))
     }
@@ -396,7 +396,7 @@ impl Writer<'_> {
     fn script(&self, path: &Path) -> String {
         let kept = self.lines.get(path).map(|lines| texts::in_place(lines, self.names)).unwrap_or_default();
         let bytes = self.host.read_start(path, TEXT).unwrap_or_default();
-        if !self.is_modulefile(path, Asked::Read) {
+        if !self.is_modulefile(path, PathUse::Read) {
             return kept;
         }
         modules::with_places(path, kept, &String::from_utf8_lossy(&bytes), self.names)

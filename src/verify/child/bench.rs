@@ -4,7 +4,7 @@ use libloading::os::unix::Library;
 
 use super::driver::Driver;
 use super::outcome::{Refused, Stop};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// A GPU with its current context, the loaded libraries, and the seed of random numbers.
 pub(super) struct Bench<'a> {
@@ -16,21 +16,15 @@ pub(super) struct Bench<'a> {
     pub seed: u32,
 }
 
-/// A loaded library.
+/// A loaded library. It is never closed, since its destructors may crash.
 pub(super) struct Loaded {
     pub family: String,
     pub soname: String,
-    pub library: Library,
+    pub library: &'static Library,
 }
 
-/// An operation of the level `deep`, in one precision after the other.
-pub(super) struct Row {
-    pub operation: Operation,
-    pub precisions: &'static [Precision],
-    /// The family of the library. A plan without it skips the row.
-    pub family: &'static str,
-    pub run: fn(&Bench<'_>, &Loaded, Precision) -> Result<Came, Stop>,
-}
+/// Makes a computation with a library, in one precision.
+pub(super) type Run = fn(&Bench<'_>, &Loaded, Precision) -> Result<StepResult, Stop>;
 
 impl Bench<'_> {
     pub(super) fn of_family(&self, family: &str) -> Option<&Loaded> {

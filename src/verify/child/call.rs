@@ -5,15 +5,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix::Library;
 
-use super::outcome::{Refused, Stop, Wrong};
+use super::outcome::{ComputationFault, Refused, Stop};
 
 /// Calls a function of a library, `status (...)`, and checks its status. Each argument follows the type that the library's
 /// header declares for it, so that the call itself is the declaration.
 macro_rules! call {
     ($api:expr, $name:expr $(, $kind:ty: $value:expr)* $(,)?) => {{
         let name: &'static str = $name;
-        let function: unsafe extern "C" fn($($kind),*) -> std::ffi::c_int = $api.function(name)?;
-        $api.check(name, function($($value),*))
+        let function = $api.function::<unsafe extern "C" fn($($kind),*) -> std::ffi::c_int>(name);
+        function.and_then(|function| $api.check(name, function($($value),*)))
     }};
 }
 pub(super) use call;
@@ -48,7 +48,11 @@ impl Api<'_> {
     pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Stop> {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { find(self.library, name) };
-        found.ok_or(if self.has_all { Stop::Wrong(Wrong::NoFunction(name)) } else { Stop::Absent(name) })
+        found.ok_or(if self.has_all {
+            Stop::Wrong(ComputationFault::NoFunction(name))
+        } else {
+            Stop::Absent(name)
+        })
     }
 
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Stop> {

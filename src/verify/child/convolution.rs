@@ -9,7 +9,7 @@ use super::cudnn::{Cudnn, Handle};
 use super::driver::{Buffer, Driver};
 use super::numbers::{Random, download, fits, int, upload};
 use super::outcome::{Stop, compare_exact};
-use crate::verify::protocol::{Came, Precision};
+use crate::verify::protocol::{Precision, StepResult};
 
 /// A task for cuDNN. Padding, stride and dilation are 1, and filters are not flipped.
 pub(super) struct Task {
@@ -155,7 +155,7 @@ pub(super) fn run(
     driver: &Driver,
     task: &Task,
     seed: u32,
-) -> Result<Came, Stop> {
+) -> Result<StepResult, Stop> {
     let Task { shape, direction, precision, .. } = *task;
     let api = &cudnn.api;
     let numbers = Numbers::new(&shape, direction, task.ranges, seed);

@@ -1,9 +1,9 @@
-//! The driver API, as a table of C functions. Statuses are plain integers, since a driver may return a code that no known
+//! The driver API. Statuses are plain integers, since a driver may return a code that no known
 //! header declares. This file does not interpret them.
 //!
 //! `cudarc` provides the numbers of the driver's API, not its functions: it opens the first `libcuda.so`, which is a
-//! stub's name, and a code that its headers do not know is undefined behaviour in it. Our own tables of functions with
-//! plain integers avoid both.
+//! stub's name, and a code that its headers do not know is undefined behaviour in it. Our own calls with plain
+//! integers avoid both.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -12,95 +12,67 @@ use std::ptr;
 use cudarc::driver::sys::{CUcomputemode_enum as Mode, CUdevice_attribute_enum as Attribute};
 use libloading::os::unix::Library;
 
+use super::call::{call, find};
 use super::outcome::Refused;
 use crate::verify::protocol::{ComputeMode, GpuFound};
 
-type Status = c_int;
 /// The driver's number of a device.
 type Device = c_int;
 pub(super) type Context = *mut c_void;
 /// An address in the memory of a GPU.
 pub(super) type Address = u64;
 
+/// The functions that no proof can do without.
+const NEEDED: [&str; 12] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuMemAlloc_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+];
+
 /// Source of the signatures: cuda.h of 11.8, 12.8 and 13.0. Functions with a suffix had another ABI before CUDA 4.
 pub(super) struct Driver {
-    init: unsafe extern "C" fn(c_uint) -> Status,
-    get_version: unsafe extern "C" fn(*mut c_int) -> Status,
-    get_error_name: Option<unsafe extern "C" fn(Status, *mut *const c_char) -> Status>,
-    device_count: unsafe extern "C" fn(*mut c_int) -> Status,
-    device_get: unsafe extern "C" fn(*mut Device, c_int) -> Status,
-    device_name: unsafe extern "C" fn(*mut c_char, c_int, Device) -> Status,
-    device_bus: Option<unsafe extern "C" fn(*mut c_char, c_int, Device) -> Status>,
-    device_attribute: unsafe extern "C" fn(*mut c_int, c_int, Device) -> Status,
-    device_memory: Option<unsafe extern "C" fn(*mut usize, Device) -> Status>,
-    retain: unsafe extern "C" fn(*mut Context, Device) -> Status,
-    set_current: unsafe extern "C" fn(Context) -> Status,
-    synchronize: unsafe extern "C" fn() -> Status,
-    memory_info: Option<unsafe extern "C" fn(*mut usize, *mut usize) -> Status>,
-    allocate: unsafe extern "C" fn(*mut Address, usize) -> Status,
-    free: Option<unsafe extern "C" fn(Address) -> Status>,
-    upload: unsafe extern "C" fn(Address, *const c_void, usize) -> Status,
-    download: unsafe extern "C" fn(*mut c_void, Address, usize) -> Status,
+    pub(super) library: &'static Library,
 }
 
 impl Driver {
     /// `Err` names a missing function.
-    pub(super) fn new(library: &Library) -> Result<Driver, &'static str> {
-        macro_rules! symbol {
-            ($name:literal) => {
-                // SAFETY: each field has the type that cuda.h declares for this name.
-                unsafe { *library.get($name).map_err(|_| $name)? }
-            };
-        }
-        macro_rules! optional {
-            ($name:literal) => {
-                // SAFETY: as above.
-                unsafe { library.get($name) }.ok().map(|symbol| *symbol)
-            };
-        }
-        Ok(Driver {
-            init: symbol!("cuInit"),
-            get_version: symbol!("cuDriverGetVersion"),
-            get_error_name: optional!("cuGetErrorName"),
-            device_count: symbol!("cuDeviceGetCount"),
-            device_get: symbol!("cuDeviceGet"),
-            device_name: symbol!("cuDeviceGetName"),
-            device_bus: optional!("cuDeviceGetPCIBusId"),
-            device_attribute: symbol!("cuDeviceGetAttribute"),
-            device_memory: optional!("cuDeviceTotalMem_v2"),
-            retain: symbol!("cuDevicePrimaryCtxRetain"),
-            set_current: symbol!("cuCtxSetCurrent"),
-            synchronize: symbol!("cuCtxSynchronize"),
-            memory_info: optional!("cuMemGetInfo_v2"),
-            allocate: symbol!("cuMemAlloc_v2"),
-            free: optional!("cuMemFree_v2"),
-            upload: symbol!("cuMemcpyHtoD_v2"),
-            download: symbol!("cuMemcpyDtoH_v2"),
-        })
+    pub(super) fn new(library: &'static Library) -> Result<Driver, &'static str> {
+        // SAFETY: each is a function, which is not called here.
+        let is_missing = |name: &&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
+        NEEDED.into_iter().find(is_missing).map_or(Ok(Driver { library }), Err)
     }
 
     /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.
     pub(super) fn init(&self) -> Result<(), Refused> {
-        // SAFETY: the flags must be 0.
-        self.check("cuInit", unsafe { (self.init)(0) })
+        // SAFETY: the type that cuda.h declares; the flags must be 0.
+        unsafe { call!(self, "cuInit", c_uint: 0) }
     }
 
     /// 13000 is CUDA 13.0.
     pub(super) fn cuda(&self) -> Result<i32, Refused> {
         let mut version = 0;
-        // SAFETY: writes one number.
-        self.check("cuDriverGetVersion", unsafe { (self.get_version)(&raw mut version) })?;
+        // SAFETY: the type that cuda.h declares; writes one number.
+        unsafe { call!(self, "cuDriverGetVersion", *mut c_int: &raw mut version)? };
         Ok(version)
     }
 
     pub(super) fn devices(&self) -> Result<Vec<Device>, Refused> {
         let mut count = 0;
-        // SAFETY: writes one number.
-        self.check("cuDeviceGetCount", unsafe { (self.device_count)(&raw mut count) })?;
+        // SAFETY: the type that cuda.h declares; writes one number.
+        unsafe { call!(self, "cuDeviceGetCount", *mut c_int: &raw mut count)? };
         let get = |ordinal| {
             let mut device = 0;
-            // SAFETY: writes one number; the ordinal is below the count.
-            self.check("cuDeviceGet", unsafe { (self.device_get)(&raw mut device, ordinal) })?;
+            // SAFETY: the types that cuda.h declares; writes one number; the ordinal is below the count.
+            unsafe { call!(self, "cuDeviceGet", *mut Device: &raw mut device, c_int: ordinal)? };
             Ok(device)
         };
         (0..count).map(get).collect()
@@ -108,31 +80,25 @@ impl Driver {
 
     /// Describes a device without using it. Unknown facts are left out.
     pub(super) fn describe(&self, ordinal: u32, device: Device) -> GpuFound {
-        let text = |read: &dyn Fn(*mut c_char, c_int) -> Status| {
+        let text = |function| {
             let mut buffer = [0_u8; 256];
-            if read(buffer.as_mut_ptr().cast(), 256) != 0 {
-                return None;
-            }
+            let start = buffer.as_mut_ptr().cast();
+            // SAFETY: both are declared so; `device` is one that the driver gave; writes at most 256 bytes, NUL included.
+            unsafe { call!(self, function, *mut c_char: start, c_int: 256, Device: device) }.ok()?;
             let text = CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy().into_owned();
             Some(text).filter(|text| !text.is_empty())
         };
-        let capability = self.capability(device);
-        // SAFETY: `device` is one that the driver gave; writes at most that many bytes, NUL included.
-        let name = text(&|buffer, size| unsafe { (self.device_name)(buffer, size, device) });
-        let bus = self.device_bus.and_then(|device_bus| {
-            // SAFETY: as above.
-            text(&|buffer, size| unsafe { device_bus(buffer, size, device) })
-        });
         let mut memory = 0;
-        // SAFETY: writes one size.
-        let has_memory = self.device_memory.is_some_and(|get| unsafe { get(&raw mut memory, device) } == 0);
+        // SAFETY: the types that cuda.h declares; writes one size.
+        let found =
+            unsafe { call!(self, "cuDeviceTotalMem_v2", *mut usize: &raw mut memory, Device: device) };
         GpuFound {
             gpu: ordinal,
-            name,
-            capability: capability.map(|(major, minor)| format!("{major}.{minor}")),
-            bus,
+            name: text("cuDeviceGetName"),
+            capability: self.capability(device).map(|(major, minor)| format!("{major}.{minor}")),
+            bus: text("cuDeviceGetPCIBusId"),
             compute_mode: self.compute_mode(device),
-            memory: has_memory.then_some(memory as u64),
+            memory: found.is_ok().then_some(memory as u64),
             free: None,
             busy: None,
         }
@@ -155,71 +121,88 @@ impl Driver {
     }
 
     fn attribute(&self, device: Device, attribute: Attribute) -> Option<i32> {
-        let mut value = 0;
-        // SAFETY: writes one number; `device` is one that the driver gave.
-        let status = unsafe { (self.device_attribute)(&raw mut value, attribute as c_int, device) };
-        (status == 0).then_some(value)
+        let (mut value, attribute) = (0, attribute as c_int);
+        let to = &raw mut value;
+        // SAFETY: the types that cuda.h declares; writes one number; `device` is one that the driver gave.
+        unsafe { call!(self, "cuDeviceGetAttribute", *mut c_int: to, c_int: attribute, Device: device) }
+            .ok()?;
+        Some(value)
     }
 
     /// The primary context of a device. This process never releases it.
     pub(super) fn retain(&self, device: Device) -> Result<Context, Refused> {
         let mut context = ptr::null_mut();
-        // SAFETY: writes one pointer; `device` is one that the driver gave.
-        self.check("cuDevicePrimaryCtxRetain", unsafe { (self.retain)(&raw mut context, device) })?;
+        let to = &raw mut context;
+        // SAFETY: the types that cuda.h declares; writes one pointer; `device` is one that the driver gave.
+        unsafe { call!(self, "cuDevicePrimaryCtxRetain", *mut Context: to, Device: device)? };
         Ok(context)
     }
 
     pub(super) fn set_current(&self, context: Context) -> Result<(), Refused> {
-        // SAFETY: `context` came from `retain`.
-        self.check("cuCtxSetCurrent", unsafe { (self.set_current)(context) })
+        // SAFETY: the type that cuda.h declares; `context` came from `retain`.
+        unsafe { call!(self, "cuCtxSetCurrent", Context: context) }
     }
 
     pub(super) fn synchronize(&self) -> Result<(), Refused> {
-        // SAFETY: waits for the current context.
-        self.check("cuCtxSynchronize", unsafe { (self.synchronize)() })
+        // SAFETY: the type that cuda.h declares; waits for the current context.
+        unsafe { call!(self, "cuCtxSynchronize") }
     }
 
     /// Free and total bytes of the device whose context is current.
     pub(super) fn memory(&self) -> Option<(u64, u64)> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: writes two sizes.
-        let status = unsafe { self.memory_info?(&raw mut free, &raw mut total) };
-        (status == 0).then_some((free as u64, total as u64))
+        let to = (&raw mut free, &raw mut total);
+        // SAFETY: the types that cuda.h declares; writes two sizes.
+        unsafe { call!(self, "cuMemGetInfo_v2", *mut usize: to.0, *mut usize: to.1) }.ok()?;
+        Some((free as u64, total as u64))
     }
 
     /// Allocates at least so many bytes, which are freed on drop.
     pub(super) fn allocate(&self, bytes: usize) -> Result<Buffer<'_>, Refused> {
         let mut address = 0;
-        // SAFETY: writes one address. CUDA refuses to allocate nothing.
-        self.check("cuMemAlloc", unsafe { (self.allocate)(&raw mut address, bytes.max(1)) })?;
+        let to = &raw mut address;
+        // SAFETY: the types that cuda.h declares; writes one address. CUDA refuses to allocate nothing.
+        unsafe { call!(self, "cuMemAlloc_v2", *mut Address: to, usize: bytes.max(1))? };
         Ok(Buffer { address, bytes, driver: self, _not_shared: PhantomData })
     }
 
     pub(super) fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<'_>, Refused> {
         let buffer = self.allocate(size_of_val(data))?;
-        // SAFETY: both hold that many bytes.
-        let status = unsafe { (self.upload)(buffer.address, data.as_ptr().cast(), size_of_val(data)) };
-        self.check("cuMemcpyHtoD", status)?;
+        let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
+        // SAFETY: the types that cuda.h declares; both hold that many bytes.
+        unsafe {
+            call!(self, "cuMemcpyHtoD_v2", Address: buffer.address, *const c_void: from, usize: bytes)?;
+        };
         Ok(buffer)
     }
 
-    pub(super) fn check(&self, call: &'static str, status: Status) -> Result<(), Refused> {
+    /// # Safety
+    /// `F` must be a function pointer of the type that cuda.h declares for the name.
+    pub(super) unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, Refused> {
+        // SAFETY: the caller vouches for the type.
+        let found = unsafe { find(self.library, name) };
+        let missing = Some("no such function".to_owned());
+        found.ok_or(Refused { call: name, code: 0, name: missing, message: None })
+    }
+
+    pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), Refused> {
         if status == 0 {
             return Ok(());
         }
+        let call = call.trim_end_matches("_v2");
         Err(Refused { call, code: i64::from(status), name: self.error_name(status), message: None })
     }
 
     /// The driver's own name for one of its codes, `CUDA_ERROR_SYSTEM_DRIVER_MISMATCH`.
-    fn error_name(&self, code: Status) -> Option<String> {
-        let mut text = ptr::null();
-        // SAFETY: gives a static text, or none.
-        let status = unsafe { self.get_error_name?(code, &raw mut text) };
-        if status != 0 || text.is_null() {
-            return None;
+    fn error_name(&self, code: c_int) -> Option<String> {
+        let mut text: *const c_char = ptr::null();
+        // SAFETY: the type that cuda.h declares; gives a static text that ends with NUL, or none.
+        unsafe {
+            let name: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int =
+                find(self.library, "cuGetErrorName")?;
+            let is_known = name(code, &raw mut text) == 0 && !text.is_null();
+            is_known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
-        // SAFETY: a text that it gave ends with NUL.
-        Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 }
 
@@ -251,18 +234,19 @@ impl Buffer<'_> {
         let mut data = vec![T::default(); count];
         let bytes = size_of_val(data.as_slice()).min(self.bytes);
         self.driver.synchronize()?;
-        // SAFETY: both hold that many bytes, of which any are a `T`.
-        let status = unsafe { (self.driver.download)(data.as_mut_ptr().cast(), self.address, bytes) };
-        self.driver.check("cuMemcpyDtoH", status)?;
+        let to = data.as_mut_ptr().cast();
+        // SAFETY: the types that cuda.h declares; both hold that many bytes, of which any are a `T`.
+        unsafe {
+            call!(self.driver, "cuMemcpyDtoH_v2", *mut c_void: to, Address: self.address, usize: bytes)?;
+        }
         Ok(data)
     }
 }
 
 impl Drop for Buffer<'_> {
     fn drop(&mut self) {
-        if let Some(free) = self.driver.free {
-            // SAFETY: it came from `allocate` and is given up here. A failure shows in the next call.
-            unsafe { free(self.address) };
-        }
+        // SAFETY: the type that cuda.h declares. It came from `allocate` and is given up here. A failure shows in the
+        // next call.
+        let _ = unsafe { call!(self.driver, "cuMemFree_v2", Address: self.address) };
     }
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::protocol::{
-    Busy, CUT_OFF, Came, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
-    Operation, Place, Precision, Request, Step, VERSION, format,
+    Busy, CUT_OFF, Computation, ComputeMode, Failure, LibraryRequest, Line, MappedFile, Observation,
+    Operation, Precision, ProofStep, Request, Step, StepResult, VERSION, format,
 };
 use crate::catalog::{Means, catalog, is_driver_call, statuses};
 use crate::cli::Level;
@@ -33,7 +33,7 @@ use bench::{Bench, Loaded};
 use convolution::SMALL;
 use cudnn::Cudnn;
 use driver::{Context, Driver};
-use outcome::{Refused, Wrong, settle};
+use outcome::{ComputationFault, Refused, settle};
 
 /// With fewer free bytes, a library's error is probably about memory, whatever its code.
 const LITTLE_MEMORY: u64 = 1 << 30;
@@ -66,13 +66,7 @@ fn answer(host: &Host) -> i32 {
     let output = ManuallyDrop::new(File::from(output));
     let mut parent = Parent { output, is_cut_off: false };
     let mut prover = Prover { request: &request, parent: &mut parent, loaded: Vec::new() };
-    let proved = prover.prove(host);
-    // Libraries are never closed, since their destructors may crash.
-    std::mem::forget(prover.loaded);
-    let last = match proved {
-        Ok(()) => Line::Passed,
-        Err(failure) => Line::Failed(failure),
-    };
+    let last = prover.prove(host).map_or_else(Line::Failed, |()| Line::Passed);
     parent.say(&last);
     if parent.is_cut_off { CUT_OFF } else { 0 }
 }
@@ -107,7 +101,7 @@ impl Parent {
         self.is_cut_off |= self.output.write_all((format(line) + "\n").as_bytes()).is_err();
     }
 
-    fn enter(&mut self, place: Place) -> Place {
+    fn enter(&mut self, place: ProofStep) -> ProofStep {
         self.say(&Line::Entering(place.clone()));
         place
     }
@@ -147,7 +141,7 @@ impl<'r> Prover<'r> {
                 self.load_other_files()?;
             }
         }
-        self.parent.enter(Place::at(Step::Mapped));
+        self.parent.enter(ProofStep::at(Step::Mapped));
         let (mapped, beside) = mapped(host);
         self.parent.found(Observation::Mapped(mapped));
         self.parent.found(Observation::Beside(beside));
@@ -157,11 +151,11 @@ impl<'r> Prover<'r> {
     fn load_driver(&mut self) -> Result<Driver, Failure> {
         let asked = self.request.of_family("driver").next();
         let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
-        let at = self.parent.enter(Place::at(Step::LoadDriver).with(soname));
+        let at = self.parent.enter(ProofStep::at(Step::LoadDriver).with(soname));
         let library = load(&at, soname, asked.and_then(|asked| asked.directory.as_deref()))?;
-        let driver = Driver::new(&library).map_err(|function| no_function(&at, function))?;
+        let driver = Driver::new(library).map_err(|function| no_function(&at, function))?;
         self.loaded.push(Loaded { family: "driver".to_owned(), soname: soname.to_owned(), library });
-        let at = self.parent.enter(Place::at(Step::CuInit).with(soname));
+        let at = self.parent.enter(ProofStep::at(Step::CuInit).with(soname));
         driver.init().map_err(|refused| status(&at, refused))?;
         let cuda = driver.cuda().map_err(|refused| status(&at, refused))?;
         self.parent.found(Observation::DriverCuda(cuda));
@@ -177,10 +171,10 @@ impl<'r> Prover<'r> {
         if self.loaded.iter().any(|loaded| loaded.soname == asked.soname) {
             return Ok(());
         }
-        let at = self.parent.enter(Place::at(Step::Load).with(&asked.soname));
+        let at = self.parent.enter(ProofStep::at(Step::Load).with(&asked.soname));
         let library = load(&at, &asked.soname, asked.directory.as_deref())?;
         if asked.family == "cudnn" {
-            let cudnn = Cudnn::new(&library).map_err(|function| no_function(&at, function))?;
+            let cudnn = Cudnn::new(library).map_err(|function| no_function(&at, function))?;
             let (soname, version) = (asked.soname.clone(), cudnn.version());
             self.parent.found(Observation::Cudnn { soname, version });
         }
@@ -194,7 +188,7 @@ impl<'r> Prover<'r> {
         let has_driver = self.request.of_family("driver").next().is_some();
         for asked in &self.request.libraries {
             for soname in &asked.files {
-                let at = self.parent.enter(Place::at(Step::LoadFile).with(soname));
+                let at = self.parent.enter(ProofStep::at(Step::LoadFile).with(soname));
                 match load(&at, soname, asked.directory.as_deref()) {
                     Ok(library) => {
                         let (family, soname) = (asked.family.clone(), soname.clone());
@@ -203,7 +197,7 @@ impl<'r> Prover<'r> {
                     Err(Failure::Load { message, .. })
                         if asked.family != "cudnn" || !has_driver && message.contains("libcuda.so.1") =>
                     {
-                        self.parent.say(&Line::Came(Came::NotLoaded { message }));
+                        self.parent.say(&Line::Came(StepResult::NotLoaded { message }));
                     }
                     Err(failure) => return Err(failure),
                 }
@@ -214,9 +208,9 @@ impl<'r> Prover<'r> {
 
     fn check_versions(&mut self, soname: &str) -> Result<(), Failure> {
         let Some(loaded) = self.loaded.iter().find(|loaded| loaded.soname == soname) else { return Ok(()) };
-        let at = self.parent.enter(Place::at(Step::VersionChecks).with(soname));
-        let cudnn = Cudnn::new(&loaded.library).map_err(|function| no_function(&at, function))?;
-        cudnn.check_versions(&loaded.library).map_err(|refused| status(&at, refused))
+        let at = self.parent.enter(ProofStep::at(Step::VersionChecks).with(soname));
+        let cudnn = Cudnn::new(loaded.library).map_err(|function| no_function(&at, function))?;
+        cudnn.check_versions(loaded.library).map_err(|refused| status(&at, refused))
     }
 }
 
@@ -227,7 +221,7 @@ fn use_gpus(
     loaded: &[Loaded],
     parent: &mut Parent,
 ) -> Result<(), Failure> {
-    let at = parent.enter(Place::at(Step::Devices));
+    let at = parent.enter(ProofStep::at(Step::Devices));
     let devices = driver.devices().map_err(|refused| status(&at, refused))?;
     if devices.is_empty() {
         let none = Refused { call: "cuDeviceGetCount", code: NO_DEVICE, name: None, message: None };
@@ -246,12 +240,9 @@ fn use_gpus(
     }
     let mut used = Vec::new();
     for (gpu, device, mode) in free {
-        let at = parent.enter(Place::at(Step::Context).on(gpu));
-        let context = driver.retain(device).and_then(|context| {
-            driver.set_current(context)?;
-            Ok(context)
-        });
-        let context = match context {
+        let at = parent.enter(ProofStep::at(Step::Context).on(gpu));
+        let retained = driver.retain(device);
+        let context = match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
             Ok(context) => context,
             Err(refused) => {
                 // The GPU's memory is unknown without a context.
@@ -266,7 +257,7 @@ fn use_gpus(
         let bench = Bench { driver, libraries: loaded, gpu, capability, seed: request.seed };
         match on_gpu(&bench, request, parent) {
             Ok(()) => used.push((gpu, context)),
-            Err((at, Wrong::Refused(refused))) => {
+            Err((at, ComputationFault::Refused(refused))) => {
                 pass_over(gpu, busy(driver.memory(), &refused, mode), &at, refused, parent)?;
             }
             Err((at, wrong)) => return Err(failure(at, wrong)),
@@ -288,10 +279,10 @@ fn over_gpus(
 ) -> Result<(), Failure> {
     let Some(nccl) = loaded.iter().find(|loaded| loaded.family == "nccl") else { return Ok(()) };
     let computation = Computation { operation: Operation::AllReduce, precision: Precision::Fp32 };
-    let at = parent.enter(Place::at(Step::Compute).with(&nccl.soname).computing(computation));
-    match settle(Precision::Fp32, deep::all_reduce(driver, &nccl.library, used, request.seed)) {
+    let at = parent.enter(ProofStep::at(Step::Compute).with(&nccl.soname).computing(computation));
+    match settle(Precision::Fp32, deep::all_reduce(driver, nccl.library, used, request.seed)) {
         Ok(came) => parent.say(&Line::Came(came)),
-        Err(Wrong::Refused(refused)) => {
+        Err(ComputationFault::Refused(refused)) => {
             // The last context is still current.
             let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
             let why = busy(driver.memory(), &refused, ComputeMode::Default);
@@ -302,27 +293,32 @@ fn over_gpus(
     Ok(())
 }
 
-fn failure(at: Place, wrong: Wrong) -> Failure {
+fn failure(at: ProofStep, wrong: ComputationFault) -> Failure {
     match wrong {
-        Wrong::Refused(refused) => status(&at, refused),
-        Wrong::NoFunction(function) => no_function(&at, function),
-        Wrong::Numbers { largest_error, element, allowed } => {
+        ComputationFault::Refused(refused) => status(&at, refused),
+        ComputationFault::NoFunction(function) => no_function(&at, function),
+        ComputationFault::Numbers { largest_error, element, allowed } => {
             Failure::WrongNumbers { at, largest_error, element, allowed }
         }
     }
 }
 
 /// Makes a handle of each cuDNN and a convolution, and at the level `deep` all computations of the table.
-fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(), (Place, Wrong)> {
+fn on_gpu(
+    bench: &Bench<'_>,
+    request: &Request,
+    parent: &mut Parent,
+) -> Result<(), (ProofStep, ComputationFault)> {
     for loaded in bench.libraries.iter().filter(|loaded| loaded.family == "cudnn") {
-        let at = parent.enter(Place::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
-        let cudnn =
-            Cudnn::new(&loaded.library).map_err(|function| (at.clone(), Wrong::NoFunction(function)))?;
+        let at = parent.enter(ProofStep::at(Step::CudnnCreate).with(&loaded.soname).on(bench.gpu));
+        let cudnn = Cudnn::new(loaded.library)
+            .map_err(|function| (at.clone(), ComputationFault::NoFunction(function)))?;
         let handle = cudnn.create().map_err(|refused| (at.clone(), refused.into()))?;
         if request.level >= Level::Conv {
             let computation = Computation { operation: Operation::Convolution, precision: Precision::Fp32 };
-            let at = parent
-                .enter(Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation));
+            let at = parent.enter(
+                ProofStep::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+            );
             let came = convolution::run(&cudnn, handle, bench.driver, &SMALL, bench.seed)
                 .map_err(|stop| (at.clone(), stop.into()))?;
             parent.say(&Line::Came(came));
@@ -330,15 +326,14 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
         cudnn.destroy(handle).map_err(|refused| (at, refused.into()))?;
     }
     if request.level >= Level::Deep {
-        for row in deep::TABLE {
-            let Some(loaded) = bench.of_family(row.family) else { continue };
-            for &precision in row.precisions {
-                let computation = Computation { operation: row.operation, precision };
+        for &(operation, precisions, family, run) in deep::TABLE {
+            let Some(loaded) = bench.of_family(family) else { continue };
+            for &precision in precisions {
+                let computation = Computation { operation, precision };
                 let at = parent.enter(
-                    Place::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
+                    ProofStep::at(Step::Compute).with(&loaded.soname).on(bench.gpu).computing(computation),
                 );
-                let came =
-                    settle(precision, (row.run)(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
+                let came = settle(precision, run(bench, loaded, precision)).map_err(|wrong| (at, wrong))?;
                 parent.say(&Line::Came(came));
             }
         }
@@ -350,7 +345,7 @@ fn on_gpu(bench: &Bench<'_>, request: &Request, parent: &mut Parent) -> Result<(
 fn pass_over(
     gpu: u32,
     why: Option<Busy>,
-    at: &Place,
+    at: &ProofStep,
     refused: Refused,
     parent: &mut Parent,
 ) -> Result<(), Failure> {
@@ -383,22 +378,24 @@ fn may_be_of_memory(refused: &Refused) -> bool {
 
 /// Loads a library by SONAME, so that the loader searches for it as it does for the program, or from a directory that
 /// only the program itself searches.
-fn load(at: &Place, name: &str, directory: Option<&str>) -> Result<Library, Failure> {
+fn load(at: &ProofStep, name: &str, directory: Option<&str>) -> Result<&'static Library, Failure> {
     let file = directory.map_or_else(|| name.to_owned(), |directory| format!("{directory}/{name}"));
     // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
-    unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Failure::Load {
+    let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
+    let library = opened.map_err(|error| Failure::Load {
         at: at.clone(),
         name: name.to_owned(),
         message: call::loaders_words(&error),
-    })
+    })?;
+    Ok(Box::leak(Box::new(library)))
 }
 
-fn no_function(at: &Place, function: &str) -> Failure {
+fn no_function(at: &ProofStep, function: &str) -> Failure {
     let name = at.of.clone().unwrap_or_default();
     Failure::Load { at: at.clone(), name, message: format!("no function {function}") }
 }
 
-fn status(at: &Place, refused: Refused) -> Failure {
+fn status(at: &ProofStep, refused: Refused) -> Failure {
     Failure::Status {
         at: at.clone(),
         call: refused.call.to_owned(),

@@ -1,6 +1,6 @@
 //! The outcomes of calls and computations, and the comparison of numbers.
 
-use crate::verify::protocol::{Came, Measure, Precision};
+use crate::verify::protocol::{Measure, Precision, StepResult};
 
 /// A failed call.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub(super) struct Refused {
 
 /// The failure of a computation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wrong {
+pub(super) enum ComputationFault {
     Refused(Refused),
     /// The library has no such function.
     NoFunction(&'static str),
@@ -25,7 +25,7 @@ pub(super) enum Wrong {
     },
 }
 
-pub(super) type Tried = Result<Came, Wrong>;
+pub(super) type Tried = Result<StepResult, ComputationFault>;
 
 /// The reason why a computation stopped.
 pub(super) enum Stop {
@@ -33,7 +33,7 @@ pub(super) enum Stop {
     Absent(&'static str),
     /// The library says that this GPU or this release cannot do it.
     NotSupported(Refused),
-    Wrong(Wrong),
+    Wrong(ComputationFault),
 }
 
 impl From<Refused> for Stop {
@@ -42,41 +42,43 @@ impl From<Refused> for Stop {
     }
 }
 
-impl From<Wrong> for Stop {
-    fn from(wrong: Wrong) -> Stop {
+impl From<ComputationFault> for Stop {
+    fn from(wrong: ComputationFault) -> Stop {
         Stop::Wrong(wrong)
     }
 }
 
 /// For computations that every release supports.
-impl From<Stop> for Wrong {
-    fn from(stop: Stop) -> Wrong {
+impl From<Stop> for ComputationFault {
+    fn from(stop: Stop) -> ComputationFault {
         match stop {
-            Stop::Absent(function) => Wrong::NoFunction(function),
-            Stop::NotSupported(refused) => Wrong::Refused(refused),
+            Stop::Absent(function) => ComputationFault::NoFunction(function),
+            Stop::NotSupported(refused) => ComputationFault::Refused(refused),
             Stop::Wrong(wrong) => wrong,
         }
     }
 }
 
 /// The verdict on a computation. Every GPU supports `float`, so a refusal of that is a failure.
-pub(super) fn settle(precision: Precision, came: Result<Came, Stop>) -> Tried {
+pub(super) fn settle(precision: Precision, came: Result<StepResult, Stop>) -> Tried {
     match came {
-        Err(Stop::Absent(call)) => Ok(Came::NotSupported {
+        Err(Stop::Absent(call)) => Ok(StepResult::NotSupported {
             call: call.to_owned(),
             code: 0,
             name: Some("not in this release".to_owned()),
         }),
-        Err(Stop::NotSupported(refused)) if precision != Precision::Fp32 => {
-            Ok(Came::NotSupported { call: refused.call.to_owned(), code: refused.code, name: refused.name })
-        }
+        Err(Stop::NotSupported(refused)) if precision != Precision::Fp32 => Ok(StepResult::NotSupported {
+            call: refused.call.to_owned(),
+            code: refused.code,
+            name: refused.name,
+        }),
         came => Ok(came?),
     }
 }
 
-impl From<Refused> for Wrong {
-    fn from(refused: Refused) -> Wrong {
-        Wrong::Refused(refused)
+impl From<Refused> for ComputationFault {
+    fn from(refused: Refused) -> ComputationFault {
+        ComputationFault::Refused(refused)
     }
 }
 
@@ -87,12 +89,12 @@ pub(super) fn compare(results: impl Iterator<Item = (f64, f64, f64)>, length: us
         let error = (got - expected).abs();
         if error.is_nan() || error > allowed {
             let largest_error = error.is_finite().then_some(error);
-            return Err(Wrong::Numbers { largest_error, element, allowed });
+            return Err(ComputationFault::Numbers { largest_error, element, allowed });
         }
         worst = (error.max(worst.0), allowed.max(worst.1));
     }
     let length = u32::try_from(length).unwrap_or(u32::MAX);
-    Ok(Came::Right(Measure { largest_error: worst.0, allowed: worst.1, length }))
+    Ok(StepResult::Right(Measure { largest_error: worst.0, allowed: worst.1, length }))
 }
 
 /// Compares numbers that must be right to the last bit.
@@ -109,11 +111,14 @@ mod tests {
     fn an_unsupported_operation_fails_only_in_fp32() {
         let refused = Refused { call: "f", code: 9, name: Some("NO".to_owned()), message: None };
         let refuse = || Err(Stop::NotSupported(refused.clone()));
-        let came = Came::NotSupported { call: "f".to_owned(), code: 9, name: Some("NO".to_owned()) };
+        let came = StepResult::NotSupported { call: "f".to_owned(), code: 9, name: Some("NO".to_owned()) };
         assert_eq!(settle(Precision::Fp16, refuse()), Ok(came));
-        assert_eq!(settle(Precision::Fp32, refuse()), Err(Wrong::Refused(refused.clone())));
-        assert_eq!(settle(Precision::Fp16, Err(refused.clone().into())), Err(Wrong::Refused(refused)));
+        assert_eq!(settle(Precision::Fp32, refuse()), Err(ComputationFault::Refused(refused.clone())));
+        assert_eq!(
+            settle(Precision::Fp16, Err(refused.clone().into())),
+            Err(ComputationFault::Refused(refused))
+        );
         let absent = settle(Precision::Fp32, Err(Stop::Absent("g")));
-        assert!(matches!(absent, Ok(Came::NotSupported { call, code: 0, .. }) if call == "g"));
+        assert!(matches!(absent, Ok(StepResult::NotSupported { call, code: 0, .. }) if call == "g"));
     }
 }

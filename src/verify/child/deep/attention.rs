@@ -6,7 +6,7 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::{Random, blank, download, unit_roundoff, upload};
 use crate::verify::child::outcome::{Stop, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const HEADS: usize = 2;
 /// The number of queries, keys and values.
@@ -19,8 +19,8 @@ const SCALE: f32 = 0.5;
 /// Only these heuristics know attention.
 const MODES: &[i32] = &[3];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+    let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 90000 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }

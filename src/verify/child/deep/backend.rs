@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::names::{Attribute, Descriptor, Kind};
+use super::names::{Attribute, AttributeKind, Descriptor};
 use crate::verify::child::call::{Api, Object, Pointer, call};
 use crate::verify::child::convolution::data_type;
 use crate::verify::child::cudnn::Handle;
@@ -56,7 +56,7 @@ pub(super) enum Storage {
 /// The value of an attribute.
 enum Value<'v> {
     /// A number of an enumeration of cuDNN.
-    Number(Kind, c_int),
+    Number(AttributeKind, c_int),
     Flag(bool),
     Ints(&'v [i64]),
     Float(f32),
@@ -98,7 +98,7 @@ impl<'g> Graph<'g> {
         self.next_id += 1;
         let mut attributes = vec![
             (Attribute::TensorAlignment, Value::Ints(&[ALIGNMENT])),
-            (Attribute::TensorType, Value::Number(Kind::DataType, data_type(precision))),
+            (Attribute::TensorType, Value::Number(AttributeKind::DataType, data_type(precision))),
             (Attribute::TensorDimensions, Value::Ints(&dims)),
             (Attribute::TensorStrides, Value::Ints(&strides)),
             (Attribute::TensorId, Value::Ints(std::slice::from_ref(&id))),
@@ -118,7 +118,10 @@ impl<'g> Graph<'g> {
             Descriptor::Convolution,
             &[
                 (Attribute::ConvolutionPrecision, float_type()),
-                (Attribute::ConvolutionMode, Value::Number(Kind::ConvolutionMode, CROSS_CORRELATION)),
+                (
+                    Attribute::ConvolutionMode,
+                    Value::Number(AttributeKind::ConvolutionMode, CROSS_CORRELATION),
+                ),
                 (Attribute::ConvolutionDilations, Value::Ints(&ones)),
                 (Attribute::ConvolutionStrides, Value::Ints(&ones)),
                 (Attribute::ConvolutionPostPaddings, Value::Ints(&ones)),
@@ -148,7 +151,7 @@ impl<'g> Graph<'g> {
         let mode = self.part(
             Descriptor::Pointwise,
             &[
-                (Attribute::PointwiseMode, Value::Number(Kind::PointwiseMode, mode as c_int)),
+                (Attribute::PointwiseMode, Value::Number(AttributeKind::PointwiseMode, mode as c_int)),
                 (Attribute::PointwisePrecision, float_type()),
             ],
         )?;
@@ -178,7 +181,7 @@ impl<'g> Graph<'g> {
     }
 
     pub(super) fn reduction(&mut self, operator: Reduction, x: Tensor, y: Tensor) -> Result<(), Stop> {
-        let operator = Value::Number(Kind::ReductionOperator, operator as c_int);
+        let operator = Value::Number(AttributeKind::ReductionOperator, operator as c_int);
         let reduction = self.part(
             Descriptor::Reduction,
             &[(Attribute::ReductionOperator, operator), (Attribute::ReductionPrecision, float_type())],
@@ -233,15 +236,20 @@ impl<'g> Graph<'g> {
     fn configs(&self, graph: &Object, mode: c_int) -> Result<Vec<Object>, Stop> {
         let attributes = [
             (Attribute::HeuristicsGraph, Value::Descriptors(&[graph.pointer])),
-            (Attribute::HeuristicsMode, Value::Number(Kind::HeuristicsMode, mode)),
+            (Attribute::HeuristicsMode, Value::Number(AttributeKind::HeuristicsMode, mode)),
         ];
         let heuristics = self.build(Descriptor::Heuristics, &attributes)?;
-        let count =
-            self.read(&heuristics, Attribute::HeuristicsResults, Kind::Descriptor, &mut [] as &mut [usize])?;
+        let count = self.read(
+            &heuristics,
+            Attribute::HeuristicsResults,
+            AttributeKind::Descriptor,
+            &mut [] as &mut [usize],
+        )?;
         let make = |_| self.new_descriptor(Descriptor::EngineConfig);
         let mut configs: Vec<Object> = (0..count.min(MOST_CONFIGS)).map(make).collect::<Result<_, _>>()?;
         let mut objects: Vec<*mut c_void> = configs.iter().map(|config| config.pointer).collect();
-        let count = self.read(&heuristics, Attribute::HeuristicsResults, Kind::Descriptor, &mut objects)?;
+        let count =
+            self.read(&heuristics, Attribute::HeuristicsResults, AttributeKind::Descriptor, &mut objects)?;
         configs.truncate(count);
         Ok(configs)
     }
@@ -250,10 +258,11 @@ impl<'g> Graph<'g> {
     fn is_exact(&self, config: &Object) -> bool {
         let Ok(engine) = self.new_descriptor(Descriptor::Engine) else { return true };
         let mut notes = [0; 16];
-        let read =
-            self.read(config, Attribute::ConfigEngine, Kind::Descriptor, &mut [engine.pointer]).and_then(
-                |_| self.read(&engine, Attribute::EngineNumericalNote, Kind::NumericalNote, &mut notes),
-            );
+        let read = self
+            .read(config, Attribute::ConfigEngine, AttributeKind::Descriptor, &mut [engine.pointer])
+            .and_then(|_| {
+                self.read(&engine, Attribute::EngineNumericalNote, AttributeKind::NumericalNote, &mut notes)
+            });
         let count = read.unwrap_or(0).min(notes.len());
         !notes[..count].iter().any(|note| INEXACT.contains(note))
     }
@@ -270,7 +279,7 @@ impl<'g> Graph<'g> {
         ];
         let plan = self.build(Descriptor::Plan, &attributes)?;
         let mut bytes = [0_i64];
-        self.read(&plan, Attribute::PlanWorkspace, Kind::Int64, &mut bytes)?;
+        self.read(&plan, Attribute::PlanWorkspace, AttributeKind::Int64, &mut bytes)?;
         let bytes = usize::try_from(bytes[0]).unwrap_or(0);
         let workspace = if bytes == 0 { None } else { Some(driver.allocate(bytes)?) };
         let (ids, pointers): (Vec<i64>, Vec<*mut c_void>) =
@@ -295,14 +304,20 @@ impl<'g> Graph<'g> {
     }
 
     /// Reads as many elements of an attribute as fit, and returns the number that it has.
-    fn read<T>(&self, of: &Object, name: Attribute, kind: Kind, elements: &mut [T]) -> Result<usize, Stop> {
+    fn read<T>(
+        &self,
+        of: &Object,
+        name: Attribute,
+        kind: AttributeKind,
+        elements: &mut [T],
+    ) -> Result<usize, Stop> {
         let mut count = 0;
         let requested = i64::try_from(elements.len()).unwrap_or(0);
         let into = if elements.is_empty() { ptr::null_mut() } else { elements.as_mut_ptr().cast() };
         // SAFETY: writes one number, and no more elements than that; `T` is of the kind of the attribute.
         unsafe {
             call!(
-                self.api, "cudnnBackendGetAttribute", Pointer: of.pointer, Attribute: name, Kind: kind,
+                self.api, "cudnnBackendGetAttribute", Pointer: of.pointer, Attribute: name, AttributeKind: kind,
                 i64: requested, *mut i64: &raw mut count, Pointer: into,
             )?;
         }
@@ -332,7 +347,7 @@ impl<'g> Graph<'g> {
             unsafe {
                 call!(
                     self.api, "cudnnBackendSetAttribute", Pointer: descriptor.pointer, Attribute: *name,
-                    Kind: kind, i64: count, *const c_void: elements,
+                    AttributeKind: kind, i64: count, *const c_void: elements,
                 )?;
             }
         }
@@ -353,16 +368,16 @@ impl<'g> Graph<'g> {
 
 impl Value<'_> {
     /// The kind of the value, the number of its elements, and their address.
-    fn parts(&self) -> (Kind, usize, *const c_void) {
+    fn parts(&self) -> (AttributeKind, usize, *const c_void) {
         match self {
             Value::Number(kind, number) => (*kind, 1, ptr::from_ref(number).cast()),
-            Value::Flag(flag) => (Kind::Boolean, 1, ptr::from_ref(flag).cast()),
-            Value::Ints(numbers) => (Kind::Int64, numbers.len(), numbers.as_ptr().cast()),
-            Value::Float(number) => (Kind::Float, 1, ptr::from_ref(number).cast()),
-            Value::Handle(handle) => (Kind::Handle, 1, ptr::from_ref(handle).cast()),
-            Value::Pointers(pointers) => (Kind::VoidPtr, pointers.len(), pointers.as_ptr().cast()),
+            Value::Flag(flag) => (AttributeKind::Boolean, 1, ptr::from_ref(flag).cast()),
+            Value::Ints(numbers) => (AttributeKind::Int64, numbers.len(), numbers.as_ptr().cast()),
+            Value::Float(number) => (AttributeKind::Float, 1, ptr::from_ref(number).cast()),
+            Value::Handle(handle) => (AttributeKind::Handle, 1, ptr::from_ref(handle).cast()),
+            Value::Pointers(pointers) => (AttributeKind::VoidPtr, pointers.len(), pointers.as_ptr().cast()),
             Value::Descriptors(descriptors) => {
-                (Kind::Descriptor, descriptors.len(), descriptors.as_ptr().cast())
+                (AttributeKind::Descriptor, descriptors.len(), descriptors.as_ptr().cast())
             }
         }
     }
@@ -370,5 +385,5 @@ impl Value<'_> {
 
 /// The type of all computations.
 fn float_type() -> Value<'static> {
-    Value::Number(Kind::DataType, data_type(Precision::Fp32))
+    Value::Number(AttributeKind::DataType, data_type(Precision::Fp32))
 }

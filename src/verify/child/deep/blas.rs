@@ -9,8 +9,8 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call, text};
 use crate::verify::child::driver::{Buffer, Driver};
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
-use crate::verify::child::outcome::{Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Stop, compare_exact};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All different, so that a swap shows, and multiples of 16 for tensor cores.
 pub(super) const ROWS: usize = 96;
@@ -25,7 +25,7 @@ pub(super) const COMPUTE_32F: c_int = 68;
 const GEMM_DEFAULT: c_int = -1;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     let call = if is_half(precision) { "cublasGemmEx" } else { "cublasSgemm_v2" };
     let is_old = version_of(&loaded.soname) < 11;
     if is_old && precision != Precision::Fp32 {
@@ -34,7 +34,7 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
     if matches!(precision, Precision::Tf32 | Precision::Bf16) {
         bench.needs((8, 0), call)?;
     }
-    let api = api(&loaded.library);
+    let api = api(loaded.library);
     let handle = api.make("cublasCreate_v2", "cublasDestroy_v2")?;
     let math = match precision {
         Precision::Fp32 if !is_old => PEDANTIC_MATH,
@@ -121,10 +121,9 @@ impl Product<'_> {
         })
     }
 
-    pub(super) fn compare(self) -> Result<Came, Wrong> {
+    pub(super) fn compare(self) -> Result<StepResult, ComputationFault> {
         let results = download(&self.c, self.precision, self.expected.len())?;
-        let pairs = results.into_iter().zip(self.expected);
-        compare(pairs.map(|(got, expected)| (got, expected, 0.0)), LENGTH)
+        compare_exact(results, self.expected, LENGTH)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Object, Pointer, call, loaders_words, text};
 use crate::verify::child::numbers::int;
 use crate::verify::child::outcome::{Refused, Stop};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const COMPUTE_32F_PEDANTIC: c_int = 69;
 const COMPUTE_32F_FAST_TF32: c_int = 77;
@@ -32,7 +32,7 @@ struct Choice {
     reserved: [c_int; 4],
 }
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     // Before CUDA 11 it has other arguments.
     if blas::version_of(&loaded.soname) < 11 {
         return Err(Stop::Absent("cublasLtMatmul"));

@@ -10,8 +10,8 @@ use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Address;
 use crate::verify::child::numbers::Random;
-use crate::verify::child::outcome::{Refused, Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Refused, Stop, compare};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const COUNT: u32 = 1000;
 /// Fewer than there are numbers, and no divisor of their count.
@@ -27,29 +27,11 @@ extern \"C\" __global__ void mix(const unsigned *from, unsigned *to, unsigned co
 
 const INVALID_OPTION: c_int = 5;
 /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`
-const PTX_TOO_NEW: c_int = 222;
+const PTX_TOO_NEW: i64 = 222;
 
 type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
-type LoadModule = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
-type GetFunction = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
-type Launch = unsafe extern "C" fn(
-    *mut c_void,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    *mut c_void,
-    *mut *mut c_void,
-    *mut *mut c_void,
-) -> c_int;
-
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<Came, Stop> {
-    let image = compile(&loaded.library, bench.capability)?;
-    let Some(cuda) = bench.of_family("driver") else { return Err(Stop::Absent("cuModuleLoadData")) };
-    launch(bench, &cuda.library, &image)
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, _: Precision) -> Result<StepResult, Stop> {
+    launch(bench, &compile(loaded.library, bench.capability)?)
 }
 
 /// The architecture of a compiled kernel, 90 for 9.0.
@@ -133,7 +115,7 @@ fn with_log(stop: Stop, api: &Api<'_>, program: &Compilation) -> Stop {
     let log = program.get(api, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").unwrap_or_default();
     let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
     match stop {
-        Stop::Wrong(Wrong::Refused(refused)) if !log.is_empty() => {
+        Stop::Wrong(ComputationFault::Refused(refused)) if !log.is_empty() => {
             Refused { message: Some(log), ..refused }.into()
         }
         stop => stop,
@@ -167,9 +149,8 @@ impl Drop for Compilation {
     }
 }
 
-fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, Stop> {
+fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, Stop> {
     let driver = bench.driver;
-    let cuda = Api::plain(library);
     let mut random = Random::new(bench.seed_of(Operation::CompiledKernel, Precision::None));
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();
     let from = driver.upload(&numbers)?;
@@ -177,29 +158,31 @@ fn launch(bench: &Bench<'_>, library: &Library, image: &[u8]) -> Result<Came, St
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
     let _module = unsafe {
-        let load: LoadModule = cuda.function("cuModuleLoadData")?;
-        let get_function: GetFunction = cuda.function("cuModuleGetFunction")?;
-        let status = load(&raw mut module, image.as_ptr().cast());
-        match driver.check("cuModuleLoadData", status) {
-            Err(refused) if status == PTX_TOO_NEW => return Err(Stop::NotSupported(refused)),
-            answered => answered?,
-        }
-        let module = cuda.hold(module, "cuModuleUnload");
-        let status = get_function(&raw mut function, module.pointer, c"mix".as_ptr());
-        driver.check("cuModuleGetFunction", status)?;
-        module
+        let image = image.as_ptr().cast();
+        call!(driver, "cuModuleLoadData", *mut Pointer: &raw mut module, *const c_void: image).map_err(
+            |refused| match refused.code {
+                PTX_TOO_NEW => Stop::NotSupported(refused),
+                _ => refused.into(),
+            },
+        )?;
+        let held = Api::plain(driver.library).hold(module, "cuModuleUnload");
+        call!(
+            driver, "cuModuleGetFunction", *mut Pointer: &raw mut function, Pointer: module,
+            *const c_char: c"mix".as_ptr(),
+        )?;
+        held
     };
     let (mut from_at, mut to_at, mut count): (Address, Address, u32) = (from.address, to.address, COUNT);
     let mut arguments: [*mut c_void; 3] =
         [(&raw mut from_at).cast(), (&raw mut to_at).cast(), (&raw mut count).cast()];
     // SAFETY: the arguments are those of the kernel, which stays within the buffers.
-    let status = unsafe {
-        let launch: Launch = cuda.function("cuLaunchKernel")?;
-        let blocks = COUNT.div_ceil(BLOCK);
-        let (stream, none) = (ptr::null_mut(), ptr::null_mut());
-        launch(function, blocks, 1, 1, BLOCK, 1, 1, 0, stream, arguments.as_mut_ptr(), none)
-    };
-    driver.check("cuLaunchKernel", status)?;
+    unsafe {
+        call!(
+            driver, "cuLaunchKernel", Pointer: function, c_uint: COUNT.div_ceil(BLOCK), c_uint: 1, c_uint: 1,
+            c_uint: BLOCK, c_uint: 1, c_uint: 1, c_uint: 0, Pointer: ptr::null_mut(),
+            *mut Pointer: arguments.as_mut_ptr(), *mut Pointer: ptr::null_mut(),
+        )?;
+    }
     let results: Vec<u32> = to.download(numbers.len())?;
     let pairs = results.iter().zip((0..).zip(&numbers));
     let mix = |at: u32, number: u32| (number ^ at).wrapping_mul(2_654_435_761);

@@ -8,7 +8,7 @@ use crate::verify::child::convolution::{Direction, Shape, Task, run};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::ranges;
 use crate::verify::child::outcome::Stop;
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// All sizes differ, so that a swap shows. Channels and filters are multiples of 8 for tensor cores. The longest sum has
 /// 216 products, few enough for bfloat16.
@@ -22,30 +22,14 @@ const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
 const FMA_MATH: c_int = 3;
 
-pub(super) fn forward(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
-}
-
-pub(super) fn backward_data(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
-}
-
-pub(super) fn backward_filter(
-    bench: &Bench<'_>,
-    loaded: &Loaded,
-    precision: Precision,
-) -> Result<Came, Stop> {
-    convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
-}
-
-fn convolve(
+pub(super) fn convolve(
     bench: &Bench<'_>,
     loaded: &Loaded,
     precision: Precision,
     operation: Operation,
     direction: Direction,
-) -> Result<Came, Stop> {
-    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+) -> Result<StepResult, Stop> {
+    let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     let version = cudnn.version();
     match precision {
         Precision::Tf32 if version < 8000 => return Err(Stop::Absent("CUDNN_FMA_MATH")),
@@ -73,21 +57,4 @@ fn shape(precision: Precision) -> Shape {
 
 pub(super) fn handle(cudnn: &Cudnn<'_>) -> Result<Object, Stop> {
     cudnn.api.make("cudnnCreate", "cudnnDestroy")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::child::numbers::{fits, sum_bits};
-
-    #[test]
-    fn every_sum_is_exact() {
-        for precision in [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16] {
-            for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
-                let length = shape(precision).length(direction);
-                let (a, b) = ranges(precision, length);
-                assert!(fits(length, a, b, sum_bits(precision)), "{precision:?} {direction:?}");
-            }
-        }
-    }
 }

@@ -7,7 +7,7 @@ use crate::verify::child::call::{Api, Pointer, call, find};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, int, real, unit_roundoff};
 use crate::verify::child::outcome::{Stop, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// 2^6 times 3 times 5, so that several kinds of steps are used.
 const POINTS: usize = 960;
@@ -19,8 +19,8 @@ const FORWARD: c_int = -1;
 const INVERSE: c_int = 1;
 
 type Complex = (f64, f64);
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let api = Api::plain(&loaded.library);
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+    let api = Api::plain(loaded.library);
     let plan = Plan::new(&api)?;
     let driver = bench.driver;
     let signal = Random::new(bench.seed_of(Operation::FourierTransform, precision)).wholes(RANGE, 2 * POINTS);

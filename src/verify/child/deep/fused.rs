@@ -9,7 +9,7 @@ use crate::verify::child::convolution::{Direction, Numbers};
 use crate::verify::child::cudnn::Cudnn;
 use crate::verify::child::numbers::{Random, blank, download, ranges, upload};
 use crate::verify::child::outcome::{Stop, compare_exact};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 /// The products of one sum, and the bias.
 const LENGTH: usize = SHAPE.channels * SHAPE.kernel * SHAPE.kernel + 1;
@@ -18,8 +18,8 @@ const LENGTH: usize = SHAPE.channels * SHAPE.kernel * SHAPE.kernel + 1;
 const MODES: &[c_int] = &[3, 2];
 const MODES_BEFORE_84: &[c_int] = &[0];
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
-    let cudnn = Cudnn::new(&loaded.library).map_err(Stop::Absent)?;
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
+    let cudnn = Cudnn::new(loaded.library).map_err(Stop::Absent)?;
     if cudnn.version() < 8100 {
         return Err(Stop::Absent("cudnnBackendExecute"));
     }

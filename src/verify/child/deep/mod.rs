@@ -1,8 +1,8 @@
 //! The table of the computations of the level `deep`, for every family that a plan may hold.
 
-use super::bench::{Bench, Loaded, Row};
-use super::outcome::Stop;
-use crate::verify::protocol::{Came, Operation, Precision};
+use super::bench::Run;
+use super::convolution::Direction;
+use crate::verify::protocol::{Operation, Precision};
 
 mod attention;
 mod backend;
@@ -20,28 +20,31 @@ mod sparse;
 
 pub(super) use nccl::all_reduce;
 
+use convolutions::convolve;
+
 const HALVES: &[Precision] = &[Precision::Fp16, Precision::Bf16];
 const FLOATS: &[Precision] = &[Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16];
 const SINGLE: &[Precision] = &[Precision::Fp32];
 
-type Run = fn(&Bench<'_>, &Loaded, Precision) -> Result<Came, Stop>;
-
-const fn row(operation: Operation, precisions: &'static [Precision], family: &'static str, run: Run) -> Row {
-    Row { operation, precisions, family, run }
-}
-
-/// In the order of the computations on each GPU.
-pub(super) const TABLE: &[Row] = &[
-    row(Operation::Convolution, FLOATS, "cudnn", convolutions::forward),
-    row(Operation::ConvolutionBackwardData, FLOATS, "cudnn", convolutions::backward_data),
-    row(Operation::ConvolutionBackwardFilter, FLOATS, "cudnn", convolutions::backward_filter),
-    row(Operation::FusedGraph, HALVES, "cudnn", fused::run),
-    row(Operation::Attention, HALVES, "cudnn", attention::run),
-    row(Operation::Gemm, FLOATS, "cublas", blas::run),
-    row(Operation::GemmLt, FLOATS, "cublas", blas_lt::run),
-    row(Operation::FourierTransform, SINGLE, "cufft", fourier::run),
-    row(Operation::RandomNumbers, SINGLE, "curand", random::run),
-    row(Operation::LinearSystem, &[Precision::Fp64, Precision::Fp32], "cusolver", solver::run),
-    row(Operation::SparseProduct, SINGLE, "cusparse", sparse::run),
-    row(Operation::CompiledKernel, &[Precision::None], "nvrtc", compiled::run),
+/// An operation, its precisions, and the family of its library, in the order of the computations on each GPU. A plan without
+/// the family skips the row.
+pub(super) const TABLE: &[(Operation, &[Precision], &str, Run)] = &[
+    (Operation::Convolution, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::Convolution, Direction::Forward)
+    }),
+    (Operation::ConvolutionBackwardData, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::ConvolutionBackwardData, Direction::BackwardData)
+    }),
+    (Operation::ConvolutionBackwardFilter, FLOATS, "cudnn", |bench, loaded, precision| {
+        convolve(bench, loaded, precision, Operation::ConvolutionBackwardFilter, Direction::BackwardFilter)
+    }),
+    (Operation::FusedGraph, HALVES, "cudnn", fused::run),
+    (Operation::Attention, HALVES, "cudnn", attention::run),
+    (Operation::Gemm, FLOATS, "cublas", blas::run),
+    (Operation::GemmLt, FLOATS, "cublas", blas_lt::run),
+    (Operation::FourierTransform, SINGLE, "cufft", fourier::run),
+    (Operation::RandomNumbers, SINGLE, "curand", random::run),
+    (Operation::LinearSystem, &[Precision::Fp64, Precision::Fp32], "cusolver", solver::run),
+    (Operation::SparseProduct, SINGLE, "cusparse", sparse::run),
+    (Operation::CompiledKernel, &[Precision::None], "nvrtc", compiled::run),
 ];

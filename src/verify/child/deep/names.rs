@@ -80,7 +80,7 @@ pub(super) enum Attribute {
 /// `cudnnBackendAttributeType_t`
 #[derive(Clone, Copy)]
 #[repr(i32)]
-pub(super) enum Kind {
+pub(super) enum AttributeKind {
     Handle = 0,
     DataType = 1,
     Boolean = 2,

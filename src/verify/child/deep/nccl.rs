@@ -8,8 +8,8 @@ use libloading::os::unix::Library;
 use crate::verify::child::call::{Api, call, find};
 use crate::verify::child::driver::{Context, Driver};
 use crate::verify::child::numbers::{Random, int};
-use crate::verify::child::outcome::{Stop, compare};
-use crate::verify::protocol::{Came, Measure};
+use crate::verify::child::outcome::{Stop, compare_exact};
+use crate::verify::protocol::{Measure, StepResult};
 
 const COUNT: usize = 10_000;
 /// Sums over 4096 GPUs are exact with this range.
@@ -25,7 +25,7 @@ pub(in crate::verify::child) fn all_reduce(
     library: &Library,
     devices: &[(u32, Context)],
     seed: u32,
-) -> Result<Came, Stop> {
+) -> Result<StepResult, Stop> {
     let api = Api { naming: "ncclGetErrorString", message: last_error, ..Api::plain(library) };
     let mut random = Random::new(seed);
     let mut expected = vec![0.0; COUNT];
@@ -61,21 +61,18 @@ pub(in crate::verify::child) fn all_reduce(
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    let mut worst = Measure { largest_error: 0.0, allowed: 0.0, length: 0 };
+    let mut came = StepResult::Right(Measure { largest_error: 0.0, allowed: 0.0, length: 0 });
     for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
         let results: Vec<f32> = to.download(COUNT)?;
-        let pairs = results.iter().zip(&expected);
-        let pairs = pairs.map(|(got, expected)| (f64::from(*got), *expected, 0.0));
-        if let Came::Right(measure) = compare(pairs, gpus.len())? {
-            worst = measure;
-        }
+        let results = results.into_iter().map(f64::from).collect();
+        came = compare_exact(results, expected.clone(), gpus.len())?;
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
         unsafe { call!(api, "ncclCommDestroy", Communicator: communicator)? };
     }
-    Ok(Came::Right(worst))
+    Ok(came)
 }
 
 /// Since 2.13 NCCL has more than the name of a status.

@@ -6,21 +6,21 @@ use std::ffi::{c_int, c_void};
 use crate::verify::child::bench::{Bench, Loaded};
 use crate::verify::child::call::{Api, Pointer, call};
 use crate::verify::child::numbers::{Random, blank, download, int, real, unit_roundoff, upload};
-use crate::verify::child::outcome::{Stop, Wrong, compare};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::child::outcome::{ComputationFault, Stop, compare};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const SIZE: usize = 64;
 /// The range of the unknowns.
 const RANGE: u16 = 9;
 const NOT_TRANSPOSED: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     let (size_call, factor_call, solve_call) = if precision == Precision::Fp64 {
         ("cusolverDnDgetrf_bufferSize", "cusolverDnDgetrf", "cusolverDnDgetrs")
     } else {
         ("cusolverDnSgetrf_bufferSize", "cusolverDnSgetrf", "cusolverDnSgetrs")
     };
-    let api = Api::plain(&loaded.library);
+    let api = Api::plain(loaded.library);
     let handle = api.make("cusolverDnCreate", "cusolverDnDestroy")?;
     let driver = bench.driver;
     let system = System::new(bench.seed_of(Operation::LinearSystem, precision));
@@ -63,9 +63,8 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> R
 }
 
 /// `info` must be 0. A positive value is a column without a pivot.
-fn check_info(info: Vec<i32>) -> Result<(), Wrong> {
-    let pairs = info.into_iter().map(|info| (f64::from(info), 0.0, 0.0));
-    compare(pairs, 1).map(drop)
+fn check_info(info: Vec<i32>) -> Result<(), ComputationFault> {
+    compare(info.into_iter().map(|info| (f64::from(info), 0.0, 0.0)), 1).map(drop)
 }
 
 /// The norms of the matrix and of its inverse are at most 3n and 1/n, and the factors do not grow. The error of the

@@ -10,7 +10,7 @@ use crate::verify::child::call::{Api, Object, Pointer, call, text};
 use crate::verify::child::driver::Buffer;
 use crate::verify::child::numbers::{Random, blank, download, int, ranges, upload};
 use crate::verify::child::outcome::{Stop, compare_exact};
-use crate::verify::protocol::{Came, Operation, Precision};
+use crate::verify::protocol::{Operation, Precision, StepResult};
 
 const ROWS: usize = 200;
 const COLUMNS: usize = 150;
@@ -23,10 +23,10 @@ const BASE_ZERO: c_int = 0;
 const NOT_TRANSPOSED: c_int = 0;
 const DEFAULT_ALGORITHM: c_int = 0;
 
-pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<Came, Stop> {
+pub(super) fn run(bench: &Bench<'_>, loaded: &Loaded, precision: Precision) -> Result<StepResult, Stop> {
     let message = |library: &Library, status: c_int| text(library, "cusparseGetErrorString", status);
     let naming = "cusparseGetErrorName";
-    let api = Api { naming, message, ..Api::plain(&loaded.library) };
+    let api = Api { naming, message, ..Api::plain(loaded.library) };
     let handle = api.make("cusparseCreate", "cusparseDestroy")?;
     let driver = bench.driver;
     let product = Product::new(bench.seed_of(Operation::SparseProduct, precision));
