@@ -160,8 +160,9 @@ fn wheels_are_of_their_families() {
         let stems: Vec<String> = wheel.sonames.iter().map(|soname| of(soname).1).collect();
         assert!(wheel.sonames.iter().all(|soname| of(soname).0 == wheel.family), "{}", wheel.name);
         assert!(wheel.needs.iter().all(|soname| of(soname).0 != wheel.family), "{}", wheel.name);
-        let main = wheel.sonames.iter().find(|soname| of(soname).1 == family.main).unwrap();
-        let required = family.required(soname_number(main).unwrap());
+        let main = wheel.sonames.iter().find(|soname| of(soname).1 == family.main);
+        // NVTX of CUDA 13 has another library than the main one of before.
+        let required = main.map_or_else(Vec::new, |main| family.required(soname_number(main).unwrap()));
         assert!(
             required.iter().all(|stem| stems.iter().any(|own| own == stem)),
             "{} lacks one of {required:?}",

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::rows::{
     Architectures, Builds, Cudnn, Drivers, Framework, KnownBad, Libraries, PackageTable, PythonFacts,
-    Statuses, Wheels,
+    Statuses,
 };
+use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;
 
 /// The content of a file that is valid, as the binary embeds it. `path` is relative to `profiles/`.

@@ -24,6 +24,7 @@ mod packages;
 pub mod rows;
 mod soname;
 mod statuses;
+pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
@@ -32,14 +33,16 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use rows::{
     Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
-    PythonFacts, Record, Sign, Status, Statuses, Variable, Wheel,
+    PythonFacts, Record, Sign, Status, Statuses, Variable,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
+pub use wheel_rows::Wheel;
+use wheel_rows::Wheels;
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
-use rows::{Libraries, Wheels};
+use rows::Libraries;
 
 #[derive(Debug)]
 pub struct Catalog {

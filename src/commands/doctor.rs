@@ -35,7 +35,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         print(&report::json::examination(&examination, &inventory, &programs))?;
     } else {
         let page = report::examination(&examination, &inventory, common.verbose, style);
-        print(&(page + "\n" + &report::programs(&programs, style)))?;
+        print(&(page + &report::programs(&programs, style)))?;
     }
     if let Some(file) = &file {
         save(&host, common, file)?;

@@ -50,7 +50,7 @@ pub struct ExaminedProgram {
     pub command: String,
     /// The versions that cudarun would give it.
     pub uses: Vec<String>,
-    /// What the loader does without cudarun, or the reason why there is no set.
+    /// Installations that the loader would mix or prefer without cudarun, and the reason of a refusal.
     pub faults: Vec<String>,
     pub is_refused: bool,
 }
@@ -76,9 +76,19 @@ pub fn examined_program(
             .collect(),
         _ => Vec::new(),
     };
+    let is_picked = |installation: &Installation| match &decision.outcome {
+        Outcome::Plan(plan) => {
+            plan.picks.iter().any(|pick| pick.installation.directory == installation.directory)
+        }
+        _ => true,
+    };
     let fault = |(family, supply): (&str, Supply<'_>)| {
-        let fault = given_fault(supply.fault(inventory)?);
-        Some(format!("without cudarun: {}: {fault}: {}", words::family(family), places(&supply, program)))
+        let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
+        let fault = supply.fault(inventory).map(|fault| format!("{}: ", given_fault(fault)));
+        let places = places(&supply, program);
+        (fault.is_some() || is_other).then(|| {
+            format!("without cudarun: {}: {}{places}", words::family(family), fault.unwrap_or_default())
+        })
     };
     let mut faults: Vec<String> = given(before, inventory).into_iter().filter_map(fault).collect();
     if is_refused {
@@ -90,7 +100,7 @@ pub fn examined_program(
 
 /// The programs, and the next command to type.
 pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
-    let mut text = String::new();
+    let mut text = if programs.is_empty() { String::new() } else { "\n".to_owned() };
     for program in programs {
         let uses =
             if program.uses.is_empty() { "nothing to pick".to_owned() } else { program.uses.join(", ") };

@@ -213,7 +213,7 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
 fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec<String>> {
     let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
     loop {
-        // What they are linked against comes with them.
+        // Libraries that they are linked against come with them.
         while let Some(family) = needed_by(&lacking) {
             lacking.insert(family);
         }

@@ -366,7 +366,7 @@ fn torch_with(cuda: &str, needed: &[&str], requires: &str, rpath: &str) -> Strin
 const TORCH: &[&str] = &["python3", "-c", "import torch"];
 const PIP: &str = "/opt/venv/bin/python3 -m pip install \"";
 
-/// What torch lacks beside a GPU.
+/// Libraries that torch lacks beside a GPU.
 fn lacking() -> Vec<(Case, String)> {
     let lacks = [
         ("12.4", "libcudnn.so.9", "nvidia-cudnn-cu12=="),
