@@ -74,7 +74,7 @@ _cudarun() {
     case $verb:$cur in
     :-*) COMPREPLY=($(compgen -W "$common $wishes --verify -V --version" -- "$cur")) ;;
     run:-*) COMPREPLY=($(compgen -W "$common $wishes --verify" -- "$cur")) ;;
-    list:-*) COMPREPLY=($(compgen -W "$common -a --all --json --symbols --python" -- "$cur")) ;;
+    list:-*) COMPREPLY=($(compgen -W "$common -a --all --extensions --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "$families" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
     verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;

@@ -96,6 +96,7 @@ complete -c cudarun -n "__cudarun_after doctor" -l save -r -F -d "Write what was
 complete -c cudarun -n "__cudarun_after list explain export verify doctor trace" -l json -d "Print one JSON object"
 complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
 complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every file"
+complete -c cudarun -n "__cudarun_after list" -l extensions -d "List extension modules, and what their framework lacks"
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
 complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"

@@ -6,6 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+/// True if a path may lead elsewhere from another current directory. `$ORIGIN` does not.
+pub fn depends_on_directory(path: &[u8]) -> bool {
+    !path.starts_with(b"/") && !path.starts_with(b"$") || path.starts_with(b"/proc/")
+}
+
 /// Variables by name. Names and values are bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);

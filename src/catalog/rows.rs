@@ -153,6 +153,9 @@ pub struct Framework {
     #[serde(default)]
     pub core_objects: Vec<String>,
     #[serde(default)]
+    pub own_libraries: Vec<String>,
+    pub namespaces: Option<Vec<String>>,
+    #[serde(default)]
     pub cpu_only: Vec<Sign>,
     #[serde(default)]
     pub cuda: Vec<Record>,

@@ -223,6 +223,9 @@ pub struct List {
     /// Show every file of every installation
     #[arg(short, long)]
     pub all: bool,
+    /// List the extension modules of Python packages instead, and what their framework lacks
+    #[arg(long)]
+    pub extensions: bool,
     /// With --json: name the symbols that each file exports
     #[arg(long, requires = "json")]
     pub symbols: bool,

@@ -102,7 +102,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
             scope.machine = program.machine;
             scope.site_packages = program.site_packages;
         }
-        Ok(Scope { owners: true, ..scope })
+        Ok(Scope { owners: true, extensions: true, ..scope })
     };
     let wishes = Wishes::default();
     let request = Request::new(host, common, &wishes, pipeline::Subject::Machine(&scope), Purpose::Examine);

@@ -16,7 +16,13 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         let everywhere = pipeline::everywhere(settings, common, options.python.as_deref())?;
         let code = options.json || common.verbose > 0;
         let owners = common.verbose > 0;
-        Ok(Scope { code, owners, symbol_names: options.symbols, ..everywhere })
+        Ok(Scope {
+            code,
+            owners,
+            symbol_names: options.symbols,
+            extensions: options.extensions,
+            ..everywhere
+        })
     };
     let wishes = Wishes::default();
     let request = Request::new(&host, common, &wishes, Subject::Machine(&scope), Purpose::Answer);
@@ -33,12 +39,18 @@ fn tell(
     options: &List,
 ) -> Result<Exit, Error> {
     let is_wanted = |family: &String| families.is_empty() || families.contains(family);
-    let found = inventory.installations.iter().any(|installation| is_wanted(&installation.family));
+    let found = match &inventory.extensions {
+        Some(extensions) => !extensions.is_empty(),
+        None => inventory.installations.iter().any(|installation| is_wanted(&installation.family)),
+    };
     if options.json {
         print(&report::json::inventory(*inventory, families))?;
     } else {
         let style = Style::stdout(common.color);
-        print(&report::listed(&inventory, families, options.all, common.verbose, style))?;
+        print(&match &inventory.extensions {
+            Some(extensions) => report::listed_extensions(extensions, style),
+            None => report::listed(&inventory, families, options.all, common.verbose, style),
+        })?;
         // The process ends here, and its memory with it.
         std::mem::forget(inventory);
     }

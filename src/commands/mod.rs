@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
 use crate::machine::Machine;
-use crate::pin::{Decision, Pinned};
+use crate::pin::{Decision, Mode, Pinned};
 use crate::pipeline::{self, Facts, Reached, Request, Stop};
-use crate::program::Command;
+use crate::program::{Command, Note};
 use crate::report::{self, Style};
 use crate::solve::Outcome;
 
@@ -91,13 +91,22 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     let Facts { program, inventory, .. } = facts;
     let has_installations = !inventory.installations.is_empty();
     let notes = program.notes.iter();
-    let notes = notes.filter(|note| note.must_be_said() || has_installations && note.hides_a_program());
+    let is_said = |note: &&Note| match note {
+        Note::MayStartAnother => inventory.is_led_to(),
+        Note::Namespace { directory } => !decision.outcome.picks_in(directory),
+        note => note.must_be_said() || has_installations && note.hides_a_program(),
+    };
+    let notes = notes.filter(is_said);
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
     if let Outcome::Plan(plan) = &decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));
         if program.is_launched && decision.pinned.as_ref().is_some_and(Pinned::reaches_children) {
             lines.push(report::launches(program));
+        }
+        let mode = decision.pinned.as_ref().map(|pinned| pinned.mode);
+        if program.sets_library_path && mode.is_some_and(|mode| mode != Mode::Audit) {
+            lines.push(report::sets_library_path(program));
         }
     }
     lines

@@ -67,6 +67,6 @@ fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
     plan.picks.iter().filter_map(|pick| {
         let main = &catalog().family(&pick.installation.family)?.main;
         let name = pick.installation.member(main)?.soname.clone();
-        Some(Load { by: None, name })
+        Some(Load { by: None, name, may_be_first: false })
     })
 }

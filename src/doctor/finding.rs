@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inventory::{self, Installation, Problem, Warning};
+use crate::inventory::{self, Extension, Installation, Problem, Warning};
 use crate::settings::{Remark, SettingFault, container::Malformed};
 use crate::solve::Summary;
 use crate::storage::Unfit;
@@ -82,10 +82,18 @@ pub enum FindingKind {
     ContainerWithoutGpus,
     DeviceNodesMissing,
     DeviceNotPermitted,
+    DeviceLost,
     UvmMissing,
+    FabricManager { version: Option<Version>, kernel: DriverVersion },
+    Suspended,
+    SharedMemorySmall { bytes: u64 },
+    WslMemoryMissing,
+    DriverFileEmpty,
+    ToolkitMalformed { variable: &'static str },
     GpusHidden,
     NoSuchGpu { word: String, leaves_some: bool },
     BadInstallation { code: &'static str, installation: Summary, problem: Problem },
+    ExtensionMismatch { first: Extension, more: usize },
     PassedOver { first: Warning, more: usize },
     PathMissing { variable: &'static str },
     PathEmpty { directory: PathBuf },
@@ -208,10 +216,18 @@ impl FindingKind {
             Kind::ContainerWithoutGpus => (Section::Gpus, "container-without-gpus"),
             Kind::DeviceNodesMissing => (Section::Gpus, "device-nodes-missing"),
             Kind::DeviceNotPermitted => (Section::Gpus, "device-not-permitted"),
+            Kind::DeviceLost => (Section::Gpus, "device-lost"),
+            Kind::FabricManager { .. } => (Section::Driver, "fabric-manager"),
+            Kind::Suspended => (Section::Driver, "suspended"),
+            Kind::SharedMemorySmall { .. } => (Section::Gpus, "shared-memory-small"),
+            Kind::WslMemoryMissing => (Section::Driver, "wsl-memory-missing"),
+            Kind::DriverFileEmpty => (Section::Driver, "driver-file-empty"),
+            Kind::ToolkitMalformed { .. } => (Section::Environment, "toolkit-malformed"),
             Kind::UvmMissing => (Section::Gpus, "uvm-missing"),
             Kind::GpusHidden => (Section::Gpus, "gpus-hidden"),
             Kind::NoSuchGpu { .. } => (Section::Gpus, "no-such-gpu"),
             Kind::BadInstallation { code, .. } => (Section::Libraries, code),
+            Kind::ExtensionMismatch { .. } => (Section::Libraries, "extension-mismatch"),
             Kind::PassedOver { .. } => (Section::Libraries, "passed-over"),
             Kind::PathMissing { .. } => (Section::Environment, "path-missing"),
             Kind::PathEmpty { .. } => (Section::Environment, "path-empty"),

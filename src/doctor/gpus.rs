@@ -120,7 +120,15 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     let shared_closed = shared.iter().any(|path| host.stat(path).is_ok() && !host.may_use(path));
     let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
     let severity = if is_error { Severity::Error } else { Severity::Warning };
-    (!closed.is_empty()).then(|| Finding::new(severity, FindingKind::DeviceNotPermitted, closed))
+    let is_lost =
+        closed.iter().all(|evidence| matches!(evidence, Evidence::Mode { mode, .. } if is_open(*mode)));
+    let what = if is_lost { FindingKind::DeviceLost } else { FindingKind::DeviceNotPermitted };
+    (!closed.is_empty()).then(|| Finding::new(severity, what, closed))
+}
+
+/// True if all users may read and write: then only a control group can refuse.
+fn is_open(mode: u32) -> bool {
+    mode & 0o006 == 0o006
 }
 
 /// The GPUs that `CUDA_VISIBLE_DEVICES` hides.

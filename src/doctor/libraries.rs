@@ -1,8 +1,10 @@
 //! Installations with problems, and the files that the scan skipped.
 
+use std::collections::BTreeMap;
+
 use super::finding::{Evidence, Finding, FindingKind, Severity};
 use super::subject::Subject;
-use crate::inventory::{Finder, Installation, Origin, Problem};
+use crate::inventory::{Extension, Finder, Installation, Origin, Problem};
 use crate::solve::Summary;
 
 /// Further skipped files are only counted.
@@ -13,6 +15,17 @@ pub(super) fn findings(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for installation in &inventory.installations {
         findings.extend(installation.problems.iter().filter_map(|problem| finding(installation, problem)));
+    }
+    let unfit = inventory.extensions.iter().flatten().filter(|extension| !extension.fits());
+    let mut by_package: BTreeMap<(&str, &str), Vec<&Extension>> = BTreeMap::new();
+    for extension in unfit {
+        by_package.entry((&extension.package, &extension.framework)).or_default().push(extension);
+    }
+    for extensions in by_package.into_values() {
+        let named = extensions.iter().take(FEW);
+        let evidence = named.map(|extension| Evidence::file(&extension.path, "")).collect();
+        let (first, more) = (extensions[0].clone(), extensions.len() - 1);
+        findings.push(Finding::warning(FindingKind::ExtensionMismatch { first, more }, evidence));
     }
     if let Some(first) = inventory.warnings.first() {
         let named = inventory.warnings.iter().take(FEW);
@@ -37,6 +50,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
         Problem::PackageSaysOtherwise { .. }
         | Problem::NameSaysOtherwise { .. }
         | Problem::SizeIsNotRecorded { .. } => (severity, "installation-not-as-installed"),
+        Problem::ClaimedTwice { .. } => (Severity::Warning, "claimed-twice"),
         Problem::SecondOfOneSoname { .. } => (severity, "two-of-one-soname"),
         Problem::WorldWritable { .. } => (Severity::Warning, "installation-world-writable"),
         // The sections of the driver and of the environment report these.

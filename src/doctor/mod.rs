@@ -8,6 +8,7 @@ mod environment;
 mod finding;
 mod gpus;
 mod libraries;
+mod platform;
 mod project;
 mod startup;
 mod subject;
@@ -37,6 +38,7 @@ pub fn examine(subject: &Subject<'_>) -> Examination {
     let elements = elements::elements(subject, &lines);
     let mut findings = driver::findings(subject, surroundings);
     findings.extend(gpus::findings(subject, surroundings, &findings));
+    findings.extend(platform::findings(subject, surroundings));
     findings.extend(libraries::findings(subject));
     findings.extend(environment::findings(subject, &elements));
     findings.extend(startup::findings(subject, &lines));

@@ -35,6 +35,16 @@ pub fn record(bytes: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String, Op
     found
 }
 
+/// Returns the hash of a file in a `RECORD`, with the name of its algorithm.
+pub fn recorded_hash<'r>(record: &'r [u8], path: &str) -> Option<&'r str> {
+    let lines = record.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    lines.into_iter().find_map(|line| {
+        let (rest, _) = line.rsplit_once(',')?;
+        let (name, hash) = rest.rsplit_once(',')?;
+        (name.trim_matches('"') == path && !hash.is_empty()).then_some(hash)
+    })
+}
+
 /// Returns the top-level modules that a `RECORD` lists: packages, source files, extensions.
 pub fn top_level(record: &str) -> BTreeSet<String> {
     record

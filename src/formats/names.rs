@@ -22,9 +22,15 @@ pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSe
     memchr::memmem::find_iter(data, b".so").filter_map(|at| packed_name(data, at, is_known)).collect()
 }
 
-/// Returns every absolute path of a `lib….so…`, and every relative one that is a whole text between NULs.
+/// Returns every absolute path of a `lib….so…`, and every other one that is a whole text between NULs: a relative one, or
+/// one that starts with `$ORIGIN`.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so").filter_map(|at| path_around(data, at)).collect()
+}
+
+/// Returns every text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
+pub fn whole_objects(data: &[u8]) -> BTreeSet<String> {
+    memchr::memmem::find_iter(data, b".so").filter_map(|at| text_around(data, at)).collect()
 }
 
 /// Returns the known names in x86-64 instructions. Compilers write a text of nine to sixteen bytes as the constants of two
@@ -120,12 +126,25 @@ fn path_around(data: &[u8], at: usize) -> Option<String> {
     let begin =
         from + data[from..start].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
     let end = end_of_numbers(data, at);
+    let before = &data[..begin];
+    if before.ends_with(b"${ORIGIN}") || before.ends_with(b"$") && data[begin..].starts_with(b"ORIGIN/") {
+        return text_around(data, at);
+    }
     let path = std::str::from_utf8(&data[begin..end]).ok()?;
     // The program fills in a part between braces when it runs.
     let is_whole = !matches!(data[..begin].last(), Some(b'{' | b'}' | b'%' | b'$'));
     let is_text = begin.checked_sub(1).is_none_or(|before| data[before] == 0)
         && data.get(end).is_none_or(|end| *end == 0);
     (is_whole && (path.starts_with('/') || is_text)).then(|| path.to_owned())
+}
+
+fn text_around(data: &[u8], at: usize) -> Option<String> {
+    let end = end_of_numbers(data, at);
+    let from = at.saturating_sub(PATH_LIMIT);
+    let begin = from + memchr::memrchr(0, &data[from..at]).map_or(0, |before| before + 1);
+    let text = std::str::from_utf8(&data[begin..end]).ok()?;
+    let is_path = begin < at && !text.chars().any(|c| c.is_control() || c == '%');
+    (is_path && data.get(end).is_none_or(|end| *end == 0)).then(|| text.to_owned())
 }
 
 /// Returns the earliest start of the name whose `.so` is at `at`.

@@ -8,6 +8,10 @@ pub struct Source {
     pub strings: Vec<(usize, String)>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
+    /// True if it imports or calls functions that start programs.
+    pub starts_programs: bool,
+    /// True if it opens a library whose name is not written out.
+    pub opens_unnamed: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -24,6 +28,8 @@ pub struct Import {
     pub is_tried: bool,
     /// True outside of every block: it runs whenever the file does.
     pub is_outermost: bool,
+    /// True inside of a function: it runs when the function is called.
+    pub is_called: bool,
 }
 
 pub fn read(source: &[u8]) -> Source {
@@ -32,28 +38,36 @@ pub fn read(source: &[u8]) -> Source {
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
     // A file with NULs is compiled or packed, and runs as well.
     let mut found = Source { dynamic: text.contains('\0'), ..Source::default() };
-    let mut tries: Vec<usize> = Vec::new();
+    let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
     for statement in scanner.statements() {
         let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
         if let Some(indent) = statement.indent {
             tries.retain(|outer| *outer < indent);
+            functions.retain(|outer| *outer < indent);
         }
         // A statement that follows another one on its line may belong to a block.
         let is_outermost = statement.indent == Some(0);
         let from = found.imports.len();
         match words.split_first() {
             Some((&"try", [])) => tries.push(statement.indent.unwrap_or(usize::MAX - 1)),
+            Some((&("def" | "async"), _)) => {
+                functions.push(statement.indent.unwrap_or(usize::MAX - 1));
+            }
             Some((&"import", rest)) => found.imports.extend(plain_imports(rest, statement.line)),
             Some((&"from", rest)) => found.imports.extend(from_import(rest, statement.line)),
             _ => {
                 let (dynamic, named) = calls(&statement, &words);
                 found.dynamic |= dynamic;
+                found.starts_programs |= starts_program(&words);
+                found.opens_unnamed |= opens_unnamed(&statement, &words);
                 found.imports.extend(named);
             }
         }
         for import in &mut found.imports[from..] {
             import.is_tried = !tries.is_empty();
             import.is_outermost = is_outermost;
+            import.is_called = !functions.is_empty();
+            found.starts_programs |= import.module == "subprocess";
         }
     }
     found.strings = scanner.strings;
@@ -121,6 +135,22 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
         }
     }
     (dynamic, named)
+}
+
+/// True for `Popen(…)`, `os.system(…)`, `os.exec…` and their like.
+fn starts_program(words: &[&str]) -> bool {
+    const OF_OS: [&str; 5] = ["exec", "spawn", "posix_spawn", "system", "popen"];
+    let is_of_os = |name: &str| OF_OS.iter().any(|beginning| name.starts_with(beginning));
+    words.iter().any(|word| matches!(*word, "Popen" | "create_subprocess_exec" | "create_subprocess_shell"))
+        || words.windows(3).any(|words| matches!(words, ["os", ".", name] if is_of_os(name)))
+}
+
+/// True for `CDLL(…)` and its like with anything but a plain text.
+fn opens_unnamed(statement: &Statement, words: &[&str]) -> bool {
+    words.windows(2).enumerate().any(|(at, pair)| {
+        matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("])
+            && statement.literals.iter().all(|(index, _)| *index != at + 2)
+    })
 }
 
 struct Statement {

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::claims;
 use super::directory_scan::{Candidate, Contents, DirectoryScan};
 use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
@@ -96,7 +97,7 @@ fn installations_in(
         };
         let origin = origin_of(origin, &directory, &candidates);
         let open = open(host, &mut paths.owners, &directory, &stat, &candidates);
-        let mut installation = assemble(host, paths, &directory, origin, soname, candidates, &place.packaged);
+        let mut installation = assemble(host, paths, &directory, origin, soname, candidates, place);
         let everybody = open.iter().filter(|open| open.who == ChangedBy::Everybody);
         installation
             .problems
@@ -120,9 +121,11 @@ fn assemble(
     origin: Origin,
     soname: Option<u32>,
     mut candidates: Vec<Candidate>,
-    packaged: &BTreeMap<String, Packaged>,
+    place: &SearchLocation,
 ) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
+    let (packaged, claimed) = claims::settle(place, &candidates);
+    problems.extend(claimed);
     let family = candidates[0].file.family();
     let main = candidates.iter().find(|c| c.file.stem == family.main).unwrap_or(&candidates[0]);
     let record = main.names.iter().find_map(|name| packaged.get(name));

@@ -47,6 +47,8 @@ pub(super) struct SearchLocation {
     pub origin: Origin,
     /// The package records of its files, by file name.
     pub packaged: BTreeMap<String, Packaged>,
+    /// The files that several packages claim, by file name.
+    pub claimed: BTreeMap<String, Claimants>,
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
     pub is_named: bool,
@@ -57,6 +59,14 @@ pub(super) struct SearchLocation {
 /// Places by directory.
 #[derive(Default)]
 pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
+
+/// The records of all packages that installed one file.
+#[derive(Clone, Debug)]
+pub(super) struct Claimants {
+    pub packages: Vec<Packaged>,
+    /// The only one of them that another distribution requires.
+    pub needed: Option<String>,
+}
 
 /// The package record of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +80,9 @@ pub(super) struct Packaged {
 
 impl SearchLocation {
     pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> SearchLocation {
-        let packaged = BTreeMap::new();
-        SearchLocation { directory: directory.into(), origin, packaged, is_named: false, is_relative: false }
+        let (packaged, claimed) = (BTreeMap::new(), BTreeMap::new());
+        let directory = directory.into();
+        SearchLocation { directory, origin, packaged, claimed, is_named: false, is_relative: false }
     }
 }
 
@@ -181,6 +192,7 @@ pub(super) fn merge(
                 let known = entry.get_mut();
                 known.is_named |= place.is_named;
                 known.is_relative &= place.is_relative;
+                known.claimed.extend(place.claimed);
                 let (better, mut packaged) = if record_rank(known.origin) <= record_rank(place.origin) {
                     (std::mem::take(&mut known.packaged), place.packaged)
                 } else {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::model::Installation;
+use super::model::{Extension, Installation};
 use super::warning::{ReadFault, Warning};
 use crate::host::FileId;
 use crate::text;
@@ -31,6 +31,8 @@ pub struct Scope {
     pub symbol_names: bool,
     /// True if the architectures of GPU code are read: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
+    /// True if extension modules are compared with the frameworks that they are built against.
+    pub extensions: bool,
     /// True if environments of other users and other projects are scanned.
     pub elsewhere: bool,
     /// Directories that the user names: of libraries, toolkits, environments.
@@ -47,7 +49,7 @@ impl Scope {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Inventory {
     pub driver: Option<KernelDriver>,
     pub gpus: Vec<Gpu>,
@@ -64,6 +66,9 @@ pub struct Inventory {
     pub gpus_hidden: bool,
     pub installations: Vec<Installation>,
     pub search: SearchPath,
+    /// The extension modules of the program's packages, if the scope asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Vec<Extension>>,
     pub warnings: Vec<Warning>,
     /// The NVIDIA files of every directory that was scanned, by name.
     #[serde(skip)]
@@ -155,6 +160,15 @@ impl Inventory {
     /// The known compute capabilities of these GPUs, one for each.
     pub fn capabilities(&self) -> impl Iterator<Item = ComputeCapability> {
         self.visible_gpus().filter_map(|gpu| gpu.capability)
+    }
+
+    /// True if `LD_LIBRARY_PATH` or `LD_PRELOAD` leads any program to an installation.
+    pub fn is_led_to(&self) -> bool {
+        let mut installed = self.installations.iter().flat_map(Installation::directories);
+        let is_on_path = |directory: &Path| {
+            self.search.library_path.iter().any(|element| element.directory.as_deref() == Some(directory))
+        };
+        self.search.preload.iter().any(|preload| preload.family.is_some()) || installed.any(is_on_path)
     }
 
     /// Returns the file of this name in a directory that was scanned.

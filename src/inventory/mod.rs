@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 
 use crate::host::Host;
 
+mod claims;
 mod compat;
 mod conda;
 mod debian;
 mod directory_scan;
 mod driver;
 mod evidence;
+mod extensions;
 mod extra;
 mod gpu;
 mod hpc_sdk;
@@ -41,8 +43,8 @@ pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
-    Code, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem, RpathDirectory,
-    VersionEvidence, VersionSource,
+    Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
+    RpathDirectory, VersionEvidence, VersionSource,
 };
 pub use modules::{MODULE_DIRECTORIES, named as named_by_module};
 pub use owners::{ChangedBy, WritablePath};
@@ -107,6 +109,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
     look.warnings.dedup();
     let search = library_path::search(host, scope);
     look.watched.extend(found.directories.keys().cloned());
+    let extensions = scope.extensions.then(|| extensions::find(&mut look));
     let mut inventory = Inventory {
         driver,
         gpus,
@@ -116,6 +119,7 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         gpus_hidden: host.env.hides_gpus(),
         installations: found.installations,
         search,
+        extensions,
         warnings: look.warnings,
         directories: found.directories,
         watched: look.watched,

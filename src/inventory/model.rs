@@ -151,6 +151,27 @@ pub enum Origin {
     Loose,
 }
 
+/// An extension module that uses the libraries of a framework.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    #[serde(serialize_with = "text::path")]
+    pub path: PathBuf,
+    /// The distribution that brought it, `torchaudio 2.5.1`.
+    pub package: String,
+    /// The installed framework, `torch 2.6.0`.
+    pub framework: String,
+    /// The version of the framework that the metadata of the package names; none if several are allowed.
+    pub built_for: Option<String>,
+    pub lacks_symbols: Vec<String>,
+    pub lacks_libraries: Vec<String>,
+}
+
+impl Extension {
+    pub fn fits(&self) -> bool {
+        self.lacks_symbols.is_empty() && self.lacks_libraries.is_empty()
+    }
+}
+
 /// One piece of evidence of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionEvidence {
@@ -202,6 +223,15 @@ pub enum Problem {
     SizeIsNotRecorded {
         file: String,
         recorded: u64,
+    },
+    /// Two packages installed different files under one name; the last one has overwritten the other.
+    ClaimedTwice {
+        files: Vec<String>,
+        packages: Vec<String>,
+        /// The package whose files they are; none if their sizes do not tell.
+        holds: Option<String>,
+        /// The only one of the packages that another one requires.
+        needed: Option<String>,
     },
     /// Another file in its directory has this SONAME; the loader opens only one of them.
     SecondOfOneSoname {

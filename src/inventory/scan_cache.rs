@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::File;
+use super::model::Extension;
 use crate::host::{FileId, Stat};
 
 /// A file that changed this recently may change again and keep its times: file systems count in ticks of up to two
@@ -27,6 +28,8 @@ pub struct ScanCache {
     pub(super) records: Table<Vec<(String, Option<u64>)>>,
     /// The packages with libraries in a package manager's database.
     pub(super) packages: Table<Vec<Package>>,
+    /// By directory of a framework: the identity of all that was compared, and the result.
+    pub(super) extensions: Table<(u64, Vec<Extension>)>,
     /// Seconds since the epoch; younger files are not kept.
     #[serde(skip)]
     began: i64,
@@ -105,7 +108,11 @@ impl ScanCache {
     /// True if a scan added an entry.
     pub fn has_changed(&self) -> bool {
         let (files, directories) = (self.files.has_changed, self.directories.has_changed);
-        files || directories || self.records.has_changed || self.packages.has_changed
+        files
+            || directories
+            || self.records.has_changed
+            || self.packages.has_changed
+            || self.extensions.has_changed
     }
 
     /// Removes unused entries from tables that are too large.

@@ -1,8 +1,10 @@
 //! Wheels: every directory with a library in a distribution's `RECORD`, in both layouts (`nvidia/<part>/lib` and
 //! `nvidia/cu13/lib`) and in packages that bundle libraries.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::claims::{self, Claim};
 use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
 use super::model::Origin;
 use super::records;
@@ -38,17 +40,18 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
     let records =
         records::libraries(look, &files, u64::MAX, |bytes| Ok(metadata::record(bytes, &records::is_library)));
     let mut places = SearchLocations::default();
-    for (directory, record) in distributions.into_iter().zip(records) {
+    let mut claims: BTreeMap<PathBuf, Vec<Claim<'_>>> = BTreeMap::new();
+    for (directory, record) in distributions.into_iter().zip(&records) {
         let Some((name, version)) = distribution(directory) else { continue };
         let brings = |family: &Family| family.is_wheel(&name);
         let is_nvidias = name.starts_with("nvidia-") || catalog().families.iter().any(brings);
         let origin = if is_nvidias { Origin::Wheel } else { Origin::Bundled };
-        for (path, size) in record {
+        for (recorded, size) in record {
             // Another package's file outside site-packages does not make its directory a bundled one.
-            if !is_nvidias && path.starts_with("..") {
+            if !is_nvidias && recorded.starts_with("..") {
                 continue;
             }
-            let path = site.join(path);
+            let path = site.join(recorded);
             let Some((place, file)) = places.of_file(&path, origin) else { continue };
             place.origin = place.origin.min(origin);
             let package = format!("{name} {version}");
@@ -56,7 +59,15 @@ fn recorded(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
             let is_its =
                 |(family, _): (&Family, _)| family.is_wheel(&name) || !family.has_wheel() && is_nvidias;
             let version = version.parse().ok().filter(|_| catalog().family_of(file).is_some_and(is_its));
-            place.packaged.insert(file.to_owned(), Packaged { package, version, size });
+            let packaged = Packaged { package, version, size: *size };
+            place.packaged.insert(file.to_owned(), packaged.clone());
+            let claim = Claim { directory: site.join(directory), name: recorded, packaged };
+            claims.entry(path).or_default().push(claim);
+        }
+    }
+    for (path, claimants) in claims::differing(look.host, site, claims) {
+        if let Some((place, file)) = places.of_file(&path, Origin::Bundled) {
+            place.claimed.insert(file.to_owned(), claimants);
         }
     }
     places.all()
@@ -77,7 +88,7 @@ fn laid_out(look: &mut ScanContext<'_>, site: &Path, entries: &[Entry]) -> Vec<S
 }
 
 /// `nvidia_cudnn_cu12-9.1.0.70.dist-info` is `nvidia-cudnn-cu12` in version 9.1.0.70.
-fn distribution(directory: &str) -> Option<(String, &str)> {
+pub(super) fn distribution(directory: &str) -> Option<(String, &str)> {
     let (name, version) = directory.strip_suffix(".dist-info")?.split_once('-')?;
     Some((metadata::normalised(name), version))
 }

@@ -11,6 +11,8 @@ use crate::host::FileId;
 #[derive(Clone, Debug)]
 pub struct Consumer {
     pub object: Rc<Object>,
+    /// The object, those that loaded it, and the executable, in this order.
+    pub chain: Vec<Rc<Object>>,
     /// The names of interest in its DT_NEEDED.
     pub needed: Vec<String>,
     /// The directories of DT_RPATH, which come before `LD_LIBRARY_PATH`.
@@ -68,7 +70,7 @@ impl<'s, 'h> Walk<'s, 'h> {
             }
             let search_first = self.searcher.rpath_directories(&asked_by);
             let search_later = self.searcher.runpath_directories(&object);
-            self.consumers.push(Consumer { object, needed, search_first, search_later });
+            self.consumers.push(Consumer { object, chain: asked_by, needed, search_first, search_later });
         }
     }
 }

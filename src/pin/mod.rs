@@ -33,6 +33,8 @@ use view::ViewSpec;
 
 /// The modes that are tried, the least intrusive first. `Clean` becomes `None` where nothing has to be removed.
 const LADDER: [Mode; 4] = [Mode::Clean, Mode::Audit, Mode::View, Mode::Preload];
+/// The modes for a program that may change `LD_LIBRARY_PATH`, which the audit module does not depend on.
+const AUDIT_FIRST: [Mode; 4] = [Mode::Audit, Mode::Clean, Mode::View, Mode::Preload];
 /// The modes that win against search paths of the program's own.
 const FORCING: [Mode; 2] = [Mode::Audit, Mode::Preload];
 
@@ -121,7 +123,8 @@ impl Question<'_, '_> {
             self.policy.released.clear();
             passed_over.clear();
         }
-        let pinned = self.first_that_is_enough(&outcome, &LADDER, &mut passed_over)?;
+        let ladder = if self.program.sets_library_path { &AUDIT_FIRST } else { &LADDER };
+        let pinned = self.first_that_is_enough(&outcome, ladder, &mut passed_over)?;
         Ok(Decision { outcome, pinned, passed_over, instead: None })
     }
 
@@ -198,7 +201,8 @@ impl Question<'_, '_> {
                 return Ok(if is_enough { Ok(pinned) } else { Err(why) });
             }
             let leaks: Vec<Predicted> = leaks(plan, &pinned.after).cloned().collect();
-            if leaks.iter().all(|leak| shims == Shims::Any && self.works_over(plan, leak)) {
+            let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
+            if leaks.iter().all(|leak| lets_shims && self.works_over(plan, leak)) {
                 let lacks_table = mode == Mode::Audit && {
                     let view = Some(view::place(self.host, &pinned.spec)?);
                     pinned.pins(&PublishedPaths { view, module: None }).is_none()
@@ -273,6 +277,7 @@ impl Question<'_, '_> {
             Mode::None | Mode::Clean | Mode::View if self.program.rewrites_library_path() => {
                 Some(Why::RewritesLibraryPath)
             }
+            Mode::Preload if self.program.opens_namespaces => Some(Why::OpensNamespaces),
             Mode::Audit if !suits_auditors(self.searcher) => {
                 Some(Why::OldLoader { glibc: release(self.searcher) })
             }

@@ -121,6 +121,8 @@ pub enum Why {
     ProgramNotKnown,
     /// The program puts a directory of its own before all others.
     RewritesLibraryPath,
+    /// The program opens libraries in a namespace of their own.
+    OpensNamespaces,
     /// A wrapper on the way to the program sets or unsets the variable.
     Undone { variable: &'static str },
     /// Auditors slow every call on this C library.

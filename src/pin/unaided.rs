@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::view::{self, ViewSpec};
 use super::{Mode, Pinned, PublishedPaths, Question, Why, leaks};
 use crate::catalog::{catalog, soname_number};
+use crate::environment::depends_on_directory;
 use crate::host::FileId;
 use crate::inventory::Element;
 use crate::predict::Prediction;
@@ -143,7 +144,7 @@ impl Question<'_, '_> {
                 && (element.others || element.directory.as_ref().is_some_and(holds_libraries))
         });
         let needed = needed.map(|(element, _)| element);
-        let is_relative = |element: &&Element| !matches!(element.text.as_bytes().first(), Some(b'/' | b'$'));
+        let is_relative = |element: &&Element| depends_on_directory(element.text.as_bytes());
         if let Some(element) = needed.or_else(|| self.remaining(plan, removed).find(is_relative)) {
             return Some(Why::Relative { element: element.text.clone() });
         }

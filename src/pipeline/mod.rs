@@ -54,7 +54,7 @@ pub fn flow(
     // Find out what will run and what it needs.
     let (program, searcher) = facts::read_program(&settings, request.command())?;
 
-    // Find out what is installed.
+    // Find out what is installed, if the program needs any of it.
     let scope = scan::scope(&settings, request.common, &program)?;
     let inventory = scan::for_program(&settings, &program, &scope);
     let mut facts = Facts::new(&settings, program, searcher, inventory, scope.views);

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::pin::{self, view};
 use crate::program::{self, Command, Program, StepKind};
-use crate::settings::resolve::Settings;
+use crate::settings::resolve::{Purpose, Settings};
 use crate::settings::{Key, Layers};
 use crate::storage::{self, scans};
 
@@ -22,12 +22,13 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
     let needs_any = !program.requirements.is_empty();
     let mut scope = Scope {
         site_packages: program.site_packages.clone(),
-        own_directories: program.own_directories.iter().cloned().collect(),
+        own_directories: program.own_directories.union(&program.tried_directories).cloned().collect(),
         machine: program.machine,
         executable: executable.map(|step| step.to.clone()),
         views: own_views(host),
         symbols: needs_any,
         code: needs_any && inventory::sees_gpu(host),
+        extensions: settings.purpose == Purpose::Answer,
         ..asked(host, common, &settings.layers)?
     };
     scope.also.extend(settings.directories.iter().cloned());
@@ -38,6 +39,10 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
 /// environment here counts.
 pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope) -> Inventory {
     let host = &settings.host;
+    if settings.purpose == Purpose::Start && program.needs_nothing() {
+        // There is nothing to choose from, whatever is installed.
+        return Inventory::default();
+    }
     match program.inside.as_ref().filter(|_| program.loss.is_none()) {
         Some(inside) => scan(&host.inside(inside.environment.clone(), inside.directory.clone()), scope),
         None => scan(host, scope),

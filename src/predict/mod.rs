@@ -20,7 +20,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::loader::object::Object;
 use crate::loader::process::{Failure, Loaded, Process};
 use crate::loader::search::{Rule, Searcher};
-use crate::program::Program;
+use crate::program::{Load, Program};
 use crate::text;
 use crate::version::Version;
 
@@ -33,6 +33,9 @@ pub struct Prediction {
     pub files: Vec<Predicted>,
     /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
     pub missing: Vec<Missing>,
+    /// True if one process maps two shims of one family.
+    #[serde(skip)]
+    pub has_two_shims: bool,
     /// Why the program would not start.
     #[serde(skip)]
     pub failure: Option<Failure>,
@@ -91,7 +94,7 @@ pub struct Missing {
 /// order of use.
 pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory) -> Prediction {
     let Some(executable) = &program.executable else { return Prediction::default() };
-    let mut process = match Process::start(searcher, executable) {
+    let process = match Process::start(searcher, executable) {
         Ok(process) => process,
         Err(failure) => return Prediction { failure: Some(failure), ..Prediction::default() },
     };
@@ -99,12 +102,47 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
     if process.failure.is_some() {
         return Prediction::new(&process, start);
     }
-    for load in &program.loads {
-        let by = load.by.as_ref().and_then(|by| position(&process, by));
+    let mut orders = vec![with_opened(process.clone(), &program.loads)];
+    for (at, first) in program.loads.iter().enumerate().filter(|(_, load)| load.may_be_first).skip(1) {
+        let others = program.loads[..at].iter().chain(&program.loads[at + 1..]);
+        let order = with_opened(process.clone(), [first].into_iter().chain(others));
+        if orders.iter().all(|known| origins(known) != origins(&order)) {
+            orders.push(order);
+        }
+    }
+    let mut predictions = orders.iter().map(|opened| predict_use(opened, start, inventory));
+    let mut prediction = predictions.next().unwrap_or_default();
+    predictions.for_each(|other| prediction.join(other));
+    prediction
+}
+
+/// Opens libraries one after the other. An object that opens one is opened before.
+fn with_opened<'s, 'h, 'l>(
+    mut process: Process<'s, 'h>,
+    loads: impl IntoIterator<Item = &'l Load>,
+) -> Process<'s, 'h> {
+    for load in loads {
+        let is_first = load.may_be_first;
+        let open = |by: &PathBuf| match position(&process, by) {
+            None if is_first => process.open(&by.to_string_lossy(), None).ok(),
+            known => known,
+        };
+        let by = load.by.as_ref().and_then(open);
         let _ = process.open(&load.name, by);
     }
+    process
+}
+
+/// Returns each mapped file with the file that asked for it, which tell one order of opening from another.
+fn origins(process: &Process<'_, '_>) -> BTreeSet<(FileId, Option<FileId>)> {
+    let id = |index: usize| process.loaded[index].object.id;
+    process.loaded.iter().map(|loaded| (loaded.object.id, loaded.requester.map(id))).collect()
+}
+
+/// Follows what NVIDIA's libraries open, in every order of use.
+fn predict_use(opened: &Process<'_, '_>, start: usize, inventory: &Inventory) -> Prediction {
     let used = |first: Option<&(usize, Opened)>| {
-        let mut process = process.clone();
+        let mut process = opened.clone();
         let mut missing: Vec<Missing> = Vec::new();
         if let Some((by, opened)) = first {
             let _ = open_first(&mut process, opened, *by);
@@ -115,7 +153,7 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
         prediction
     };
     let mut prediction = used(None);
-    for first in first_uses(&process, inventory) {
+    for first in first_uses(opened, inventory) {
         prediction.join(used(Some(&first)));
     }
     prediction
@@ -174,6 +212,7 @@ impl Prediction {
         let mut new = other.files;
         new.retain(|file| self.files.iter().all(|known| known.id != file.id));
         self.files.extend(new);
+        self.has_two_shims |= other.has_two_shims;
         self.watched.extend(other.watched);
     }
 
@@ -203,8 +242,14 @@ impl Prediction {
             tried: miss.tried.clone(),
             family: family_of(&miss.name),
         });
+        let files: Vec<Predicted> = loaded.iter().enumerate().map(file).collect();
+        let mut shims = files.iter().enumerate().filter(|(_, file)| file.is_shim());
+        let is_second = |(at, shim): (usize, &Predicted)| {
+            files[..at].iter().any(|other| other.is_shim() && other.family == shim.family)
+        };
         Prediction {
-            files: loaded.iter().enumerate().map(file).collect(),
+            has_two_shims: shims.any(is_second),
+            files,
             missing: missing.collect(),
             failure: process.failure.clone(),
             watched: process.searcher().depends_on().into_iter().collect(),
@@ -232,9 +277,14 @@ struct Opened {
 
 fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let name = object.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some((stem, suffix)) = names::split(name) else { return Vec::new() };
-    let stem = names::without_hash(stem).unwrap_or(stem);
-    let Some(family) = catalog().family_of_stem(stem) else { return Vec::new() };
+    // A file of another name is known by its SONAME.
+    let mut names = [Some(name), object.soname.as_deref()].into_iter().flatten();
+    let known = names.find_map(|name| {
+        let (stem, suffix) = names::split(name)?;
+        let stem = names::without_hash(stem).unwrap_or(stem);
+        Some((catalog().family_of_stem(stem)?, stem, suffix))
+    });
+    let Some((family, stem, suffix)) = known else { return Vec::new() };
     let installation = inventory.installations.iter().find(|installation| installation.has_file(object.id));
     let soname = object.soname.as_deref().and_then(names::split).map_or(suffix, |(_, suffix)| suffix);
     let major = first_number(soname).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The packages that may use a GPU, with their files: those that the program imports, that the user names, or that are
 //! installed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -80,8 +80,8 @@ impl Candidates<'_> {
     }
 
     /// Returns every top-level package that is installed, except libraries themselves.
-    pub(super) fn everything(&self, standing: ImportCertainty) -> Vec<Candidate> {
-        let mut modules = BTreeMap::new();
+    pub(super) fn everything(&self) -> Vec<Candidate> {
+        let mut modules = BTreeSet::new();
         for site in self.sites {
             for entry in self.host.list(site).unwrap_or_default() {
                 let Ok(name) = entry.name.into_string() else { continue };
@@ -89,11 +89,17 @@ impl Candidates<'_> {
                     [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
                 let top = name.split('.').next().unwrap_or_default().to_owned();
                 if !is_record && name != "__pycache__" && !top.is_empty() {
-                    modules.insert(top, String::new());
+                    modules.insert(top);
                 }
             }
         }
-        self.candidates(modules, standing)
+        self.possible(modules)
+    }
+
+    /// Returns the candidates of modules whose importers are not known.
+    pub(super) fn possible(&self, modules: BTreeSet<String>) -> Vec<Candidate> {
+        let modules = modules.into_iter().map(|module| (module, String::new())).collect();
+        self.candidates(modules, ImportCertainty::Possible)
     }
 
     /// Returns the candidates of these modules, each with its importer, or with an empty text. Modules of one framework are one

@@ -4,18 +4,25 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
 use super::requirement::{Asker, Before, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::catalog;
+use crate::environment::depends_on_directory;
 use crate::error::{Error, Refusal};
 use crate::formats::elf::{AARCH64, Elf, ElfError, X86_64};
 use crate::formats::symbols;
 use crate::formats::{dlopen, names, pyinstaller};
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
-use crate::loader::search::Searcher;
+use crate::loader::search::{Object, Searcher};
+use crate::variables::LIBRARY_PATH;
+
+/// The functions by which a program changes its environment, or starts a program in another one.
+const CHANGES_ENVIRONMENT: [&str; 7] =
+    ["setenv", "putenv", "execve", "execle", "execvpe", "posix_spawn", "posix_spawnp"];
 
 /// The executable that the kernel will run.
 pub(super) struct Image {
@@ -105,6 +112,8 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
     if !host.is_directory(&beside) && host.is_file(&directory.join("base_library.zip")) {
         directory.clone_into(&mut beside);
     }
+    // A program in one file unpacks its parts when it starts.
+    program.frozen = Some(beside.clone()).filter(|beside| host.is_directory(beside));
     let carried = archive.libraries.iter().map(PathBuf::from).chain(host.walk(&beside, &|_| false));
     program.watched.insert(beside.clone());
     let names = carried.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
@@ -127,40 +136,69 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
     let Some(executable) = searcher.object(&real) else { return };
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.add_closure(executable);
-    program.watched.extend(walk.consumers.iter().map(|consumer| consumer.object.path.clone()));
+    let at_start = walk.consumers.len();
     if program.steps.iter().any(|step| matches!(step.how, StepKind::Interpreter | StepKind::Env)) {
         not_read(program, &image.path);
     }
     let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
-    for consumer in &walk.consumers {
+    let mut next = 0;
+    while let Some(consumer) = walk.consumers.get(next).cloned() {
+        let is_opened = next >= at_start;
+        next += 1;
+        let path = &consumer.object.path;
+        program.watched.insert(path.clone());
         program.own_directories.extend(consumer.search_later.iter().cloned());
-        let by = asker(&name, &consumer.object.path, None, ImportCertainty::Imported);
-        for mut requirement in linked(host, consumer, &by, Need::Linked) {
+        let by = asker(&name, path, None, ImportCertainty::Imported);
+        // The program may do without a library that it opens.
+        let need = if is_opened { Need::Named } else { Need::Linked };
+        for mut requirement in linked(host, &consumer, &by, need) {
             // The first requester decides where it is found; the others get the loaded one.
             if requirement.named().is_some_and(|name| linked_before.contains(name)) {
                 requirement.search_first.clear();
             }
             program.requirements.push(requirement);
         }
-        linked_before.extend(consumer.needed.iter().cloned());
+        if !is_opened {
+            linked_before.extend(consumer.needed.iter().cloned());
+        }
         // Libraries of the system name many that they would use if they were there.
         let is_program = consumer.object.path == real;
-        if is_program && is_cudarun(host, consumer) || !is_program && is_system(&consumer.object.path) {
+        if is_program && is_cudarun(host, &consumer) || !is_program && is_system(path) {
             continue;
         }
-        let (written, is_relative) = written_in(host, consumer, &by);
+        program.depends_on_directory |= has_relative_paths(&consumer);
+        for opened in opened_objects(host, searcher, &consumer, program) {
+            // One of NVIDIA's libraries under another name opens the rest of its family.
+            let soname = opened.soname.as_ref().filter(|soname| is_library(soname));
+            program.requirements.extend(opened_names(soname, &by, &[], Need::Named));
+            program.loads.push(Load {
+                by: Some(path.clone()),
+                may_be_first: true,
+                ..Load::path(&opened.path)
+            });
+            walk.add_closure(opened);
+        }
+        let (written, is_relative) = written_in(host, &consumer, &by);
         program.depends_on_directory |= is_relative;
-        let opener = Some(consumer.object.path.as_path());
-        program.loads.extend(written.iter().filter_map(|requirement| Load::required(requirement, opener)));
+        if !written.is_empty() && imports(host, &consumer, &["dlmopen"]) {
+            program.opens_namespaces = true;
+            let mut paths = written.iter().flat_map(|requirement| &requirement.search_first);
+            let path = paths.find(|first| first.rule == Before::AbsolutePath);
+            program.notes.extend(path.map(|first| Note::Namespace { directory: first.directory.clone() }));
+        }
+        program
+            .loads
+            .extend(written.iter().filter_map(|requirement| Load::required(requirement, Some(path))));
         program.requirements.extend(written);
     }
-    forgo_paths(&mut program.requirements);
+    forgo_paths(host, program);
 }
 
 /// Drops paths in the constants for families that have other requirements: they may be only some of those that the program
 /// tries.
-fn forgo_paths(requirements: &mut [Requirement]) {
+fn forgo_paths(host: &Host, program: &mut Program) {
+    let Program { requirements, tried_directories, located, .. } = program;
     let is_path = |r: &Requirement| {
         r.need == Need::Named && r.search_first.iter().any(|first| first.rule == Before::AbsolutePath)
     };
@@ -168,9 +206,64 @@ fn forgo_paths(requirements: &mut [Requirement]) {
         requirements.iter().filter(|r| !is_path(r)).map(|r| r.family.clone()).collect();
     for requirement in requirements.iter_mut().filter(|r| is_path(r)) {
         if named.contains(&requirement.family) {
-            requirement.search_first.clear();
+            for First { directory, .. } in requirement.search_first.drain(..) {
+                tried_directories.extend(host.canonical(&directory));
+                located.insert(directory);
+            }
         }
     }
+}
+
+/// Returns the shared objects of no family that the constants name, by a path or by a name that the loader searches for.
+/// Those of the system do not count.
+fn opened_objects(
+    host: &Host,
+    searcher: &Searcher<'_>,
+    consumer: &Consumer,
+    program: &mut Program,
+) -> Vec<Rc<Object>> {
+    let Ok(data) = host.map(&consumer.object.path) else { return Vec::new() };
+    let Ok(elf) = Elf::parse(&data) else { return Vec::new() };
+    let mut found = Vec::new();
+    let is_named = |data: &[u8]| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some();
+    program.sets_library_path |=
+        elf.constants().into_iter().any(is_named) && imports(host, consumer, &CHANGES_ENVIRONMENT);
+    let names: BTreeSet<String> = elf.constants().into_iter().flat_map(names::whole_objects).collect();
+    for name in names.iter().filter(|name| !is_library(name) && !consumer.object.needed.contains(name)) {
+        let object = if name.contains('/') {
+            program.depends_on_directory |= depends_on_directory(name.as_bytes());
+            let path = host.absolute(&at_origin(name, consumer));
+            program.located.insert(path.clone());
+            searcher.object(&path)
+        } else {
+            searcher.find(name, &consumer.chain).map(|(object, _)| object)
+        };
+        found.extend(object.filter(|object| !object.is_program && !is_system(&object.path)));
+    }
+    found
+}
+
+/// True if an object imports one of these functions.
+fn imports(host: &Host, consumer: &Consumer, functions: &[&str]) -> bool {
+    let Ok(data) = host.map(&consumer.object.path) else { return false };
+    let Ok(elf) = Elf::parse(&data) else { return false };
+    let is_one = |name: &[u8]| functions.iter().any(|function| name == function.as_bytes());
+    elf.symbols().iter().any(|symbol| !symbol.defined && is_one(symbol.name))
+}
+
+/// True if an object asks for files below the current directory, by its search path or by DT_NEEDED.
+fn has_relative_paths(consumer: &Consumer) -> bool {
+    let Object { rpath, runpath, needed, .. } = &*consumer.object;
+    let elements = rpath.iter().chain(runpath).filter(|list| !list.is_empty());
+    let elements = elements.flat_map(|list| list.split(|byte| *byte == b':'));
+    let paths = needed.iter().filter(|name| name.contains('/')).map(String::as_bytes);
+    elements.chain(paths).any(depends_on_directory)
+}
+
+/// Replaces `$ORIGIN` by the directory of the object that asks.
+fn at_origin(path: &str, consumer: &Consumer) -> PathBuf {
+    let origin = consumer.object.path.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin).into()
 }
 
 /// True for cudarun's own binary: it names every library and needs none.
@@ -193,11 +286,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     let (paths, names): (Vec<&String>, Vec<&String>) =
         consumer.needed.iter().partition(|name| name.contains('/'));
     let mut found = opened_names(names, by, &First::rpath(&consumer.search_first), need);
-    let origin = consumer.object.path.parent().unwrap_or(Path::new("/")).to_string_lossy();
-    for path in paths {
-        let path = path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
-        found.extend(by_path(host, Path::new(&path), by, need));
-    }
+    found.extend(paths.into_iter().filter_map(|path| by_path(host, &at_origin(path, consumer), by, need)));
     if found.is_empty() && need == Need::Linked {
         return found;
     }
@@ -277,8 +366,9 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));
     let mut opened = opened_names(&found, by, &First::rpath(&consumer.search_first), Need::Named);
-    let is_relative = paths.iter().any(|path| !path.starts_with('/') && is_library(file_name(path)));
-    opened.extend(paths.iter().filter_map(|path| by_path(host, Path::new(path), by, Need::Named)));
+    let is_relative =
+        paths.iter().any(|path| depends_on_directory(path.as_bytes()) && is_library(file_name(path)));
+    opened.extend(paths.iter().filter_map(|path| by_path(host, &at_origin(path, consumer), by, Need::Named)));
     (opened, is_relative)
 }
 

@@ -19,9 +19,12 @@ use crate::formats::elf::AARCH64;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
 use crate::host::Host;
+use crate::variables::LIBRARY_PATH;
 
 /// More local modules than this are a framework, not a program.
 const FILE_LIMIT: usize = 500;
+/// So many files of installed packages are read in less time than a proof takes.
+const INSTALLED_LIMIT: usize = 2000;
 
 /// The imports and library names in a program's source.
 #[derive(Debug, Default)]
@@ -36,6 +39,12 @@ pub(super) struct Imports {
     pub library_paths: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
+    /// True if it imports or calls functions that start programs.
+    pub starts_programs: bool,
+    /// True if it opens libraries whose names are not written out.
+    pub opens_unnamed: bool,
+    /// True if one of its strings is `LD_LIBRARY_PATH`.
+    pub names_library_path: bool,
 }
 
 impl Imports {
@@ -86,6 +95,8 @@ struct ImportReader<'a> {
     seen: BTreeSet<PathBuf>,
     listings: RefCell<HashMap<PathBuf, Rc<BTreeSet<OsString>>>>,
     found: Imports,
+    /// True if installed packages are read too.
+    enters_sites: bool,
 }
 
 /// Reads the code that the command line runs, and every local module that it imports.
@@ -95,16 +106,7 @@ pub(super) fn trace(
     installed: &Installed<'_>,
     program: &mut Program,
 ) -> Imports {
-    let mut reader = ImportReader {
-        host,
-        python,
-        installed,
-        program,
-        queue: VecDeque::new(),
-        seen: BTreeSet::new(),
-        listings: RefCell::default(),
-        found: Imports::default(),
-    };
+    let mut reader = ImportReader::new(host, python, installed, program);
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
@@ -126,27 +128,69 @@ pub(super) fn trace(
             reader.found.is_open = catalog().python.is_runner(top);
             let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
-            reader.follow(
-                &Import { module, level: 0, names, line: 1, is_tried: false, is_outermost: false },
-                &place,
-                None,
-            );
+            reader.follow(&Import { module, names, line: 1, ..Import::default() }, &place, None);
         }
         Run::Nothing => {}
         Run::Unknown => reader.found.is_open = true,
     }
-    while let Some(file) = reader.queue.pop_front() {
-        reader.read_file(&file);
-    }
+    reader.read_all();
     reader.found
 }
 
-impl ImportReader<'_> {
+/// Returns the installed top-level modules that are imported when `modules` are: those in their source outside of functions.
+/// `None` if there are more files than a limit.
+pub(super) fn reached(
+    host: &Host,
+    python: &Python,
+    installed: &Installed<'_>,
+    modules: impl Iterator<Item = String>,
+) -> Option<BTreeSet<String>> {
+    let mut program = Program::default();
+    let mut reader = ImportReader::new(host, python, installed, &mut program);
+    reader.enters_sites = true;
+    let place = SourceLine { file: PathBuf::new(), line: 1 };
+    for module in modules {
+        reader.follow(&Import { module, line: 1, ..Import::default() }, &place, None);
+    }
+    reader.read_all();
+    (reader.seen.len() <= reader.limit()).then(|| reader.found.installed.into_keys().collect())
+}
+
+impl<'a> ImportReader<'a> {
+    fn new(
+        host: &'a Host,
+        python: &'a Python,
+        installed: &'a Installed<'a>,
+        program: &'a mut Program,
+    ) -> ImportReader<'a> {
+        ImportReader {
+            host,
+            python,
+            installed,
+            program,
+            queue: VecDeque::new(),
+            seen: BTreeSet::new(),
+            listings: RefCell::default(),
+            found: Imports::default(),
+            enters_sites: false,
+        }
+    }
+
+    fn read_all(&mut self) {
+        while let Some(file) = self.queue.pop_front() {
+            self.read_file(&file);
+        }
+    }
+
+    fn limit(&self) -> usize {
+        if self.enters_sites { INSTALLED_LIMIT } else { FILE_LIMIT }
+    }
+
     fn read_file(&mut self, file: &Path) {
         if !self.seen.insert(file.to_owned()) {
             return;
         }
-        if self.seen.len() > FILE_LIMIT {
+        if self.seen.len() > self.limit() {
             self.found.is_open = true;
             return;
         }
@@ -164,13 +208,18 @@ impl ImportReader<'_> {
     fn read_source(&mut self, file: &Path, bytes: &[u8]) {
         let read = source::read(bytes);
         self.found.is_open |= read.dynamic;
+        self.found.starts_programs |= read.starts_programs;
+        self.found.opens_unnamed |= read.opens_unnamed;
+        self.found.names_library_path |=
+            read.strings.iter().any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
             let place = || SourceLine { file: file.to_owned(), line: *line };
             let text = text.as_bytes();
             self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
             self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
         }
-        for import in &read.imports {
+        let enters_sites = self.enters_sites;
+        for import in read.imports.iter().filter(|import| !enters_sites || !import.is_called) {
             let place = SourceLine { file: file.to_owned(), line: import.line };
             self.follow(import, &place, file.parent());
         }
@@ -187,8 +236,11 @@ impl ImportReader<'_> {
         let Some((top, rest)) = parts.split_first() else { return };
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
-            Some((EntryKind::Site, _)) => {
+            Some((EntryKind::Site, found)) => {
                 self.found.installed.entry((*top).to_owned()).or_insert_with(|| place.clone());
+                if self.enters_sites {
+                    self.descend(found, rest, &import.names, place);
+                }
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
             None if catalog().python.is_builtin(top) || import.is_tried => {}

@@ -34,10 +34,10 @@ pub(super) fn loads(
             |consumer: &Consumer| consumer.needed.iter().any(|name| requirement.named() == Some(name));
         match object {
             Some(consumer) if is_linked(consumer) => {}
-            Some(consumer) => loads.push(opened(requirement, Some(&consumer.object.path))),
-            None if openers.is_empty() => loads.push(opened(requirement, None)),
+            Some(consumer) => loads.push(opened(host, requirement, Some(&consumer.object.path))),
+            None if openers.is_empty() => loads.push(opened(host, requirement, None)),
             // Any of them may be the first to open it.
-            None => loads.extend(openers.iter().map(|opener| opened(requirement, Some(opener)))),
+            None => loads.extend(openers.iter().map(|opener| opened(host, requirement, Some(opener)))),
         }
     }
     loads
@@ -113,8 +113,11 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     Some(directory.join(name))
 }
 
-/// Returns the load of a requirement by name, from one of the package's own objects.
-fn opened(requirement: &Requirement, by: Option<&Path>) -> Load {
-    let name = requirement.named().unwrap_or_default().to_owned();
-    Load { by: by.map(Path::to_owned), name }
+/// Returns the load of a requirement by one of the package's own objects: by path where the object names a file that is there.
+fn opened(host: &Host, requirement: &Requirement, by: Option<&Path>) -> Load {
+    let name = requirement.named().unwrap_or_default();
+    let paths = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
+    let path = paths.map(|first| first.directory.join(name)).find(|path| host.is_file(path));
+    let opened = path.unwrap_or_else(|| PathBuf::from(name));
+    Load { by: by.map(Path::to_owned), ..Load::path(&opened) }
 }

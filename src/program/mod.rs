@@ -19,6 +19,7 @@ mod options;
 mod package;
 mod project;
 mod python;
+mod reach;
 mod recorded;
 mod requirement;
 mod resolve;
@@ -61,6 +62,9 @@ pub fn read<'h>(
                     return Err(Error::NoSuchPackage { name: name.clone(), sites: Vec::new() });
                 }
                 executable::read(host, &searcher, &image, &mut program);
+                if let Some(directory) = program.frozen.clone() {
+                    package::frozen(host, &searcher, &image, &directory, &mut program);
+                }
             }
         }
         program.settle(host);

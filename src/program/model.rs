@@ -33,6 +33,9 @@ pub struct Program {
     #[serde(skip)]
     pub machine: u16,
     pub packages: Vec<Package>,
+    /// The directories and the extension modules of the packages that it imports.
+    #[serde(skip)]
+    pub imported: BTreeSet<PathBuf>,
     pub requirements: Vec<Requirement>,
     /// Requirements of the machine itself.
     pub conditions: Vec<Condition>,
@@ -45,6 +48,9 @@ pub struct Program {
     /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
+    /// Directories of files that it may open by path, beside other files of their family.
+    #[serde(skip)]
+    pub tried_directories: BTreeSet<PathBuf>,
     /// The executable that the loader starts; `None` where it cannot be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
@@ -59,6 +65,15 @@ pub struct Program {
     /// True if another current directory could lead to another decision.
     #[serde(skip)]
     pub depends_on_directory: bool,
+    /// It may open libraries in a namespace of their own (dlmopen), which preloaded libraries do not reach.
+    #[serde(skip)]
+    pub opens_namespaces: bool,
+    /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
+    #[serde(skip)]
+    pub sets_library_path: bool,
+    /// The directory that PyInstaller froze its packages into.
+    #[serde(skip)]
+    pub frozen: Option<PathBuf>,
     /// The files and directories that all this was read from.
     #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
@@ -184,6 +199,11 @@ impl Program {
     pub fn new(path: PathBuf) -> Program {
         let steps = vec![Step { how: StepKind::Path, to: path.clone() }];
         Program { path, steps, machine: elf::X86_64, ..Program::default() }
+    }
+
+    /// True if all of it was read, and nothing in it asks for a library or a machine.
+    pub fn needs_nothing(&self) -> bool {
+        self.requirements.is_empty() && self.conditions.is_empty() && self.notes.is_empty()
     }
 
     /// True if a directory is in its Python environment.

@@ -41,6 +41,13 @@ pub enum Note {
     },
     /// A program that starts another one, which its command line does not tell.
     StartsAnother,
+    /// Python source that calls other programs, and imports no package that uses a GPU.
+    MayStartAnother,
+    /// It opens a library of this directory by path in a namespace of its own, where glibc asks no audit module.
+    Namespace {
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
+    },
     /// A program that starts another one on another machine, or under another root.
     Elsewhere,
     /// A program that starts another one in an environment that does not exist yet, or is not known.

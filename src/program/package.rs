@@ -17,6 +17,7 @@ use super::loads::loads;
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
+use super::reach::within_reach;
 use super::recorded;
 use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement, Want};
 use crate::catalog::{Variable, catalog};
@@ -51,11 +52,34 @@ pub(super) fn read(
     } else if !imports.is_tool() {
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
-        reader.guess(&imports, program);
+        reader.guess(python, &imports, program);
     }
     reader.written_out(&imports, program);
+    program.sets_library_path = imports.names_library_path;
+    let is_used = |requirement: &Requirement| requirement.by.standing == ImportCertainty::Imported;
+    if imports.starts_programs && !imports.is_tool() && !program.requirements.iter().any(is_used) {
+        program.notes.push(Note::MayStartAnother);
+    }
     program.forget_what_was_found();
     Ok(())
+}
+
+/// Adds the requirements of the packages that PyInstaller froze into a directory.
+pub(super) fn frozen(
+    host: &Host,
+    searcher: &Searcher<'_>,
+    image: &Image,
+    directory: &Path,
+    program: &mut Program,
+) {
+    program.site_packages = vec![directory.to_owned()];
+    let installed = Installed::list(host, &program.site_packages);
+    let sites = program.site_packages.clone();
+    let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
+    let candidates = Candidates { host, sites: &sites, installed: &installed };
+    let reader = PackageReader { host, candidates, searcher, executable };
+    let all = reader.candidates.everything();
+    reader.examine(all, program);
 }
 
 /// Adds the site-packages directories of a Python to `program`. Returns the distributions in them; `None` where Python runs
@@ -96,17 +120,17 @@ struct PackageReader<'a> {
 }
 
 impl PackageReader<'_> {
-    /// Adds all installed packages where no package was recognised, or not all imports could be read. Their requirements
-    /// count as far as they fit, and cause no refusal.
-    fn guess(&self, imports: &Imports, program: &mut Program) {
+    /// Adds the packages that may be imported where not all imports could be read, or where no package was recognised.
+    /// Their requirements count as far as they fit, and cause no refusal.
+    fn guess(&self, python: &Python, imports: &Imports, program: &mut Program) {
         if !program.packages.is_empty() && !imports.is_open {
             return;
         }
-        let is_closed = !imports.is_open && imports.installed.is_empty();
-        let standing = if is_closed { ImportCertainty::Installed } else { ImportCertainty::Possible };
-        let mut all = self.candidates.everything(standing);
-        all.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
-        self.examine(all, program);
+        let is_all = imports.is_open || imports.starts_programs || imports.opens_unnamed;
+        let within = if is_all { None } else { within_reach(&self.candidates, python, imports) };
+        let mut possible = within.unwrap_or_else(|| self.candidates.everything());
+        possible.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
+        self.examine(possible, program);
     }
 
     /// Adds the candidates that use a GPU to `program`, with their requirements.
@@ -119,6 +143,7 @@ impl PackageReader<'_> {
             let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
             program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
+                program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
                 program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
@@ -130,7 +155,6 @@ impl PackageReader<'_> {
                 ImportCertainty::Possible => {
                     !known.any(|known| known.standing == ImportCertainty::Imported && !known.cpu_only)
                 }
-                ImportCertainty::Installed => false,
             };
             if is_opened {
                 program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
@@ -238,10 +262,6 @@ impl PackageReader<'_> {
             // A guess is needed no more than a name that is tried.
             if candidate.standing != ImportCertainty::Imported {
                 requirement.need = Need::Named;
-            }
-            // It is not imported, so its own directories are not searched.
-            if candidate.standing == ImportCertainty::Installed {
-                requirement.search_first.clear();
             }
         }
         let condition = if candidate.standing == ImportCertainty::Imported && !candidate.is_brought {

@@ -161,20 +161,22 @@ pub struct Load {
     pub by: Option<PathBuf>,
     /// A name or a path.
     pub name: String,
+    /// The names in constants have no order: any of them may be opened first.
+    pub may_be_first: bool,
 }
 
 impl Load {
     pub(super) fn path(path: &Path) -> Load {
-        Load { by: None, name: path.to_string_lossy().into_owned() }
+        Load { by: None, name: path.to_string_lossy().into_owned(), may_be_first: false }
     }
 
-    /// Returns the name or the absolute path that a requirement will open.
+    /// Returns the name or the absolute path that a requirement will open. Only constants of an object tell the object.
     pub(super) fn required(requirement: &Requirement, by: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
         let path = requirement.search_first.iter().find(|first| first.rule == Before::AbsolutePath);
         let name =
             path.map_or(name.to_owned(), |first| first.directory.join(name).to_string_lossy().into_owned());
-        Some(Load { by: by.map(Path::to_owned), name })
+        Some(Load { by: by.map(Path::to_owned), name, may_be_first: by.is_some() })
     }
 }
 
@@ -184,8 +186,6 @@ impl Load {
 pub enum ImportCertainty {
     /// The program imports it.
     Imported,
-    /// It is installed, and the program imports or runs code that was not followed.
+    /// It is installed, and the program imports, runs or starts code that was not followed.
     Possible,
-    /// It is installed, and all imports of the program are known and do not need it.
-    Installed,
 }

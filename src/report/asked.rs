@@ -144,6 +144,23 @@ pub fn caution(caution: &Caution) -> String {
             "{} has only PTX for compute capability {gpu}; the driver cannot compile PTX that is newer than CUDA {driver}",
             title(of)
         ),
+        Caution::CannotCompile { of, gpu, cuda, by } => {
+            let range = match cuda.as_slice() {
+                [since, last] => format!("{since} to {last}"),
+                _ => format!("{} or newer", list(&cuda.iter().map(ToString::to_string).collect::<Vec<_>>())),
+            };
+            let remedy = match by {
+                Some(by) => format!(
+                    "install another {}, built for such a CUDA",
+                    title(by.split(' ').next().unwrap_or(by))
+                ),
+                None => "use such an NVRTC".to_owned(),
+            };
+            format!(
+                "{} cannot compile for compute capability {gpu}; that of CUDA {range} can: {remedy}",
+                title(of)
+            )
+        }
         Caution::Combination { of, effect, remedy } => {
             let of: Vec<String> = of.iter().map(|of| title(of)).collect();
             format!("known problem of {}: {}; {} is known to work", list(&of), show(effect), show(remedy))

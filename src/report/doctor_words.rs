@@ -1,6 +1,9 @@
 //! The findings of `doctor` in words: a sentence, the evidence, and the command to type.
 
+use std::collections::BTreeSet;
+
 use super::errors::{mend_or, unfit};
+use super::extensions;
 use super::settings;
 use super::words::{self, at, family, list, quoted_to_show, shown, size};
 use crate::doctor::{Evidence, Finding, FindingKind as Kind};
@@ -106,6 +109,39 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
                 "join the group that owns them (`sudo usermod -aG GROUP USER`, then log in again); in a batch system, request a GPU"
             },
         ),
+        Kind::DeviceLost => fixed(
+            "all users may open the device nodes of the GPUs, but the kernel refuses: this container has lost its GPUs",
+            "restart the container; `systemctl daemon-reload` outside of it takes GPUs from containers that were not given them as devices",
+        ),
+        Kind::FabricManager { version, kernel } => by(
+            match version {
+                Some(version) => {
+                    format!("the fabric manager is version {version}, but the kernel runs driver {kernel}")
+                }
+                None => "this machine has NVSwitches, but no fabric manager".to_owned(),
+            } + ": CUDA answers with error 802",
+            "install nvidia-fabricmanager in the version of the driver, then sudo systemctl restart nvidia-fabricmanager",
+        ),
+        Kind::Suspended => fixed(
+            "this machine was suspended, and the driver does not keep its memory: cuInit may answer 999",
+            "if it does: sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+        ),
+        Kind::SharedMemorySmall { bytes } => by(
+            format!("/dev/shm holds only {}, too little for several GPUs", words::binary_size(*bytes)),
+            "start the container with `--shm-size 8g` or `--ipc host`",
+        ),
+        Kind::WslMemoryMissing => fixed(
+            "this container has WSL's driver without libnvdxgdmal.so.1, which newer drivers need",
+            "if cuInit fails, update nvidia-container-toolkit in WSL and start the container again",
+        ),
+        Kind::DriverFileEmpty => fixed(
+            "files of the driver are empty: the image was made from a container that had them from its host",
+            "start the container with the driver's files (`--gpus all`), or remove the empty files from the image",
+        ),
+        Kind::ToolkitMalformed { variable } => by(
+            format!("{variable} does not name one directory by its absolute path"),
+            "set it to the directory of one toolkit, or unset it",
+        ),
         Kind::GpusHidden => fixed(
             "CUDA_VISIBLE_DEVICES hides every GPU",
             "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU",
@@ -125,6 +161,10 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             let directory = show(&installation.directory);
             let sentence = format!("{} in {directory}: {}", title(installation), words::problem(problem));
             (sentence, Some(mend_installation(installation, problem)))
+        }
+        Kind::ExtensionMismatch { first, more } => {
+            let more = if *more == 0 { String::new() } else { format!(", and {more} more") };
+            (format!("{}{more}", extensions::sentence(first)), Some(extensions::remedy(first)))
         }
         Kind::PassedOver { first, more } => {
             let more = if *more == 0 { String::new() } else { format!(", and {more} more") };
@@ -284,11 +324,25 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
     let (title, directory) = (title(installation), &installation.directory);
     match problem {
         Problem::WorldWritable { path } => format!("chmod o-w {}", quoted_to_show(path.as_os_str())),
+        Problem::ClaimedTwice { packages, holds, needed, .. } => {
+            reinstalled(packages, needed.as_ref().or(holds.as_ref()).unwrap_or(&packages[0]))
+        }
         Problem::StubOnSearchPath { .. } => {
             "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
         }
         _ => format!("reinstall the package of {title} in {}", show(directory)),
     }
+}
+
+/// The commands that leave one of the packages that claim a file.
+fn reinstalled(packages: &[String], kept: &str) -> String {
+    let name = |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
+    let others: BTreeSet<String> = packages.iter().filter(|package| *package != kept).map(name).collect();
+    let (others, kept) = (Vec::from_iter(others).join(" "), kept.replacen(' ', "==", 1));
+    format!(
+        "pip uninstall {others}; pip install --force-reinstall --no-deps {}",
+        quoted_to_show(kept.as_ref())
+    )
 }
 
 fn other_cache(finding: &Finding) -> String {

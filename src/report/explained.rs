@@ -9,7 +9,7 @@ use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
 use super::style::columns;
 use super::words::{self, counted};
-use super::{asked, notes};
+use super::{asked, extensions, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
@@ -65,6 +65,9 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
         }
         Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, program, style))),
     }
+    let unfit = extensions::unfit(inventory, program);
+    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
+    text.extend(unfit.into_iter().map(line));
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
     }
@@ -192,7 +195,6 @@ fn how_sure(package: &Package) -> String {
         (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
         (ImportCertainty::Imported, None) => "imported".to_owned(),
         (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
-        (ImportCertainty::Installed, _) => "installed, counted because no import was recognised".to_owned(),
     }
 }
 

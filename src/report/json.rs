@@ -8,6 +8,7 @@ use super::doctor;
 use super::doctor_words;
 use super::errors;
 use super::explained::Explanation;
+use super::extensions;
 use super::hints;
 use super::loader;
 use super::pinned::{self, given_fault};
@@ -89,6 +90,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
             pinned.after.files.iter().filter(|file| file.family.is_some()).collect::<Vec<_>>()
         }),
         "faults": faults(before, inventory),
+        "extensions": extensions::unfit(inventory, program),
     });
     let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {

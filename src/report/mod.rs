@@ -9,6 +9,7 @@ mod doctor;
 mod doctor_words;
 mod errors;
 mod explained;
+mod extensions;
 mod hints;
 pub mod json;
 mod listed;
@@ -29,9 +30,10 @@ pub use asked::caution;
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
+pub use extensions::listed_extensions;
 pub use listed::listed;
 pub use notes::note;
-pub use pinned::{launches, refusal};
+pub use pinned::{launches, refusal, sets_library_path};
 pub use project::trouble;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,

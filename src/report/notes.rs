@@ -34,6 +34,13 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         Note::StartsAnother => format!(
             "`{program}` starts another program, which cudarun cannot see: put cudarun right before that one"
         ),
+        Note::MayStartAnother => format!(
+            "`{program}` may start other programs, which LD_LIBRARY_PATH or LD_PRELOAD leads to NVIDIA libraries: put cudarun right before those programs"
+        ),
+        Note::Namespace { directory } => format!(
+            "`{program}` may open libraries in {} by dlmopen and their path, which cudarun cannot change",
+            show(directory)
+        ),
         Note::Elsewhere => format!(
             "`{program}` starts its program on another machine or under another root, which this environment does not reach: put cudarun inside"
         ),

@@ -105,6 +105,14 @@ pub fn launches(program: &Program) -> String {
     )
 }
 
+/// The warning for a program that may change `LD_LIBRARY_PATH`, if the mode depends on it.
+pub fn sets_library_path(program: &Program) -> String {
+    format!(
+        "`{}` may change LD_LIBRARY_PATH itself, and then load other NVIDIA libraries than those that were picked",
+        show(program.runs().file_name().unwrap_or_default())
+    )
+}
+
 /// The reason why each of these modes is not enough, in a line.
 pub(super) fn not_enough(decision: &Decision, program: &Program, is_shown: impl Fn(Mode) -> bool) -> String {
     let shown = decision.passed_over.iter().filter(|passed| is_shown(passed.mode));
@@ -152,6 +160,9 @@ fn why(why: &Why, program: &Program) -> String {
             "the program that will run is unknown, so the module cannot be limited to it".to_owned()
         }
         Why::RewritesLibraryPath => "the program puts its own directory first in LD_LIBRARY_PATH".to_owned(),
+        Why::OpensNamespaces => {
+            "the program may call dlmopen, and preloaded libraries do not reach its namespaces".to_owned()
+        }
         Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
         Why::OldLoader { glibc } => errors::old_loader(*glibc),
         Why::NotStarted { failure } => {

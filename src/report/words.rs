@@ -104,6 +104,13 @@ pub(super) fn problem(problem: &Problem) -> String {
         Problem::NameSaysOtherwise { file, version } => {
             format!("its file name {} has another version, {version}", show(file))
         }
+        Problem::ClaimedTwice { files, packages, holds, .. } => {
+            let holds = match holds {
+                Some(package) => format!("now from {}", show(package)),
+                None => "and only its contents tell which it is".to_owned(),
+            };
+            format!("{} both claim {}, {holds}", shown(packages), shown(files))
+        }
         Problem::SecondOfOneSoname { soname, file } => {
             format!("{} is a second file with the SONAME {}", show(file), show(soname))
         }

@@ -46,7 +46,7 @@ pub struct Settings {
     pub remarks: Vec<SettingRemark>,
     /// The remark about a project's file that is not allowed, which is among them.
     pub not_allowed: Option<SettingRemark>,
-    purpose: Purpose,
+    pub purpose: Purpose,
 }
 
 /// A remark about settings.

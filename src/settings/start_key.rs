@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::files;
+use crate::environment::depends_on_directory;
 use crate::host::Host;
 use crate::program::{Command, is_at_terminal, significant, wrapper_variables};
 use crate::storage::Key;
@@ -135,7 +136,7 @@ fn has_relative_paths(host: &Host) -> bool {
     VARIABLES.iter().any(|(name, separators)| {
         let (Some(separators), Some(value)) = (separators, host.env.get(name)) else { return false };
         let mut parts = value.as_bytes().split(|byte| separators.contains(byte));
-        (*name == "PATH" || !value.is_empty()) && parts.any(|part| !part.starts_with(b"/"))
+        (*name == "PATH" || !value.is_empty()) && parts.any(depends_on_directory)
     })
 }
 

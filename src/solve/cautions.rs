@@ -1,15 +1,18 @@
 //! Finds the known troubles of a set that is sound: bad combinations, code that must be compiled first, GPUs that are
 //! left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpus;
 use super::model::Caution;
 use super::slot::Picked;
 use super::world::{World, own_code, serves};
-use crate::catalog::{Combination, knowledge};
-use crate::inventory::{Code, Installation};
-use crate::version::{ComputeCapability, Version};
+use crate::catalog::{self, Combination, knowledge};
+use crate::inventory::{Code, Installation, Origin};
+use crate::version::{ComputeCapability, CudaVersion, Version};
+
+/// The family that compiles for the GPU at run time, and fails for one that it does not know.
+const COMPILER: &str = "nvrtc";
 
 pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let mut cautions = left_out(world);
@@ -19,6 +22,7 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
     }
     cautions.extend(picks.iter().flat_map(|installation| compiled_first(installation, picks, world)));
     cautions.extend(bad_together(picks, world));
+    cautions.extend(cannot_compile(picks, world));
     cautions
 }
 
@@ -62,6 +66,35 @@ fn compiled_first(installation: &Installation, picks: &[&Installation], world: &
         None => Caution::OnlyPtx { of: installation.title(), gpu },
     };
     gpus::only_ptx(installation, world).into_iter().map(caution).collect()
+}
+
+/// Returns the visible GPUs for which an NVRTC of the program does not compile: a picked one, or one in a package.
+fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
+    let World { program, inventory, .. } = world;
+    let is_in_package = |installation: &&Installation| {
+        let mut packages = program.packages.iter();
+        installation.origin == Origin::Bundled
+            && packages.any(|package| installation.directory.starts_with(&package.directory))
+    };
+    let bundled = inventory.installations.iter().filter(is_in_package);
+    let mut all: Vec<&Installation> = picks.iter().copied().chain(bundled).collect();
+    all.retain(|installation| installation.family == COMPILER);
+    all.dedup_by_key(|installation| &installation.directory);
+    let gpus: BTreeSet<ComputeCapability> = inventory.capabilities().collect();
+    let mut cautions = Vec::new();
+    for (installation, gpu) in all.iter().flat_map(|one| gpus.iter().map(move |gpu| (one, *gpu))) {
+        let known = catalog::architectures().iter().find(|known| known.capability == gpu);
+        let (Some(known), Some(version)) = (known, installation.version) else { continue };
+        let version =
+            CudaVersion { major: version.major(), minor: version.numbers().get(1).copied().unwrap_or(0) };
+        let fits = version >= known.cuda[0] && known.cuda.get(1).is_none_or(|last| version <= *last);
+        let asked = program.requirements.iter().find(|requirement| requirement.family == COMPILER);
+        let is_own = matches!(installation.origin, Origin::Bundled | Origin::Wheel);
+        let by = asked.filter(|_| is_own).map(|requirement| requirement.by.name.clone());
+        let (of, cuda) = (installation.title(), known.cuda.clone());
+        cautions.extend((!fits).then_some(Caution::CannotCompile { of, gpu, cuda, by }));
+    }
+    cautions
 }
 
 fn bad_together(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {

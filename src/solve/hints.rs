@@ -12,7 +12,7 @@ use super::world::{World, serves};
 use super::{offers, search, slots};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number, wheels};
 use crate::formats::names;
-use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
+use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
 use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -194,9 +194,13 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
         policy.released = released;
         let world = World::new(world.inventory, program, &policy);
         let Some(wheels) = fitting_wheels(unmet, &world, site) else { continue };
-        let reinstall = wheels
-            .iter()
-            .any(|wheel| world.inventory.installations.iter().any(|one| one.package.as_ref() == Some(wheel)));
+        // pip takes a package that another one has overwritten for installed.
+        let brings = |one: &Installation, wheel: &String| {
+            let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));
+            one.package.as_ref() == Some(wheel) || one.problems.iter().any(claims)
+        };
+        let reinstall =
+            world.inventory.installations.iter().any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
         let requirements: Vec<String> = wheels.iter().map(|wheel| wheel.replace(' ', "==")).collect();
         let by_extras = if reinstall {
             None

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -173,6 +173,14 @@ pub enum Caution {
     OnlyPtx { of: String, gpu: ComputeCapability },
     /// Like `OnlyPtx`, and the driver may be too old to compile it.
     OnlyPtxAndOlderDriver { of: String, gpu: ComputeCapability, driver: CudaVersion },
+    /// This NVRTC compiles for other GPUs only: since which CUDA, and up to which, one compiles for this GPU.
+    CannotCompile {
+        of: String,
+        gpu: ComputeCapability,
+        cuda: Vec<CudaVersion>,
+        /// The framework that brought it, so that only another build of the framework helps.
+        by: Option<String>,
+    },
     /// Versions that are known to be bad together, or on such a GPU.
     Combination { of: Vec<String>, effect: String, remedy: String },
     /// The program's own files have code for no visible GPU, as far as their fat binaries say.
@@ -254,6 +262,12 @@ pub struct ContradictionSide {
 }
 
 impl Outcome {
+    /// True if a picked installation is in this directory.
+    pub fn picks_in(&self, directory: &Path) -> bool {
+        let Outcome::Plan(plan) = self else { return false };
+        plan.picks.iter().any(|pick| pick.installation.directories().any(|own| own == directory))
+    }
+
     /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
         let unpinned = match self {

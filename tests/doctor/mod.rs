@@ -1,4 +1,5 @@
 //! Findings of `doctor` and the descriptions that it saves.
 
 mod findings;
+mod platform;
 mod save;

@@ -136,6 +136,7 @@ const OTHERS: [Parser; 5] = [
     (b"x\0/opt/libcudnn.so.9\0libnvrtc.so.12\0.so.so", |bytes| {
         drop((names::libraries(bytes), names::packed_libraries(bytes, &|_| true)));
         drop((names::library_paths(bytes), names::in_instructions(bytes, &|_| true)));
+        drop(names::whole_objects(bytes));
     }),
     (b"0123456789abcdfghijklmnpqrsvwxyz-cuda-9.1-lib", |bytes| {
         let _ = store::package(&text(bytes));

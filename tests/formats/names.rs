@@ -1,7 +1,7 @@
 //! Names of libraries in bytes.
 
 use cudarun::formats::names::{
-    in_instructions, libraries, library_paths, packed_libraries, split, without_hash,
+    in_instructions, libraries, library_paths, packed_libraries, split, whole_objects, without_hash,
 };
 
 #[test]
@@ -49,6 +49,21 @@ fn finds_paths() {
     let found: Vec<String> = library_paths(data).into_iter().collect();
     assert_eq!(found, ["./libnccl.so.2", "/b/libcublas.so.12", "/opt/cuda/lib64/libcudnn.so.9"]);
     assert_eq!(library_paths(b"lib/libcudnn.so.9").len(), 1);
+}
+
+#[test]
+fn finds_paths_below_the_origin() {
+    let data = b"$ORIGIN/../libcudnn.so.9\0x$ORIGIN/libnvrtc.so.12\0 ${ORIGIN}/libnccl.so.2 \0${ORIGIN}/a/libcufft.so.11\0";
+    let found: Vec<String> = library_paths(data).into_iter().collect();
+    assert_eq!(found, ["$ORIGIN/../libcudnn.so.9", "${ORIGIN}/a/libcufft.so.11", "x$ORIGIN/libnvrtc.so.12"]);
+    assert!(library_paths(b"$ORIGIN").is_empty() && library_paths(b"$lib.so").is_empty());
+}
+
+#[test]
+fn finds_whole_texts_that_name_an_object() {
+    let data = b"plug.so\0/opt/a b/plug.so.2\0cannot open plug.so: \0%s/plug.so\0.so\0plug.sort\0$ORIGIN/x.so\0end.so.1";
+    let found: Vec<String> = whole_objects(data).into_iter().collect();
+    assert_eq!(found, ["$ORIGIN/x.so", "/opt/a b/plug.so.2", "end.so.1", "plug.so"]);
 }
 
 #[test]

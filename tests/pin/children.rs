@@ -254,6 +254,42 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
+/// With another cuDNN on the path both children are mixed, as they are without cudarun: that is announced.
+#[test]
+fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_astray() {
+    let e = environments!();
+    let launcher = e.launcher.to_str().unwrap();
+    let path = WORLD.library_path(&["new"]);
+    let words = ["python3", launcher, e.a.to_str().unwrap()];
+    let control = Environments::without(Path::new("/usr/bin/env"), &words, &path);
+    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    let said = "may start other programs, which LD_LIBRARY_PATH or LD_PRELOAD leads to NVIDIA libraries";
+    Run::new(words).env("LD_LIBRARY_PATH", &path).any_stdout().stderr_contains(&[said]).check();
+    // The neighbours: nothing is on the path, no program is started, and cudarun before the program.
+    Run::new(words).any_stdout().check();
+    Run::new(["python3", "-c", "import os; os.getpid()"]).env("LD_LIBRARY_PATH", &path).check();
+    assert!(is_whole(&Environments::with(&[], &e.a, &SHOW, &path)[0]));
+}
+
+/// Python that sets `LD_LIBRARY_PATH` and becomes another Python of its own environment.
+#[test]
+fn a_script_that_changes_the_path_itself_is_pinned_by_the_module() {
+    let e = environments!();
+    let path = WORLD.library_path(&["torn"]);
+    let code = format!(
+        "import os, sys\nimport framework\nif 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    \
+        os.environ['LD_LIBRARY_PATH'] = '{path}'\n    os.execv(sys.argv[1], sys.argv[1:])\nframework.show()\n"
+    );
+    let script = WORLD.workshop.write("again.py", &code);
+    let python = e.a.to_str().unwrap();
+    let words = [script.to_str().unwrap(), python, script.to_str().unwrap()];
+    let control = Environments::without(&e.a, &words, "");
+    assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
+    let cured = Environments::with(&[], &e.a, &words, "");
+    assert!(cured.len() == 1 && is_whole(&cured[0]), "{cured:?}");
+    assert_eq!(Environments::mode(&[], &e.a, &words, ""), "audit");
+}
+
 #[test]
 fn an_element_that_only_does_harm_is_removed() {
     let world = &*WORLD;

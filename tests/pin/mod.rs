@@ -2,6 +2,7 @@
 
 mod children;
 pub mod modes;
+mod opened;
 pub mod real_loader;
 mod shims;
 mod unreachable_programs;

@@ -1,12 +1,14 @@
 //! Programs that nothing of ours reaches: said in one sentence where that matters, and not said where it does not.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::pin::real_loader::{Got, PROGRAM, WORLD};
 use crate::support::machine::Machine;
-use crate::support::{Run, Workshop};
+use crate::support::{Run, Workshop, bare};
 
 const HARMLESS: &str = "int main(void) { return 7; }";
 const USER: &str = r#"
@@ -92,6 +94,50 @@ fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
         .status(7)
         .stderr_contains(&["libcudart.so.12 in it comes before LD_LIBRARY_PATH"])
         .check();
+}
+
+/// Opens its extension by a path that is made at run time, as Python does.
+fn source_of_app() -> String {
+    PROGRAM
+        .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>\n#include <libgen.h>\n#include <unistd.h>")
+        .replace(
+            r#"printf("%d\n", cudnnGetVersion());"#,
+            r#"char own[4096] = "", path[8192];
+               if (readlink("/proc/self/exe", own, sizeof own - 1) < 0) return 1;
+               snprintf(path, sizeof path, "%s/%s/package/_ext%s", dirname(own), "_internal", ".so");
+               printf("%d\n", ((int (*)(void))dlsym(dlopen(path, RTLD_NOW), "go"))());"#,
+        )
+}
+
+/// The packages in a directory of PyInstaller's are the program's own.
+#[test]
+fn packages_frozen_into_a_directory_are_read() {
+    let world = &*WORLD;
+    let workshop = Workshop::new();
+    let program = workshop.compile("dist/app", &source_of_app(), &[]);
+    packed(&program, &[(b's', "app")]);
+    let library = world.path("old/libcudnn.so.9");
+    let rpath = "-Wl,-rpath,$ORIGIN/../package.libs";
+    let flags = ["-Wl,--disable-new-dtags", "-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", rpath];
+    let source = "int cudnnGetVersion(void); int go(void) { return cudnnGetVersion(); }";
+    workshop.library(
+        "dist/_internal/package/_ext.so",
+        "_ext.so",
+        source,
+        &[&flags[..], &[library.to_str().unwrap()]].concat(),
+    );
+    let libraries = workshop.path("dist/_internal/package.libs");
+    fs::create_dir(&libraries).unwrap();
+    for entry in fs::read_dir(world.path("old")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, libraries.join(path.file_name().unwrap())).unwrap();
+    }
+    let path = world.library_path(&["new"]);
+    let got = |run: Vec<u8>| Got::read(&String::from_utf8_lossy(&run));
+    let control = got(bare(&program, &[], &BTreeMap::from([("LD_LIBRARY_PATH", path.clone())])).stdout);
+    assert_eq!(control.directories.len(), 2, "the control must mix: {control:?}");
+    let cured = Run::new([&program]).env("LD_LIBRARY_PATH", &path).any_stdout().any_stderr().check();
+    assert_eq!(Got::read(&cured).directories.len(), 1, "{cured}");
 }
 
 /// Before version 6 all parts of a program in a directory stood beside it.

@@ -113,3 +113,25 @@ fn a_packed_library_opens_the_rest() {
     let graph = format!("{NEW}/libcudnn_graph.so.9");
     assert_eq!(of(&mixed, "libcudnn_graph.so.9"), (graph.as_str(), "library-path", shim.as_str()));
 }
+
+/// An extension module that names the path of a library opens that file.
+#[test]
+fn an_extension_that_names_a_path_opens_it_by_path() {
+    let extension = format!("{SITE}/_ext.cpython-312-x86_64-linux-gnu.so");
+    let names = |name: &str| format!("needed = ['libcudart.so.12'], constants = ['{name}']");
+    let runtime = elf("/opt/cuda/libcudart.so.12", "soname = 'libcudart.so.12'");
+    let top = |constant: &str| {
+        let machine = python(&[
+            loader(),
+            elf(&extension, &names(constant)),
+            runtime.clone(),
+            cudnn("/opt/own", "9.1.0", SHIELDED),
+            cudnn(NEW, "9.10.2", SHIELDED),
+        ]);
+        let path = format!("{NEW}:/opt/cuda");
+        let predicted = predicted(&machine, &path, &["--as-is"], &["python3", "-c", "import _ext"]);
+        of(&predicted, "libcudnn.so.9").0.to_owned()
+    };
+    assert_eq!(top("/opt/own/libcudnn.so.9"), "/opt/own/libcudnn.so.9");
+    assert_eq!(top("libcudnn.so.9"), format!("{NEW}/libcudnn.so.9"), "the neighbour");
+}

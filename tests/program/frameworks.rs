@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{Framework, catalog};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::machine::Machine;
@@ -442,8 +442,43 @@ fn a_package_built_on_a_framework_uses_it() {
         assert_eq!(code(&program), ["sm_80", "sm_90a", "compute_90"], "{module}");
     }
     let alone = program(&torch(VERSION, CONFIG), "pass");
-    assert_eq!(package(&alone, "torch")["standing"], "installed");
-    assert!(code(&alone).is_empty(), "what is not imported runs nothing");
+    assert_eq!((&alone["packages"], &alone["requirements"]), (&json!([]), &json!([])));
+}
+
+/// Each program beside an installed torch that it does not import by itself.
+#[test]
+fn only_packages_within_reach_are_guessed() {
+    let source = [
+        ("plain", "import json\nfrom . import part"),
+        ("documented", "def f():\n    \"\"\"\n    >>> import torch\n    \"\"\"\n# import torch"),
+        ("later", "def f():\n    import torch"),
+        ("by_name", "def f():\n    if importlib.util.find_spec('torch'): pass"),
+        ("over", "try:\n    import later\nexcept ImportError: pass"),
+    ];
+    let mut files = torch(VERSION, CONFIG).to_vec();
+    files.extend(source.map(|(module, text)| file(&format!("{module}/__init__.py"), text)));
+    files.push(file("plain/part.py", ""));
+    files.extend(
+        ["ctypes", "json", "os", "subprocess"]
+            .map(|name| text(&format!("/usr/lib/python3.12/{name}.py"), "")),
+    );
+    files.push(file("plain/tests/test_part.py", "import torch"));
+    for (code, is_within_reach) in [
+        ("import plain", false),
+        ("import documented", false),
+        ("import ctypes\nctypes.CDLL('libm.so.6')", false),
+        ("import later", true),
+        ("import by_name", true),
+        ("import over", true),
+        ("import subprocess\nsubprocess.run(['train'])", true),
+        ("import os\nos.execv('train', [])", true),
+        ("import ctypes\nctypes.CDLL(name)", true),
+        ("import plain\n__import__(name)", true),
+    ] {
+        let program = program(&files, code);
+        assert_eq!(program["packages"] != json!([]), is_within_reach, "{code}");
+        assert_eq!(program["requirements"] != json!([]), is_within_reach, "{code}");
+    }
 }
 
 #[test]

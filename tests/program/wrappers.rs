@@ -97,6 +97,11 @@ const LINES: &[&str] = &[
     "mpirun -allow-run-as-root --oversubscribe -n 2 -x HOME probe",
     "sh -c probe",
     "bash -ec probe",
+    "busybox env A=1 probe",
+    "busybox nice -n 5 probe",
+    "perf stat -e task-clock -o /dev/null probe",
+    "perf stat -r 2 -- probe",
+    "perf record -q -o /dev/null -F 99 probe",
     "nohup nice -n 5 timeout 60 env A=1 setsid -w probe",
 ];
 const EVERYWHERE: &[&str] = &[
@@ -163,6 +168,19 @@ fn the_predicted_program_is_the_one_that_runs() {
     for name in ["nohup", "nice", "stdbuf", "timeout", "env", "setsid", "setarch", "sh"] {
         assert!(ran.contains(&name), "{name} did not run");
     }
+}
+
+/// The program is a part of an expression, which is not read.
+#[test]
+fn find_is_spoken_of_where_it_starts_a_program() {
+    let two = Two::new();
+    let program = two.program.to_str().unwrap();
+    let find = |words: &[&str]| {
+        let run = Run::new(["find", "/", "-maxdepth", "0"].iter().chain(words));
+        run.env("HOME", two.home.path()).env("LD_LIBRARY_PATH", &two.path).any_stdout()
+    };
+    find(&["-exec", program, ";"]).stderr_contains(&["`find` starts another program"]).check();
+    find(&["-name", "exec"]).check();
 }
 
 /// The library that the program gets, through everything that hands its environment on.

@@ -156,9 +156,8 @@ fn a_code_argument_is_read_like_a_script() {
     assert_eq!(explained["program"]["packages"][0]["imported_by"], "-c:1");
     let module = explain(&machine, &["python3", "-m", "torch.distributed.run", "/home/user/train.py"]);
     assert_eq!(module["program"]["packages"][0]["standing"], "imported");
-    // Nothing recognised: what is installed counts, and how sure that is shows.
-    let unknown = explain(&machine, &["python3", "-c", "import ctypes"]);
-    assert_eq!(unknown["program"]["packages"][0]["standing"], "installed");
+    let none = explain(&machine, &["python3", "-c", "import ctypes"]);
+    assert_eq!(none["program"]["packages"], serde_json::json!([]));
     let open = explain(&machine, &["python3", "-c", "__import__(name)"]);
     assert_eq!(open["program"]["packages"][0]["standing"], "possible");
     let named = Run::on(&machine, &["explain", "--json", "--uses", "torch", "python3", "-c", "pass"]).json();

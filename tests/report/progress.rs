@@ -1,6 +1,8 @@
 //! The progress that a person at a terminal sees while cudarun takes long to inspect the machine: on a slow
 //! disk, because strace delays whatever reads a directory.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::support::CUDARUN;
@@ -10,6 +12,8 @@ const SHOWN: &str = "\r\x1b[Kcudarun: looking for NVIDIA libraries …\r\x1b[K";
 /// The text that it writes to a terminal, in a home of its own, after `before`.
 fn at_terminal(before: &str, words: &str) -> String {
     let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("job"), "#!/bin/sh\necho started\n").unwrap();
+    fs::set_permissions(home.path().join("job"), fs::Permissions::from_mode(0o755)).unwrap();
     // `script` gives it a terminal.
     let mut command = Command::new("script");
     command.args(["-qec", &format!("{before} '{CUDARUN}' {words}"), "/dev/null"]).stdin(Stdio::null());
@@ -27,7 +31,9 @@ fn slow(milliseconds: u32) -> String {
 
 #[test]
 fn a_long_scan_shows_progress_and_erases_it() {
-    for words in ["echo started", "list", "explain true", "export true", "verify true"] {
+    // A script may start anything, so that the machine is inspected.
+    let start = "./job";
+    for words in [start, "list", "explain true", "export ./job", "verify ./job"] {
         let text = at_terminal(&slow(600), words);
         assert!(text.starts_with(SHOWN), "{words}: {text:?}");
         assert!(
@@ -36,15 +42,20 @@ fn a_long_scan_shows_progress_and_erases_it() {
         );
         assert_eq!(text.matches("looking for").count(), 1, "{words}: {text:?}");
     }
-    assert_eq!(at_terminal(&slow(600), "echo started"), format!("{SHOWN}started\r\n"));
+    assert_eq!(at_terminal(&slow(600), start), format!("{SHOWN}started\r\n"));
+    assert_eq!(
+        at_terminal(&slow(600), "echo started"),
+        "started\r\n",
+        "it needs nothing, so nothing is inspected"
+    );
 }
 
 #[test]
 fn a_short_or_quiet_scan_shows_no_progress() {
     // Half a second is much for a machine that does nothing else, and little beside all the other tests.
-    let mut quick = (0..5).map(|_| at_terminal(&slow(1), "echo started"));
+    let mut quick = (0..5).map(|_| at_terminal(&slow(1), "./job"));
     assert!(quick.any(|text| text == "started\r\n"), "it is quick");
-    assert_eq!(at_terminal(&slow(600), "-q echo started"), "started\r\n", "-q");
+    assert_eq!(at_terminal(&slow(600), "-q ./job"), "started\r\n", "-q");
     let text = at_terminal(&slow(600), "explain true 2>/dev/null");
     assert!(!text.contains("looking for"), "standard error is no terminal: {text}");
     let text = at_terminal(&slow(600), "explain true 2>&1 | cat");

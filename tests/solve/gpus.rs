@@ -441,3 +441,38 @@ fn another_build_is_not_the_one_that_is_there() {
     let hint = refused(&own, "", &["python3", "-c", "import torch"])["hint"].clone();
     assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\"");
 }
+
+/// A framework opens an NVRTC that compiles for the GPUs that it knew.
+#[test]
+fn a_compiler_that_does_not_know_the_gpu_is_reported() {
+    let cautions = |device: &str, directory: &str, version: &str| {
+        let nvrtc = library(directory, "libnvrtc", "12", version, "")
+            + &elf(
+                &format!("{directory}/libnvrtc-builtins.so.{}", &version[..4]),
+                &format!("soname = 'libnvrtc-builtins.so.{}'", &version[..4]),
+            );
+        let files = [
+            host("580.159.04", &[device]),
+            nvrtc,
+            text(&format!("{SITE}/torch/__init__.py"), ""),
+            text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
+            text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), "Name: torch\nVersion: 2.5.1\n"),
+            elf(&format!("{SITE}/torch/lib/libcaffe2_nvrtc.so"), "needed = ['libnvrtc.so.12']"),
+        ];
+        let machine = python(&files);
+        let run = Run::on(&machine, &["explain", "--json", "python3", "-c", "import torch"]);
+        let explained = run.env("LD_LIBRARY_PATH", directory).any_stderr().json();
+        let all = explained["cautions"].as_array().unwrap_or_else(|| panic!("{explained:#}")).iter();
+        let said = all.filter(|caution| caution["caution"] == "cannot-compile");
+        said.map(|caution| caution["why"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let wheel = format!("{SITE}/nvidia/cuda_nvrtc/lib");
+    let why = "NVRTC 12.4.127 cannot compile for compute capability 12.0; that of CUDA 12.8 or newer can: ";
+    assert_eq!(
+        cautions(BLACKWELL, &wheel, "12.4.127"),
+        [format!("{why}install another torch, built for such a CUDA")]
+    );
+    assert_eq!(cautions(BLACKWELL, "/opt/lib", "12.4.127"), [format!("{why}use such an NVRTC")]);
+    assert_eq!(cautions(BLACKWELL, &wheel, "12.8.93"), [""; 0], "the control: a newer one");
+    assert_eq!(cautions(HOPPER, &wheel, "12.4.127"), [""; 0], "the control: an older GPU");
+}

@@ -124,6 +124,7 @@ pub fn machine(mut installations: Vec<Installation>, driver: Option<&str>, gpu: 
         gpus_hidden: false,
         installations,
         search: SearchPath::default(),
+        extensions: None,
         warnings: Vec::new(),
         directories: BTreeMap::new(),
         watched: BTreeSet::new(),

@@ -93,7 +93,8 @@ fn record(bytes: &[u8], is_size: &dyn Fn(&str, u64) -> bool) -> SavedText {
     let libraries = metadata::record(bytes, &inventory::is_library);
     let line = |(path, size): &(String, Option<u64>)| {
         let size = size.filter(|size| !is_size(path, *size)).map(|size| size.to_string());
-        format!("{path},,{}\n", size.unwrap_or_default())
+        let hash = metadata::recorded_hash(bytes, path).unwrap_or_default();
+        format!("{path},{hash},{}\n", size.unwrap_or_default())
     };
     let text: String = libraries.iter().map(line).collect();
     if text.is_empty() { SavedText::Nothing } else { SavedText::Text(text) }

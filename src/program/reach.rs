@@ -1,0 +1,69 @@
+//! The packages that a program may come to use through those that it imports.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+
+use super::candidate::{Candidate, Candidates};
+use super::imports::{self, Imports};
+use super::python::Python;
+use crate::catalog::catalog;
+use crate::formats::python::{self as source, Import};
+use crate::host::Host;
+use crate::parallel;
+
+/// Returns the packages that are imported with those that the program imports, and the frameworks that their source names.
+/// `None` if there is too much source to read.
+pub(super) fn within_reach(
+    candidates: &Candidates<'_>,
+    python: &Python,
+    imports: &Imports,
+) -> Option<Vec<Candidate>> {
+    let Candidates { host, sites, installed } = *candidates;
+    let mut modules = imports::reached(host, python, installed, imports.installed.keys().cloned())?;
+    let frameworks = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
+    let names: Vec<&String> = frameworks
+        .filter(|name| {
+            !modules.contains(*name) && sites.iter().any(|site| host.is_directory(&site.join(name)))
+        })
+        .collect();
+    if !names.is_empty() {
+        let below = modules.iter().flat_map(|module| sites.iter().map(move |site| site.join(module)));
+        let files: Vec<PathBuf> = below.flat_map(|module| source_files(host, module)).collect();
+        let named = parallel::map(&files, |file| named_in(host, file, &names));
+        modules.extend(named.into_iter().flatten());
+    }
+    Some(candidates.possible(modules))
+}
+
+/// Returns the source of a package, or of a module of one file.
+fn source_files(host: &Host, module: PathBuf) -> Vec<PathBuf> {
+    let prune = |name: &OsStr| matches!(name.as_bytes(), b"__pycache__" | b"tests");
+    let mut files = host.walk(&module, &prune);
+    files.push(module.with_added_extension("py"));
+    files.retain(|file| file.extension() == Some(OsStr::new("py")));
+    files
+}
+
+/// Returns the modules that a file imports anywhere, or has as a text of their own.
+fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
+    let Ok(text) = host.read(file) else { return BTreeSet::new() };
+    let mut found: BTreeSet<String> = names
+        .iter()
+        .filter(|name| memmem::find(&text, name.as_bytes()).is_some())
+        .map(ToString::to_string)
+        .collect();
+    if !found.is_empty() {
+        let read = source::read(&text);
+        let imports =
+            |import: &Import, name: &str| import.level == 0 && import.module.split('.').next() == Some(name);
+        found.retain(|name| {
+            read.imports.iter().any(|import| imports(import, name))
+                || read.strings.iter().any(|(_, text)| text == name)
+        });
+    }
+    found
+}
