@@ -29,7 +29,7 @@ pub(super) struct Copy {
 
 /// True if there is a set then.
 pub(super) fn leads_to_a_solution(hint: &Hint, world: &World<'_>) -> bool {
-    Copy::after(hint, world).is_solved()
+    Copy::after(hint, world).has_set()
 }
 
 impl Copy {
@@ -46,7 +46,7 @@ impl Copy {
     }
 
     /// True if there is a set, or one that a stronger mode than the view can force.
-    fn is_solved(mut self) -> bool {
+    fn has_set(mut self) -> bool {
         let is_solved = |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
         is_solved(&self.world())
             || self.policy.can_force && {
@@ -58,10 +58,14 @@ impl Copy {
     fn apply(&mut self, hint: &Hint) {
         match hint {
             Hint::Pip { requirements, reinstall, .. } => {
-                requirements.iter().for_each(|requirement| self.pip_install(requirement, *reinstall));
+                for requirement in requirements {
+                    self.pip_install(requirement, *reinstall);
+                }
             }
             Hint::PipUninstall { packages, .. } => {
-                packages.iter().for_each(|package| self.remove(|one| is_of(one, package)));
+                for package in packages {
+                    self.remove(|one| is_of(one, package));
+                }
             }
             Hint::Apt { packages } => self.apt_install(packages),
             Hint::Install { libraries } => self.install(libraries, Path::new(CHOSEN)),
@@ -192,7 +196,9 @@ impl Copy {
         installations.retain(|one| {
             let is_removed = is_removed(one);
             if is_removed {
-                directories.values_mut().for_each(|names| names.retain(|_, id| !one.has_file(*id)));
+                for names in directories.values_mut() {
+                    names.retain(|_, id| !one.has_file(*id));
+                }
                 search.cache.retain(|_, id| !one.has_file(*id));
             }
             !is_removed

@@ -31,7 +31,9 @@ impl Case {
         let env = BTreeMap::from([("LD_LIBRARY_PATH", String::new())]);
         let words = command.iter().map(|word| (*word).to_owned()).collect();
         let mut case = Case { name: name.to_owned(), files: Vec::new(), is_python, env, words };
-        files.iter().for_each(|files| case.add(files));
+        for files in files {
+            case.add(files);
+        }
         case
     }
 
@@ -88,9 +90,15 @@ impl Case {
                 }
             }
             [_, "-m", "pip", "uninstall", packages @ ..] => {
-                packages.iter().for_each(|one| self.uninstall(one))
+                for package in packages {
+                    self.uninstall(package);
+                }
             }
-            ["apt", "install", packages @ ..] => packages.iter().for_each(|one| self.apt_install(one)),
+            ["apt", "install", packages @ ..] => {
+                for package in packages {
+                    self.apt_install(package);
+                }
+            }
             ["chmod", "o-w", paths @ ..] => {
                 for file in &mut self.files {
                     if paths.contains(&place(file)) {
@@ -120,7 +128,7 @@ impl Case {
                 self.env.insert("CUDA_VISIBLE_DEVICES", String::new());
             }
             ["remove", "--pin", ..] => self.drop_option("--pin"),
-            ["change", "--require", ..] | ["change", "--require:", ..] => self.drop_option("--require"),
+            ["change", "--require" | "--require:", ..] => self.drop_option("--require"),
             ["change", variable, ..] if variable.starts_with("NVIDIA_REQUIRE_CUDA") => {
                 self.env.remove("NVIDIA_REQUIRE_CUDA");
             }
@@ -245,7 +253,8 @@ impl Case {
         let (libraries, directory) = match text.split_once(", and add ") {
             Some((libraries, _)) => {
                 let path = self.env.get_mut("LD_LIBRARY_PATH").unwrap();
-                *path = format!("{path}:/opt/chosen").trim_start_matches(':').to_owned();
+                *path =
+                    if path.is_empty() { "/opt/chosen".to_owned() } else { format!("{path}:/opt/chosen") };
                 (libraries, "/opt/chosen".to_owned())
             }
             None => {
