@@ -82,6 +82,12 @@ impl Catalog {
         self.family_of(file.file_name()?.to_str()?)
     }
 
+    /// Returns the family of a file that auditwheel packed in and renamed.
+    pub fn family_of_bundled(&self, file: &Path) -> Option<&Family> {
+        let (stem, _) = names::split(file.file_name()?.to_str()?)?;
+        self.family_of_stem(names::without_hash(stem)?)
+    }
+
     /// [`Family::is_shim`] of a file, by its name.
     pub fn is_shim(&self, file: &Path) -> bool {
         let number = file.file_name().and_then(|name| soname_number(name.to_str()?));

@@ -98,6 +98,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     };
     let notes = notes.filter(is_said);
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
+    lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(report::caution));

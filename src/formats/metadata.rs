@@ -71,9 +71,17 @@ pub fn pyvenv(text: &str) -> BTreeMap<String, String> {
 
 /// Returns the directories that a `.pth` file adds. Lines of code are skipped.
 pub fn pth_directories(text: &str) -> Vec<&str> {
-    let is_code = |line: &str| line.starts_with("import ") || line.starts_with("import\t");
     text.lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
         .collect()
+}
+
+/// Returns the code that a `.pth` file runs, on the lines where it is.
+pub fn pth_code(text: &str) -> String {
+    text.lines().flat_map(|line| [if is_code(line) { line } else { "" }, "\n"]).collect()
+}
+
+fn is_code(line: &str) -> bool {
+    line.starts_with("import ") || line.starts_with("import\t")
 }

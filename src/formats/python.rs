@@ -6,12 +6,22 @@ pub struct Source {
     pub imports: Vec<Import>,
     /// The contents of string literals, with the line each begins on.
     pub strings: Vec<(usize, String)>,
+    /// The directories that it adds to `sys.path` by name, in order.
+    pub search: Vec<AddedPath>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
     /// True if it imports or calls functions that start programs.
     pub starts_programs: bool,
     /// True if it opens a library whose name is not written out.
     pub opens_unnamed: bool,
+}
+
+/// A directory that `sys.path.insert(0, "…")`, `sys.path.append("…")` or `site.addsitedir("…")` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedPath {
+    pub directory: String,
+    /// It comes before all others.
+    pub is_first: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -61,6 +71,7 @@ pub fn read(source: &[u8]) -> Source {
                 found.starts_programs |= starts_program(&words);
                 found.opens_unnamed |= opens_unnamed(&statement, &words);
                 found.imports.extend(named);
+                found.search.extend(added_paths(&statement, &words));
             }
         }
         for import in &mut found.imports[from..] {
@@ -135,6 +146,17 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
         }
     }
     (dynamic, named)
+}
+
+/// Returns the absolute directories that a statement adds to the module search path.
+fn added_paths(statement: &Statement, words: &[&str]) -> Vec<AddedPath> {
+    let is_site = words.starts_with(&["site", ".", "addsitedir", "("]);
+    if !is_site && !words.starts_with(&["sys", ".", "path"]) {
+        return Vec::new();
+    }
+    let is_first = matches!(words.get(4), Some(&"insert")) || words.get(3) == Some(&"[");
+    let texts = statement.literals.iter().map(|(_, text)| text).filter(|text| text.starts_with('/'));
+    texts.map(|text| AddedPath { directory: text.clone(), is_first }).collect()
 }
 
 /// True for `Popen(…)`, `os.system(…)`, `os.exec…` and their like.

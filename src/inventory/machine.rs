@@ -151,6 +151,11 @@ impl Inventory {
         self.driver.is_some() && !self.devices.is_empty()
     }
 
+    /// True if no process here can reach a GPU, whatever the driver.
+    pub fn is_without_gpu(&self) -> bool {
+        self.devices.is_empty()
+    }
+
     /// The GPUs that the program can certainly use.
     pub fn visible_gpus(&self) -> impl Iterator<Item = &Gpu> {
         let is_visible = |gpu: &&Gpu| gpu.visible == Visible::Yes;

@@ -81,7 +81,8 @@ impl Candidates<'_> {
 
     /// Returns every top-level package that is installed, except libraries themselves.
     pub(super) fn everything(&self) -> Vec<Candidate> {
-        let mut modules = BTreeSet::new();
+        let known = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
+        let mut modules: BTreeSet<String> = known.filter(|module| module.contains('.')).cloned().collect();
         for site in self.sites {
             for entry in self.host.list(site).unwrap_or_default() {
                 let Ok(name) = entry.name.into_string() else { continue };
@@ -106,8 +107,7 @@ impl Candidates<'_> {
     /// candidate.
     fn candidates(&self, modules: BTreeMap<String, String>, standing: ImportCertainty) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
-        // The directory that NVIDIA's wheels share holds installations, and no program.
-        for (module, by) in modules.into_iter().filter(|(module, _)| module != "nvidia") {
+        for (module, by) in modules.into_iter().filter(|(module, _)| !self.is_shared(module)) {
             let imported_by = (!by.is_empty()).then_some(by);
             let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
             // A framework imports the ones that it is built upon first.
@@ -130,7 +130,20 @@ impl Candidates<'_> {
     fn is_there(&self, framework: &Framework) -> bool {
         let mut parts =
             framework.packages.iter().flat_map(|pattern| framework::expand(self.host, self.sites, pattern));
-        parts.any(|part| self.host.is_directory(&part))
+        parts.any(|part| self.is_part(&part))
+    }
+
+    /// True for the directory that NVIDIA's wheels share, which holds installations, and for one that frameworks share.
+    fn is_shared(&self, module: &str) -> bool {
+        let is_below = |name: &String| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
+        let holds =
+            |framework: &Framework| framework.modules.iter().any(is_below) && self.is_there(framework);
+        module == "nvidia" || catalog().frameworks.iter().any(holds)
+    }
+
+    /// A package, or a module that is one file.
+    fn is_part(&self, path: &Path) -> bool {
+        self.host.is_directory(path) || self.host.is_file(path)
     }
 
     fn is_installed(&self, module: &str) -> bool {
@@ -152,7 +165,7 @@ impl Candidates<'_> {
         for pattern in &framework.packages {
             let present = self.sites.iter().find_map(|site| {
                 let mut found = framework::expand(self.host, std::slice::from_ref(site), pattern);
-                found.retain(|found| self.host.is_directory(found));
+                found.retain(|found| self.is_part(found));
                 (!found.is_empty()).then(|| (site.clone(), found))
             });
             let Some((site, present)) = present else { continue };

@@ -13,7 +13,7 @@ use super::arguments::Run;
 use super::installed::Installed;
 use super::model::{Program, Step, StepKind};
 use super::note::Note;
-use super::python::{EntryKind, Python};
+use super::python::{EntryKind, Python, main_file};
 use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
 use crate::formats::names;
@@ -37,6 +37,8 @@ pub(super) struct Imports {
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
     pub library_paths: Vec<(String, SourceLine)>,
+    /// Names and paths of other libraries, as they are written: it may open them.
+    pub opened: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
     /// True if it imports or calls functions that start programs.
@@ -107,6 +109,7 @@ pub(super) fn trace(
     program: &mut Program,
 ) -> Imports {
     let mut reader = ImportReader::new(host, python, installed, program);
+    reader.read_startup();
     match &python.command_line.run {
         Run::Code(code) => {
             let file = PathBuf::from("-c");
@@ -114,10 +117,7 @@ pub(super) fn trace(
             reader.read_source(&file, code.as_bytes());
         }
         Run::Script(script) => {
-            let mut script = host.absolute(script);
-            if host.is_directory(&script) {
-                script = script.join("__main__.py");
-            }
+            let script = main_file(host, script);
             reader.program.step(StepKind::Script, &script);
             reader.read_file(&script);
         }
@@ -176,6 +176,25 @@ impl<'a> ImportReader<'a> {
         }
     }
 
+    /// Reads the code that runs before the program. Its imports count only where they are of a framework: it imports many
+    /// modules that are not for this program.
+    fn read_startup(&mut self) {
+        if self.python.command_line.no_site {
+            return;
+        }
+        for (file, code) in &self.python.startup {
+            self.read_source(file, code.as_bytes());
+        }
+        let at_start = ["sitecustomize", "usercustomize"].map(|module| (module, self.resolve(module)));
+        for (module, found) in at_start {
+            let place = SourceLine { file: PathBuf::from(module), line: 1 };
+            found.and_then(|(_, found)| self.enter(found, &place));
+        }
+        self.read_all();
+        self.found.installed.retain(|module, _| catalog().framework_of(module).is_some());
+        self.found.is_open = false;
+    }
+
     fn read_all(&mut self) {
         while let Some(file) = self.queue.pop_front() {
             self.read_file(&file);
@@ -217,6 +236,7 @@ impl<'a> ImportReader<'a> {
             let text = text.as_bytes();
             self.found.libraries.extend(names::libraries(text).into_iter().map(|name| (name, place())));
             self.found.library_paths.extend(names::library_paths(text).into_iter().map(|p| (p, place())));
+            self.found.opened.extend(other_library(text).map(|name| (name.to_owned(), place())));
         }
         let enters_sites = self.enters_sites;
         for import in read.imports.iter().filter(|import| !enters_sites || !import.is_called) {
@@ -237,7 +257,16 @@ impl<'a> ImportReader<'a> {
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {
-                self.found.installed.entry((*top).to_owned()).or_insert_with(|| place.clone());
+                // NVIDIA's packages share directories.
+                let below = rest.iter().copied().chain(import.names.iter().map(String::as_str));
+                let mut modules: Vec<String> = below.map(|module| format!("{top}.{module}")).collect();
+                modules.retain(|module| catalog().framework_of(module).is_some());
+                if modules.is_empty() {
+                    modules.push((*top).to_owned());
+                }
+                for module in modules {
+                    self.found.installed.entry(module).or_insert_with(|| place.clone());
+                }
                 if self.enters_sites {
                     self.descend(found, rest, &import.names, place);
                 }
@@ -354,4 +383,12 @@ impl<'a> ImportReader<'a> {
         };
         listings.entry(directory.to_owned()).or_insert_with(read).clone()
     }
+}
+
+/// Returns a text that is the name or the path of a library that is not NVIDIA's.
+fn other_library(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    let name = text.rsplit('/').next()?;
+    let is_library = names::split(name).is_some() && catalog().family_of(name).is_none();
+    is_library.then_some(text)
 }

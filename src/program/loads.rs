@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::Candidate;
 use super::framework;
+use super::recorded;
 use super::requirement::{Before, Load, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::names;
@@ -17,13 +18,14 @@ use crate::loader::closure::Consumer;
 pub(super) fn loads(
     host: &Host,
     candidate: &Candidate,
+    version: Option<&str>,
     consumers: &[Consumer],
     requirements: &[Requirement],
 ) -> Vec<Load> {
-    let mut loads = by_absolute_path(host, candidate, requirements);
+    let mut loads = by_absolute_path(host, candidate, version, requirements);
     let packers = packers(consumers, requirements);
     let is_opened = |consumer: &&Consumer| {
-        !consumer.needed.is_empty() || packers.contains(consumer.object.path.as_path())
+        !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(consumer.object.path.as_path())
     };
     loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
     let openers = openers(host, candidate);
@@ -41,6 +43,11 @@ pub(super) fn loads(
         }
     }
     loads
+}
+
+/// True if an object is linked against a library of NVIDIA's that was packed in under another name.
+pub(super) fn is_packer(consumer: &Consumer) -> bool {
+    consumer.object.needed.iter().any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
 
 /// Returns the files that open the libraries that only the profile names.
@@ -76,22 +83,28 @@ fn packers<'c>(consumers: &'c [Consumer], requirements: &[Requirement]) -> HashS
 }
 
 /// Returns the libraries that it opens by path before all others, in the order of the families.
-fn by_absolute_path(host: &Host, candidate: &Candidate, requirements: &[Requirement]) -> Vec<Load> {
-    let Some(framework) = candidate.framework.filter(|framework| framework.dlopens_wheels_since.is_some())
-    else {
-        return Vec::new();
-    };
+fn by_absolute_path(
+    host: &Host,
+    candidate: &Candidate,
+    version: Option<&str>,
+    requirements: &[Requirement],
+) -> Vec<Load> {
+    let Some(framework) = candidate.framework else { return Vec::new() };
+    let mut directories: BTreeSet<&Path> = BTreeSet::new();
     let mut found: Vec<(usize, PathBuf)> = Vec::new();
     let position = |family: &str| catalog().families.iter().position(|known| known.name == family);
     for requirement in requirements {
         let Some(name) = requirement.named() else { continue };
         let in_order = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);
-        let file = in_order.map(|first| first.directory.join(name)).find(|file| host.is_file(file));
+        directories.extend(in_order.clone().map(|first| first.directory.as_path()));
+        // NVVM has no version in its file's name.
+        let bare = names::split(name).map_or(name.to_owned(), |(stem, _)| format!("{stem}.so"));
+        let files = in_order.flat_map(|first| [name, &bare].map(|name| first.directory.join(name)));
+        let file = files.into_iter().find(|file| host.is_file(file));
         found.extend(position(&requirement.family).zip(file).filter(|new| !found.contains(new)));
     }
-    let directories: BTreeSet<PathBuf> =
-        found.iter().filter_map(|(_, file)| Some(file.parent()?.to_owned())).collect();
-    for stem in &framework.dlopens_from_wheels {
+    let stems = framework.dlopens_from_wheels.iter();
+    for stem in stems.filter(|stem| recorded::opens_by_path(framework, version, stem)) {
         let Some(family) = catalog().family_of_stem(stem) else { continue };
         let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
         // Libraries that depend on it come later.

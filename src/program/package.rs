@@ -13,7 +13,7 @@ use super::executable::{self, Image, asker, by_path, linked, opened_names, writt
 use super::framework::{self, FrameworkReader, Sourced};
 use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
-use super::loads::loads;
+use super::loads::{is_packer, loads};
 use super::model::{Package, Pip, Program};
 use super::note::Note;
 use super::python::Python;
@@ -42,10 +42,11 @@ pub(super) fn read(
     if sites.is_empty() {
         program.notes.push(Note::NoSitePackages);
     }
-    let imports = imports::trace(host, python, &installed, program);
+    let mut imports = imports::trace(host, python, &installed, program);
     let executable = host.canonical(&image.path).ok().and_then(|path| searcher.object(&path));
     let candidates = Candidates { host, sites: &sites, installed: &installed };
     let reader = PackageReader { host, candidates, searcher, executable };
+    reader.follow_opened(&mut imports, program);
     if !uses.is_empty() {
         let named = reader.candidates.named(uses)?;
         reader.examine(named, program);
@@ -146,7 +147,14 @@ impl PackageReader<'_> {
                 program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
                 program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
-            let Some(assessed) = self.assess(&candidate, &consumers) else { continue };
+            let Some(assessed) = self.assess(&candidate, &consumers) else {
+                // It requires nothing, and maps what was packed into it.
+                if candidate.standing == ImportCertainty::Imported {
+                    let packers = consumers.iter().filter(|consumer| is_packer(consumer));
+                    program.loads.extend(packers.map(|consumer| Load::path(&consumer.object.path)));
+                }
+                continue;
+            };
             let Assessed { package, requirements, condition, note, read_from } = assessed;
             let mut known = program.packages.iter();
             let is_opened = match candidate.standing {
@@ -157,7 +165,8 @@ impl PackageReader<'_> {
                 }
             };
             if is_opened {
-                program.loads.extend(loads(self.host, &candidate, &consumers, &requirements));
+                let version = package.version.as_deref();
+                program.loads.extend(loads(self.host, &candidate, version, &consumers, &requirements));
             }
             for consumer in consumers {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
@@ -251,10 +260,12 @@ impl PackageReader<'_> {
             requirements.extend(recorded::pins(installed, &by, distribution));
         }
         if let Some(framework) = profile {
-            let version = package.version.as_deref();
-            let first =
-                recorded::opened_by_path(self.host, self.candidates.sites, framework, version, cuda_major);
-            for requirement in requirements.iter_mut().filter(|r| r.named().is_some()) {
+            let opens = |name: &str| {
+                let stem = names::split(name).map_or(name, |(stem, _)| stem);
+                recorded::opens_by_path(framework, package.version.as_deref(), stem)
+            };
+            let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
+            for requirement in requirements.iter_mut().filter(|r| r.named().is_some_and(opens)) {
                 requirement.search_first.splice(0..0, first.iter().cloned());
             }
         }
@@ -334,6 +345,24 @@ impl PackageReader<'_> {
             let (name, distribution) = self.candidates.installed.distributions.get_key_value(name)?;
             candidate.sites.contains(&distribution.site).then_some(name.as_str())
         })
+    }
+
+    /// Adds the other libraries that the program opens to its extension modules, which have the requirements of their files. A
+    /// name may be of a file beside the source.
+    fn follow_opened(&self, imports: &mut Imports, program: &mut Program) {
+        let chain: Vec<_> = self.executable.clone().into_iter().collect();
+        for (name, place) in std::mem::take(&mut imports.opened) {
+            let path = Path::new(&name);
+            let mut found = self.searcher.find(&name, &chain).map(|(object, _)| object.path.clone());
+            if let Some(directory) = place.file.parent().filter(|_| found.is_none()) {
+                found = self.host.canonical(&directory.join(path)).ok();
+            }
+            program.depends_on_directory |= name.contains('/') && path.is_relative();
+            program.located.extend(path.is_absolute().then(|| path.to_owned()));
+            if let Some(found) = found.filter(|found| !executable::is_system(found)) {
+                imports.extensions.entry(found).or_insert(place);
+            }
+        }
     }
 
     /// Adds the library names and paths in the program's own strings: it opens them itself.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::{CommandLine, Run};
 use super::model::Running;
 use crate::catalog::catalog;
-use crate::formats::metadata;
+use crate::formats::{metadata, python as source};
 use crate::host::Host;
 
 /// An interpreter with its environment.
@@ -22,6 +22,8 @@ pub(super) struct Python {
     pub read_from: Vec<PathBuf>,
     /// Directories whose existence and identity matter, but not their content.
     pub located: Vec<PathBuf>,
+    /// The code in `.pth` files, with their paths.
+    pub startup: Vec<(PathBuf, String)>,
 }
 
 /// An element of `sys.path`.
@@ -65,6 +67,7 @@ pub(super) fn recognise(host: &Host, running: &Running) -> Option<Python> {
     let command_line = CommandLine::parse(&running.arguments);
     let mut python = Python { command_line, ..Python::default() };
     python.find_directories(host, &running.executable, &real);
+    python.add_named_directories(host);
     Some(python)
 }
 
@@ -156,6 +159,24 @@ impl Python {
         }
     }
 
+    /// Adds the directories that the program itself adds to its search path by name.
+    fn add_named_directories(&mut self, host: &Host) {
+        let code = match &self.command_line.run {
+            Run::Code(code) => code.as_bytes().to_vec(),
+            Run::Script(script) => host.read(&main_file(host, script)).unwrap_or_default(),
+            Run::Module(_) | Run::Nothing | Run::Unknown => return,
+        };
+        for added in source::read(&code).search {
+            let (directory, known) = (PathBuf::from(added.directory), self.search.len());
+            self.add(host, &directory, EntryKind::Own);
+            self.read_from.push(directory);
+            if added.is_first {
+                let new = self.search.len() - known;
+                self.search.rotate_right(new);
+            }
+        }
+    }
+
     /// Returns the directory that is searched first: the script's, or the current one for code and modules.
     fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
@@ -200,6 +221,7 @@ impl Python {
             let file = site.join(&entry.name);
             self.read_from.push(file.clone());
             let Ok(text) = host.read_text(&file) else { continue };
+            self.startup.push((file, metadata::pth_code(&text)));
             for line in metadata::pth_directories(&text) {
                 let directory = site.join(line);
                 self.add(host, &directory, EntryKind::Own);
@@ -207,6 +229,12 @@ impl Python {
             }
         }
     }
+}
+
+/// Returns the file that Python runs for a script, which may be a directory.
+pub(super) fn main_file(host: &Host, script: &Path) -> PathBuf {
+    let script = host.absolute(script);
+    if host.is_directory(&script) { script.join("__main__.py") } else { script }
 }
 
 /// True if a directory holds a package of a framework, for example one that was built in place.

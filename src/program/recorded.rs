@@ -129,20 +129,19 @@ fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement
     Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
 }
 
-/// Returns the directories whose files a framework opens by absolute path before all others, since a certain version: those
-/// of the wheels on its module search path. The wheel of one library comes before the one that holds all of its CUDA major.
-pub(super) fn opened_by_path(
-    host: &Host,
-    sites: &[PathBuf],
-    framework: &Framework,
-    version: Option<&str>,
-    cuda_major: Option<u32>,
-) -> Vec<First> {
-    let Some(since) = framework.dlopens_wheels_since else { return Vec::new() };
+/// True if a framework of this version opens a library by absolute path before all others, from NVIDIA's wheels.
+pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: &str) -> bool {
     // An unreadable version counts as new: the stricter answer.
-    if version.and_then(leading_version).is_some_and(|version| version < since) {
-        return Vec::new();
-    }
+    let version = version.and_then(leading_version);
+    let is_since = |since: Version| version.is_none_or(|version| version >= since);
+    let some = framework.dlopens_some_wheels.as_ref().and_then(|stems| stems.get(stem).copied());
+    let since = [framework.dlopens_wheels_since, some];
+    since.into_iter().flatten().any(is_since)
+}
+
+/// Returns the directories of NVIDIA's wheels on a module search path. The wheel of one library comes before the one that holds
+/// all of its CUDA major.
+pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) -> Vec<First> {
     let mut found = Vec::new();
     for site in sites {
         let nvidia = site.join("nvidia");
@@ -152,7 +151,10 @@ pub(super) fn opened_by_path(
             names.partition(|name| major_of(name).is_some());
         let is_own = |name: &String| cuda_major.is_none() || major_of(name) == cuda_major;
         for name in of_library.into_iter().chain(of_major.into_iter().filter(is_own)) {
-            found.push(First { directory: nvidia.join(name).join("lib"), rule: Before::AbsolutePath });
+            for below in ["lib", "nvvm/lib64"] {
+                let directory = nvidia.join(&name).join(below);
+                found.push(First { directory, rule: Before::AbsolutePath });
+            }
         }
     }
     found

@@ -106,11 +106,11 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             }
             text.push_str(&removed_and_blocked(plan));
             text.push_str(&left_alone(&plan.unpinned));
+            text.push_str(&missing(&plan.absent));
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 let rejected = plan.rejected.iter().map(|one| rejection_row(one, program, style));
                 text.push_str(&columns("  ", &rejected.collect::<Vec<_>>()));
-                text.push_str(&missing(&plan.absent));
             }
         }
         Outcome::Conflict(_) => {}

@@ -45,13 +45,13 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
         }
-        Hint::UpdateDriver { floor } => {
+        Hint::UpdateDriver { floor, has_driver: true } => {
             format!("update the NVIDIA driver to {floor} or newer: no library path can help")
         }
-        Hint::InstallDriver { floor: Some(floor) } => {
-            format!("install the NVIDIA driver, {floor} or newer: no library path can help")
+        Hint::UpdateDriver { floor, has_driver: false } => {
+            format!("install the NVIDIA driver {floor} or newer: no library path can help")
         }
-        Hint::InstallDriver { floor: None } => {
+        Hint::InstallDriver => {
             "install the user-space libraries of the kernel's driver version: no library path can help"
                 .to_owned()
         }

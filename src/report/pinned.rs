@@ -7,6 +7,7 @@ use super::hints;
 use super::loader::{self, rule};
 use super::style::columns;
 use super::words;
+use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory};
 use crate::pin::{Decision, Mode, NotEnough, Pinned, Why};
 use crate::predict::supply::{Supply, SupplyFault, given};
@@ -45,6 +46,13 @@ pub(super) fn loads(
     for (family, then) in before.iter().filter(|(family, _)| !after.contains_key(*family)) {
         let without = format!("without: {}", places(then, program));
         rows.push(vec![words::family(family).to_owned(), "none".to_owned(), without]);
+    }
+    for file in &pinned.after.files {
+        let Some(family) = catalog().family_of_bundled(&file.path).filter(|_| file.family.is_none()) else {
+            continue;
+        };
+        let place = words::place(&file.path, Some(program));
+        rows.push(vec![family.display.clone(), place, style.dim("bundled with its package")]);
     }
     if rows.is_empty() {
         return String::new();

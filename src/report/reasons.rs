@@ -1,6 +1,7 @@
 //! The reason why an installation was picked or rejected, in words.
 
 use super::words::{self, list, named, shown, title};
+use crate::inventory::Inventory;
 use crate::solve::{Criterion, Reason, Unpinned};
 use crate::text::show;
 
@@ -109,12 +110,19 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
     }
 }
 
+/// One line about all libraries that the program would use and that are not pinned.
+pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
+    let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
+    let (first, others) = said.split_first()?;
+    let why = if inventory.is_without_gpu() { "no GPU is reachable, and " } else { "" };
+    let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+    Some(format!("{why}{}{more}", self::unpinned(first)))
+}
+
 /// `cuFFT is not pinned: nothing fits (libcufft.so.11); the nearest one: is for CUDA 13, but torch is for CUDA 12`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
-    format!(
-        "{} is not pinned: nothing fits ({}); the nearest one: {}",
-        words::family(&unpinned.family),
-        shown(&unpinned.names),
-        reason(&unpinned.why)
-    )
+    let names = shown(&unpinned.names);
+    let names = if names.is_empty() { names } else { format!(" ({names})") };
+    let (family, why) = (words::family(&unpinned.family), reason(&unpinned.why));
+    format!("{family} is not pinned: nothing fits{names}; the nearest one: {why}")
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Style;
 use super::loader::{self, file_name, rule};
 use super::style::columns;
+use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::predict::observe::{Difference, Image, Mapped, Observation};
 use crate::predict::{Predicted, Prediction, When};
@@ -14,7 +15,7 @@ use crate::variables;
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
     let mut text = String::new();
-    let is_shown = |file: &&Predicted| all || file.family.is_some();
+    let is_shown = |file: &&Predicted| all || is_of_interest(file.family.as_ref(), &file.path);
     for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
         let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
         let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
@@ -42,6 +43,11 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
     text
 }
 
+/// True for NVIDIA's libraries, also those that a package has packed in under another name.
+fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
+    family.is_some() || catalog().family_of_bundled(path).is_some()
+}
+
 fn row(file: &Predicted, style: Style) -> Vec<String> {
     let asked = if file.requester.as_os_str().is_empty() {
         String::new()
@@ -55,7 +61,8 @@ fn row(file: &Predicted, style: Style) -> Vec<String> {
 pub fn observation(observation: &Observation, all: bool, style: Style) -> String {
     let mut text = String::new();
     for image in &observation.images {
-        let files: Vec<&Mapped> = image.files.iter().filter(|file| all || file.family.is_some()).collect();
+        let is_shown = |file: &&Mapped| all || is_of_interest(file.family.as_ref(), &file.path);
+        let files: Vec<&Mapped> = image.files.iter().filter(is_shown).collect();
         if files.is_empty() && image.wrong.is_empty() {
             continue;
         }
@@ -129,6 +136,7 @@ fn difference(wrong: &Difference) -> String {
         (None, Some(mapped)) if wrong.foreseen => {
             format!("{name} is {}, predicted was that it is not found", show(mapped))
         }
+        (None, Some(mapped)) if name == show(mapped) => format!("{name}, which no known object opens"),
         (None, Some(mapped)) => format!("{name} is {}, which no known object opens", show(mapped)),
         (Some(expected), None) => format!("{name} is not mapped, predicted was {}", show(expected)),
         (None, None) => name,

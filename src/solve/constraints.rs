@@ -418,7 +418,7 @@ fn own_symbols(_: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Opti
 }
 
 /// `exporter` exports all symbols that the files of `importer` import from it.
-fn lacking(importer: &Installation, exporter: &Installation) -> Option<Reason> {
+pub(super) fn lacking(importer: &Installation, exporter: &Installation) -> Option<Reason> {
     let imports = exporter.files.iter().flat_map(|member| {
         importer.files.iter().filter_map(|file| file.imports.get(&member.soname)).flatten()
     });

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::Reason;
 use super::constraints::{self, searched_first};
 use super::slot::{Blame, Picked, Slot, Strictness};
 use super::world::World;
@@ -108,6 +109,32 @@ fn dependencies(pick: &Picked<'_>) -> Vec<(String, Strictness, Vec<First>)> {
     }
     family.dlopens_unversioned(soname).iter().for_each(|name| may_open(name.clone(), &family.main));
     dependencies
+}
+
+/// Libraries that depend on one another in a longer chain are not followed.
+pub(super) const DEPTH: usize = 4;
+
+/// Returns the reason why the loader cannot map an installation: no other one offers a library that it is linked against, with
+/// all the symbols that it imports.
+pub(super) fn unloadable(installation: &Installation, world: &World<'_>, depth: usize) -> Option<Reason> {
+    let needed = installation.files.iter().flat_map(|member| &member.needed);
+    needed.into_iter().find_map(|name| {
+        let (family, _) = catalog().family_of(name)?;
+        if depth == 0 || family.name == "driver" || family.name == installation.family {
+            return None;
+        }
+        let mut nearest = Some(Reason::NeedsAbsent { name: name.clone() });
+        let others = world.installations.get(family.name.as_str()).into_iter().flatten();
+        for other in others.filter(|other| other.offers(name)) {
+            let why =
+                constraints::lacking(installation, other).or_else(|| unloadable(other, world, depth - 1));
+            nearest = why.map(|why| Reason::Clash { with: other.title(), why: Box::new(why) });
+            if nearest.is_none() {
+                break;
+            }
+        }
+        nearest
+    })
 }
 
 /// Returns the directories that come first for libraries that a member asks for.

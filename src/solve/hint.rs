@@ -37,10 +37,10 @@ pub enum Hint {
         #[serde(serialize_with = "text::paths")]
         directories: BTreeSet<PathBuf>,
     },
-    /// The driver is too old.
-    UpdateDriver { floor: Version },
-    /// The kernel runs no driver, or the libraries of the running one are not installed.
-    InstallDriver { floor: Option<Version> },
+    /// The driver is too old, or there is none.
+    UpdateDriver { floor: Version, has_driver: bool },
+    /// The driver's libraries are missing.
+    InstallDriver,
     /// A person's own settings exclude a solution: those for these families, at this place.
     ChangeWish { families: BTreeSet<String>, by: Asker },
     /// A framework has no code for the GPU; these builds of it have.

@@ -24,7 +24,7 @@ pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         &|| contradictions.iter().filter_map(change_wish).collect(),
         &|| unmet.iter().filter_map(impossible_range).collect(),
         &|| newer_driver(unmet).into_iter().collect(),
-        &|| vec![Hint::InstallDriver { floor: None }],
+        &|| vec![Hint::InstallDriver],
         &|| gpus_that_are_served(unmet, world).into_iter().collect(),
         &|| less_open(unmet, inventory).into_iter().collect(),
         &|| without_leftovers(unmet, world).into_iter().collect(),
@@ -46,14 +46,11 @@ fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
         }
         Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&gpu.version())).into_iter().collect(),
         demand => {
-            let driver = |floor| match broken.has.driver {
-                Some(_) => Hint::UpdateDriver { floor },
-                None => Hint::InstallDriver { floor: Some(floor) },
-            };
             // An update does not help where the driver is too new already.
             let has = broken.has.driver.map(|driver| driver.version());
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
-            floor.map(driver).into_iter().collect()
+            let has_driver = has.is_some();
+            floor.map(|floor| Hint::UpdateDriver { floor, has_driver }).into_iter().collect()
         }
     };
     if !matches!(condition.demand, Demand::Code(_)) {
@@ -142,7 +139,7 @@ fn newer_driver(unmet: &[Unmet]) -> Option<Hint> {
         _ => None,
     };
     let floors: Option<Vec<_>> = unmet.iter().map(|missing| reasons(missing).find_map(floor)).collect();
-    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version() })
+    Some(Hint::UpdateDriver { floor: floors?.into_iter().max()?.version(), has_driver: true })
 }
 
 /// Names all files and directories to make private if all would fit then; or the directories to trust, if a change of

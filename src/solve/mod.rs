@@ -54,7 +54,7 @@ fn decide(world: &World<'_>) -> Outcome {
     };
     // Only the driver, which always has a slot where there is a GPU.
     if to_fill.iter().all(|slot| slot.family.name == "driver" && slot.requirements.is_empty()) {
-        let unpinned = unpinned.iter().filter_map(planned::unpinned).collect();
+        let unpinned = unpinned.iter().filter_map(|slot| planned::unpinned(slot, world.inventory)).collect();
         return Outcome::Nothing { absent: planned::merged(absent), unpinned };
     }
     match search::best(to_fill, world) {

@@ -130,6 +130,9 @@ pub struct Unpinned {
     /// Search paths that come before `LD_LIBRARY_PATH` prevent a pick.
     #[serde(skip)]
     pub is_shadowed_by_rpath: bool,
+    /// A package that the program imports asks for it, and the program does not hide the GPUs.
+    #[serde(skip)]
+    pub must_be_said: bool,
 }
 
 /// An element of `LD_LIBRARY_PATH`; it stays unless `removed` gives a reason.
@@ -268,17 +271,25 @@ impl Outcome {
         plan.picks.iter().any(|pick| pick.installation.directories().any(|own| own == directory))
     }
 
-    /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
-    pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
-        let unpinned = match self {
+    pub fn unpinned(&self) -> &[Unpinned] {
+        match self {
             Outcome::Nothing { unpinned, .. } => unpinned,
             Outcome::Plan(plan) => &plan.unpinned,
-            Outcome::Conflict(conflict) => {
-                let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_shadowed_by_rpath());
-                return unmet.map(|unmet| unmet.family.clone()).collect();
-            }
-        };
-        unpinned.iter().filter(|left| left.is_shadowed_by_rpath).map(|left| left.family.clone()).collect()
+            Outcome::Conflict(_) => &[],
+        }
+    }
+
+    /// Returns the families for which search paths that come before `LD_LIBRARY_PATH` prevent a pick.
+    pub fn shadowed_by_rpath(&self) -> BTreeSet<String> {
+        if let Outcome::Conflict(conflict) = self {
+            let unmet = conflict.unmet.iter().filter(|unmet| unmet.is_shadowed_by_rpath());
+            return unmet.map(|unmet| unmet.family.clone()).collect();
+        }
+        self.unpinned()
+            .iter()
+            .filter(|left| left.is_shadowed_by_rpath)
+            .map(|left| left.family.clone())
+            .collect()
     }
 }
 
@@ -310,6 +321,19 @@ impl Rejection {
     /// True if the installation could have been meant: one of another SONAME, a stub or a renamed file could not.
     pub fn is_of_concern(&self) -> bool {
         !matches!(self.reason, Reason::OtherName { .. } | Reason::Renamed | Reason::Stub)
+    }
+
+    /// True if the program could map the installation although it does not fit. One that the loader cannot map is as good as
+    /// absent.
+    pub(super) fn is_obstacle(&self) -> bool {
+        let is_unloadable = match &self.reason {
+            Reason::Clash { why, .. } => matches!(**why, Reason::LacksSymbols { .. }),
+            reason => matches!(
+                reason,
+                Reason::NeedsAbsent { .. } | Reason::Truncated { .. } | Reason::NeedsGlibc { .. }
+            ),
+        };
+        self.is_of_concern() && !is_unloadable
     }
 
     pub(super) fn is_shadowed_by_rpath(&self) -> bool {

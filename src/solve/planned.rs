@@ -17,7 +17,7 @@ use super::world::World;
 use crate::catalog::catalog;
 use crate::host::FileId;
 use crate::inventory::{Element, Installation, Inventory, Origin, Preload};
-use crate::program::{Need, Program, Requirement, Want};
+use crate::program::{ImportCertainty, Need, Program, Requirement, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
@@ -51,7 +51,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let cautions = cautions::cautions(&installations, world);
     let tombstones = tombstones(&solution, inventory, program);
     let absent = merged(solution.absent);
-    let unpinned = solution.unpinned.iter().filter_map(unpinned).collect();
+    let unpinned = solution.unpinned.iter().filter_map(|slot| unpinned(slot, inventory)).collect();
     let (mut picks, mut rejected) = (Vec::new(), Vec::new());
     for filled in solution.filled {
         picks.push(Pick {
@@ -190,11 +190,15 @@ fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String
     names.filter(|name| supplied(name) && !is_soname(name) && !is_bare(name)).map(str::to_owned).collect()
 }
 
-pub(super) fn unpinned(slot: &Slot<'_>) -> Option<Unpinned> {
+pub(super) fn unpinned(slot: &Slot<'_>, inventory: &Inventory) -> Option<Unpinned> {
     let nearest = slot.rejected.iter().find(|rejection| rejection.is_of_concern())?;
     let (family, names) = (slot.family.name.clone(), slot.names());
     let is_shadowed_by_rpath = slot.rejected.iter().any(Rejection::is_shadowed_by_rpath);
-    Some(Unpinned { family, names, why: nearest.reason.clone(), is_shadowed_by_rpath })
+    let is_used = |r: &Requirement| {
+        r.by.standing == ImportCertainty::Imported && matches!(r.need, Need::Used | Need::Essential)
+    };
+    let must_be_said = !inventory.gpus_hidden && slot.requirements.iter().any(is_used);
+    Some(Unpinned { family, names, why: nearest.reason.clone(), is_shadowed_by_rpath, must_be_said })
 }
 
 /// Returns one entry for each family.

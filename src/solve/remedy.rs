@@ -78,11 +78,10 @@ impl Copy {
                 let all = self.inventory.installations.iter_mut();
                 all.for_each(|one| one.is_named |= directories.contains(&one.directory));
             }
-            Hint::UpdateDriver { floor } => self.set_driver(*floor),
-            Hint::InstallDriver { floor } => {
-                let running = self.inventory.driver.as_ref().map(|driver| driver.version.version());
-                if let Some(version) = floor.or(running) {
-                    self.set_driver(version);
+            Hint::UpdateDriver { floor, .. } => self.set_driver(*floor),
+            Hint::InstallDriver => {
+                if let Some(running) = self.inventory.driver.as_ref().map(|driver| driver.version.version()) {
+                    self.set_driver(running);
                 }
             }
             Hint::ChangeWish { families, by } => {

@@ -210,7 +210,7 @@ impl<'a, 'w> Search<'a, 'w> {
         let something_is_here = rejected.iter().any(Rejection::is_of_concern);
         let is_fault = match slot.strictness {
             Strictness::Must => true,
-            Strictness::Should => something_is_here,
+            Strictness::Should => rejected.iter().any(Rejection::is_obstacle),
             Strictness::May | Strictness::Try => false,
         };
         if is_fault {

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::constraints;
+use super::derived;
 use super::model::{Absent, Rejection, Unmet};
 use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, Group, catalog, soname_number};
-use crate::inventory::{Installation, Inventory};
+use crate::inventory::Installation;
 use crate::program::{Asker, First, ImportCertainty, Need, PinnedTo, Requirement, Want};
 use crate::version::Version;
 
@@ -33,27 +34,40 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
             slots.unpinned.extend((!known.candidates.is_empty()).then_some(guessed));
             slot = known;
         }
-        let something_is_here = slot.rejected.iter().any(Rejection::is_of_concern);
+        let something_is_here = slot.rejected.iter().any(Rejection::is_obstacle);
         if !slot.candidates.is_empty() {
             slots.to_fill.push(slot);
         } else if slot.strictness == Strictness::Must || something_is_here {
             unfit.push(slot);
         } else {
-            slots.absent.extend(slot.absent());
+            slots.leave(slot);
         }
     }
     // Another SONAME replaces a name that is only tried. A guess refuses no program, nor does a library for GPUs that
-    // are hidden on purpose.
+    // are hidden on purpose or that are not there.
     let (unpinned, unmet): (Vec<Slot<'a>>, Vec<Slot<'a>>) = unfit.into_iter().partition(|slot| {
         let is_guess = !slot.requirements.iter().any(is_known);
         let has_another = slots.to_fill.iter().any(|other| other.family.name == slot.family.name);
-        slot.strictness <= Strictness::Try && (is_guess || has_another || world.inventory.gpus_hidden)
+        let is_for_gpu = is_for_missing_gpu(&slot.requirements, world);
+        slot.strictness <= Strictness::Try
+            && (is_guess || has_another || world.inventory.gpus_hidden || is_for_gpu)
     });
     if !unmet.is_empty() {
         return Err(unmet.iter().map(|slot| slot.unmet(slot.rejected.clone())).collect());
     }
     slots.unpinned.extend(unpinned);
     Ok(slots)
+}
+
+impl<'a> Slots<'a> {
+    /// Leaves a slot empty: nothing is installed for it, or nothing that the loader can map.
+    fn leave(&mut self, slot: Slot<'a>) {
+        if slot.rejected.iter().any(Rejection::is_of_concern) {
+            self.unpinned.push(slot);
+        } else {
+            self.absent.extend(slot.absent());
+        }
+    }
 }
 
 /// Returns unfilled slots: the driver first, since all else depends on it, then in the order of the catalog, the newer
@@ -112,7 +126,7 @@ fn group<'a>(world: &World<'a>) -> Vec<Slot<'a>> {
             *position == 0 || requirements.iter().any(Requirement::is_wish)
         })
         .map(|((position, soname), requirements)| {
-            let slot = Slot::of_program(&families[position], soname, requirements, world.inventory);
+            let slot = Slot::of_program(&families[position], soname, requirements, world);
             (position, slot.released_by(world.policy))
         })
         .collect();
@@ -168,14 +182,14 @@ impl<'a> Slot<'a> {
         family: &'static Family,
         soname: Option<u32>,
         mut requirements: Vec<Requirement>,
-        inventory: &Inventory,
+        world: &World<'a>,
     ) -> Slot<'a> {
         // Search paths of a mere guess decide nothing where an asker is known.
         if has_known_wish(&requirements) {
             let guesses = requirements.iter_mut().filter(|requirement| !is_known(requirement));
             guesses.for_each(|requirement| requirement.search_first.clear());
         }
-        let strictness = strictest(&requirements, inventory).unwrap_or(Strictness::Should);
+        let strictness = strictest(&requirements, world).unwrap_or(Strictness::Should);
         let askers = askers(&requirements);
         Slot::new(family, soname, requirements, strictness, askers)
     }
@@ -216,7 +230,7 @@ impl<'a> Slot<'a> {
             return None;
         }
         let with = |requirements: Vec<Requirement>| {
-            let strictness = strictest(&requirements, world.inventory).unwrap_or(Strictness::Try);
+            let strictness = strictest(&requirements, world).unwrap_or(Strictness::Try);
             Slot { strictness, askers: askers(&requirements), requirements, ..self.clone() }
         };
         let (mut known, guessed) = (with(known), with(guessed));
@@ -246,7 +260,12 @@ impl<'a> Slot<'a> {
         };
         let all = world.installations.get(self.family.name.as_str()).into_iter().flatten();
         for installation in all.filter(is_wanted) {
-            match constraints::judge(self, installation, &forced, world) {
+            // For a library that must be there, the search explains what it lacks.
+            let is_loadable = || match self.strictness {
+                Strictness::Must => Ok(()),
+                _ => derived::unloadable(installation, world, derived::DEPTH).map_or(Ok(()), Err),
+            };
+            match constraints::judge(self, installation, &forced, world).and_then(|()| is_loadable()) {
                 Ok(()) => self.candidates.push(Candidate { installation, is_forced: !forced.is_empty() }),
                 Err(reason) => self.rejected.push(Rejection::new(installation, reason)),
             }
@@ -264,16 +283,26 @@ fn has_known_wish(requirements: &[Requirement]) -> bool {
 }
 
 /// Returns the strictest of the requirements that ask for the family.
-fn strictest(requirements: &[Requirement], inventory: &Inventory) -> Option<Strictness> {
+fn strictest(requirements: &[Requirement], world: &World<'_>) -> Option<Strictness> {
     let strictness = |requirement: &Requirement| match requirement.need {
         Need::Linked => Strictness::Must,
-        _ if inventory.gpus_hidden => Strictness::Try,
+        _ if world.inventory.gpus_hidden || is_for_missing_gpu(requirements, world) => Strictness::Try,
         // A framework that silently uses the CPU is a fault where there is a GPU to use.
-        Need::Essential if inventory.has_gpu() => Strictness::Must,
+        Need::Essential if world.inventory.has_gpu() => Strictness::Must,
         Need::Essential | Need::Used => Strictness::Should,
         Need::Named => Strictness::Try,
     };
     requirements.iter().filter(|requirement| requirement.is_wish()).map(strictness).max()
+}
+
+/// True if packages would use a GPU with the library, and there is none: they use the CPU. A person who asks for the library
+/// is taken at their word.
+fn is_for_missing_gpu(requirements: &[Requirement], world: &World<'_>) -> bool {
+    let is_by_package = |requirement: &&Requirement| matches!(requirement.need, Need::Used | Need::Essential);
+    let Some(used) = requirements.iter().find(is_by_package) else { return false };
+    // Those of the whole program, also where a part of them is tried.
+    let is_by_person = |other: &Requirement| other.is_by_person() && other.family == used.family;
+    world.inventory.is_without_gpu() && !world.program.requirements.iter().any(is_by_person)
 }
 
 /// Returns the names of the askers, each once. Guesses count only where no asker is known.

@@ -6,16 +6,21 @@
 //! starts the driver. A level does not include all levels before it: only `load` and `deep` load every file, which
 //! takes a second.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::catalog::catalog;
 use crate::cli::Level;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::host::Host;
+use crate::variables;
 
 pub mod cause;
 pub mod child;
@@ -196,7 +201,7 @@ fn judge(
     let Heard { steps, current: at, finding, report, last_words, end } = heard;
     let failure = match (report, end) {
         (Some(Ok(())), _) => {
-            let files = foreign_files(subject, &finding.mapped);
+            let files = foreign_files(subject, env, &finding.mapped);
             if files.is_empty() { None } else { Some(Failure::Foreign { files }) }
         }
         (Some(Err(failure)), _) => Some(failure),
@@ -219,11 +224,20 @@ fn judge(
     Verdict::Failed { proof, failure, cause }
 }
 
-/// The mapped NVIDIA files that are not in the plan. In an unchanged environment, those with another version than the
-/// rest of their library.
-fn foreign_files(subject: &Subject, mapped: &[MappedFile]) -> Vec<String> {
+/// The mapped NVIDIA files that are not in the plan, but for families that only `LD_PRELOAD` brings. In an unchanged
+/// environment, those with another version than the rest of their library.
+fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
+    let family = |path: &Path| catalog().family_of_file(path).map(|(family, _)| family.name.as_str());
+    let preload = env.get(variables::PRELOAD).unwrap_or_default();
+    let elements = preload.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    let preloaded: BTreeSet<&str> =
+        elements.filter_map(|element| family(Path::new(OsStr::from_bytes(element)))).collect();
+    let is_preloaded = |path: &str| {
+        let family = family(Path::new(path)).filter(|family| preloaded.contains(family));
+        family.is_some_and(|family| subject.of_family(family).is_none())
+    };
     let is_foreign = |file: &&MappedFile| match file.id {
-        Some(id) if subject.is_planned => !subject.has_file(id),
+        Some(id) if subject.is_planned => !subject.has_file(id) && !is_preloaded(&file.path),
         Some(_) => subject.with_foreign(&file.path).is_some(),
         None => subject.is_planned,
     };

@@ -16,7 +16,7 @@ use crate::support::machine::Machine;
 use crate::support::{Run, bare};
 
 /// Prints which cuDNN it gets, as the programs of the workshop do.
-const REPORT: &str = r#"
+pub const REPORT: &str = r#"
 import sys
 def report(library):
     sys.stdout.write(f"{library.cudnnGetVersion()}\n")
@@ -35,7 +35,7 @@ sys.exit(subprocess.call(sys.argv[1:]) if sys.argv[1:] else 0)
 ";
 
 /// Two environments of one Python: `a` with cuDNN 9.1.0, `b` with 9.10.2, each found by the DT_RPATH of an extension.
-struct Environments {
+pub struct Environments {
     a: PathBuf,
     b: PathBuf,
     parent: PathBuf,
@@ -104,7 +104,7 @@ static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
 });
 
 /// The real file of a Python with a version in its name.
-fn system_python() -> Option<PathBuf> {
+pub fn system_python() -> Option<PathBuf> {
     let code = "import sys, os; print(os.path.realpath(sys.executable))";
     let output = Command::new("python3").args(["-c", code]).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
@@ -125,7 +125,7 @@ impl Environments {
         output.split("child\n").filter(|part| !part.is_empty()).map(Got::read).collect()
     }
 
-    fn without(program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
+    pub fn without(program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
         let env = BTreeMap::from([
             ("LD_LIBRARY_PATH", library_path.to_owned()),
             ("PATH", "/usr/bin:/bin".to_owned()),
@@ -133,7 +133,7 @@ impl Environments {
         Environments::read(&String::from_utf8_lossy(&bare(program, arguments, &env).stdout))
     }
 
-    fn with(options: &[&str], program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
+    pub fn with(options: &[&str], program: &Path, arguments: &[&str], library_path: &str) -> Vec<Got> {
         let words =
             options.iter().copied().chain([program.to_str().unwrap()]).chain(arguments.iter().copied());
         Environments::read(&Run::new(words).env("LD_LIBRARY_PATH", library_path).any_stdout().check())
@@ -150,7 +150,7 @@ impl Environments {
     }
 }
 
-fn is_whole(got: &Got) -> bool {
+pub fn is_whole(got: &Got) -> bool {
     got.directories.len() == 1 && got.files == 8
 }
 

@@ -3,6 +3,7 @@
 mod children;
 pub mod modes;
 mod opened;
+mod python_code;
 pub mod real_loader;
 mod shims;
 mod unreachable_programs;

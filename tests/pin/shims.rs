@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::pin::real_loader::{Got, PROGRAM, WORLD};
 use crate::support::machine::Machine;
-use crate::support::parts::{SHIELDED, SITE, cudnn, elf, link, machine, program, python, refused, text};
+use crate::support::parts::{
+    SHIELDED, SITE, cudnn, elf, link, machine, node, program, python, refused, text,
+};
 use crate::support::{Run, Workshop, bare};
 
 const WHEEL: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
@@ -118,7 +120,7 @@ fn a_packed_shim_starts_beside_torch() {
 #[test]
 fn a_packed_shim_is_refused_over_what_is_no_one_set() {
     let why = |packed: &str, cudnn: String| {
-        let conflict = refused(&python(&[loader(), ctranslate2(packed), cudnn]), "", &IMPORT);
+        let conflict = refused(&python(&[node(), loader(), ctranslate2(packed), cudnn]), "", &IMPORT);
         let candidates = conflict["unmet"][0]["candidates"].as_array().unwrap().clone();
         let candidate = candidates.iter().find(|candidate| candidate["directory"] == WHEEL).unwrap();
         (candidate["why"].as_str().unwrap().to_owned(), conflict["hint"].as_str().unwrap().to_owned())

@@ -2,6 +2,7 @@
 
 mod frameworks;
 mod lost_environment;
+mod openers;
 mod profiles;
 mod requirements;
 pub mod wrappers;

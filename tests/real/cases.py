@@ -25,6 +25,10 @@ CTRANSLATE = ["ctranslate2==4.6.1", "numpy==2.2.6", "pyyaml==6.0.2"]
 CTRANSLATE_8 = ["ctranslate2==4.4.0", *CTRANSLATE[1:]]
 # All that `import faster_whisper` imports.
 WHISPER = ["faster-whisper==1.2.1", "av==15.1.0", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "tqdm==4.67.1"]
+# Without a GPU these packages use the CPU; a person who requires cuDNN is refused as where there is one.
+REQUIRED = [CUDARUN, "--require", "cudnn>=8"]
+HAS_GPU = os.path.exists("/dev/nvidiactl")
+ON_THE_CPU = "cudarun: no GPU is reachable, and cuDNN is not pinned: nothing fits"
 CUDNN_OF_WHISPER = {"nvidia-cudnn-cu12==9.5.1.17": "90501", "nvidia-cudnn-cu12==9.16.0.29": "91600"}
 
 # The files mapped at the end count: cuDNN 9 answers with the version of its graph library, whatever the
@@ -171,12 +175,17 @@ def main():
     )
     # Without another installation, nothing starts.
     control = start(python, PLUGIN, [])
-    refused = start(python, PLUGIN, [], CUDARUN)
+    refused = start(python, PLUGIN, [], *REQUIRED)
+    started = start(python, PLUGIN, [], CUDARUN)
+    case(
+        "b: where only the old one is there, it starts unchanged without a GPU",
+        (HAS_GPU or started.version == "90100" and started.error.startswith(ON_THE_CPU), started),
+    )
     case(
         "b: where only the old one is there, it is refused",
         (control.directories == [str(own)] and control.version == "90100", f"the control must run: {control!r}"),
         (refused.status == 125 and refused.version is None, refused),
-        ("no cuDNN here fits `jax 0.8.3`" in refused.error, refused),
+        ("no cuDNN here fits" in refused.error and "jax 0.8.3" in refused.error, refused),
         ("older than 9.8, for which jax 0.8.3 was compiled" in refused.error, refused),
     )
     # The command of the hint repairs it.
@@ -185,7 +194,7 @@ def main():
     own = site / "nvidia" / "cudnn" / "lib"
     old = unpacked(CUDNN_OLD) / "nvidia" / "cudnn" / "lib"
     for path in [], [old]:
-        cured = start(python, PLUGIN, path, CUDARUN)
+        cured = start(python, PLUGIN, path, *REQUIRED)
         case(
             f"b: after {new}, one coherent set, {'the old one' if path else 'nothing'} on the path",
             (any(wheel.startswith("nvidia-cudnn-cu12==9.") for wheel in new), refused),
@@ -219,7 +228,7 @@ def main():
             )
     # The neighbours: parts are missing, and a shim of cuDNN 8.
     (own / "libcudnn_cnn.so.9").unlink()
-    refused = start(python, TRANSCRIBE, [], CUDARUN)
+    refused = start(python, TRANSCRIBE, [], *REQUIRED)
     case(
         "c: an incomplete cuDNN under a packed shim is refused",
         (refused.status == 125 and refused.version is None, refused),
@@ -227,7 +236,7 @@ def main():
     )
     wheels, new = hinted(refused, *WHISPER, *CTRANSLATE, wheel)
     python, site = environment("faster-whisper-mended", *wheels)
-    cured = start(python, TRANSCRIBE, [], CUDARUN)
+    cured = start(python, TRANSCRIBE, [], *REQUIRED)
     case(f"c: after {new}, it starts", (len(new) == 1 and cured.status == 0 and len(cured.files) == 5, cured))
     # A person's range that the installed cuDNN does not meet.
     python, site = environment("faster-whisper", *WHISPER, *CTRANSLATE, CUDNN_OLD)
@@ -239,7 +248,12 @@ def main():
     cured = start(python, TRANSCRIBE, [], *wish)
     case(f"c: after {new}, it starts", (cured.status == 0 and 90500 <= int(cured.version) < 91100, cured))
     python, site = environment("ctranslate2-8", *CTRANSLATE_8, CUDNN_NEW)
-    refused = start(python, TRANSLATE, [second], CUDARUN)
+    refused = start(python, TRANSLATE, [second], *REQUIRED)
+    started = start(python, "import ctranslate2; print(ctranslate2.__version__)", [second], CUDARUN)
+    case(
+        "c: a packed shim of cuDNN 8 beside cuDNN 9 starts unchanged without a GPU",
+        (HAS_GPU or started.version == "4.4.0" and started.error.startswith(ON_THE_CPU), started),
+    )
     case(
         "c: a packed shim of cuDNN 8 is refused where only cuDNN 9 is",
         (refused.status == 125 and refused.version is None, refused),

@@ -320,15 +320,15 @@ def is_mixed(files):
     return part.name == "torn" or VERSIONS[part.name] < (2, 0) <= VERSIONS[shim.name]
 
 
-def documented(draw, mode, label):
-    """The exceptions that docs/modes.md names."""
-    if mode in ("view", "preload") and draw.child == "other" and label == "other":
-        return "a child of another environment in view and preload"
-    if draw.child in ("clear",) and label == "child":
-        return "a child whose environment is emptied"
-    if draw.child == "changed" and label == "child" and mode in ("view", "preload"):
-        return "a child whose LD_LIBRARY_PATH is replaced"
-    return None
+def documented(draw, mode, label, before):
+    """True for the exceptions that docs/modes.md names."""
+    if label == "other" and draw.child == "other":
+        # It keeps what it gets without cudarun, unless a view reaches it.
+        return mode in ("view", "preload") or is_mixed(before[1])
+    if label == "child":
+        is_replaced = draw.child == "changed" and mode in ("view", "preload")
+        return draw.child == "clear" or is_replaced
+    return False
 
 
 def judge(draw, mode, bare, done, processes):
@@ -345,8 +345,7 @@ def judge(draw, mode, bare, done, processes):
         before, after = bare.get(label, (-9, [])), processes.get(label, (-9, []))
         if works(after):
             continue
-        excuse = documented(draw, mode, label)
-        if excuse:
+        if documented(draw, mode, label, before):
             found = "documented"
         elif works(before):
             return f"WORSE ({label})"

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::pin::real_loader::{Got, WORLD};
 use crate::support::parts::{
-    SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, program, python, text,
+    SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, node, program, python, text,
 };
 use crate::support::{Run, Workshop};
 
@@ -900,6 +900,7 @@ fn an_impossible_range_gives_no_pip_command() {
     let constants = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 8\n#define CUDNN_PATCHLEVEL 0\n";
     let at = |path: &str| format!("{SITE}/tensorflow/{path}");
     let machine = python(&[
+        node(),
         text(&at("__init__.py"), ""),
         text(
             &at("python/platform/build_info.py"),

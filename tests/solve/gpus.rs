@@ -432,6 +432,16 @@ fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
     }
 }
 
+#[test]
+fn a_driver_that_is_not_there_is_to_be_installed() {
+    let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
+    let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
+    let machine = machine(&[cudart, app]);
+    let run = Run::on(&machine, &["explain", "--json", "--require", "driver>=570", "app"]);
+    let refused = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
+    assert_eq!(refused["hint"], "install the NVIDIA driver 570 or newer: no library path can help");
+}
+
 /// A build of one's own may leave out what those of the index have.
 #[test]
 fn another_build_is_not_the_one_that_is_there() {

@@ -1,7 +1,9 @@
 //! The hints that a person gets when there is no set: on machines that are made for one question each.
 
 use crate::support::machine::Machine;
-use crate::support::parts::{SHIELDED, SITE, cudnn, elf, library, machine, program, python, refused, text};
+use crate::support::parts::{
+    SHIELDED, SITE, cudnn, elf, library, machine, node, program, python, refused, text,
+};
 
 /// torch for CUDA 12 with its DT_RPATH to cuDNN's wheel, and what it pins.
 fn torch(pin: &str, rpath: &str) -> String {
@@ -35,6 +37,7 @@ fn a_release_that_is_known_to_be_bad_is_not_what_pip_is_told() {
     let place = format!("{SITE}/nvidia/cudnn/lib");
     let files = &["nvidia/cudnn/lib/libcudnn.so.9"];
     let machine = python(&[
+        node(),
         torch("9.10.0.56", TO_THE_WHEEL),
         cudnn(&place, "9.10.0.56", SHIELDED),
         wheel("nvidia_cudnn_cu12", "9.10.0.56", files),
@@ -49,6 +52,7 @@ fn a_release_that_is_known_to_be_bad_is_not_what_pip_is_told() {
 fn a_wheel_that_is_not_what_its_package_brought_is_installed_anew() {
     let place = format!("{SITE}/nvidia/cudnn/lib");
     let machine = python(&[
+        node(),
         torch("9.1.0.70", TO_THE_WHEEL),
         cudnn(&place, "9.19.0.56", SHIELDED).replace("12040", "13000"),
         wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),
@@ -63,6 +67,7 @@ fn a_wheel_that_is_not_what_its_package_brought_is_installed_anew() {
 #[test]
 fn pip_is_no_help_against_a_search_path_that_leads_out_of_the_environment() {
     let machine = python(&[
+        node(),
         torch("9.1.0.70", "/opt/conda/lib"),
         cudnn("/opt/conda/lib", "9.1.0.70", SHIELDED).replace("12040", "11080"),
         cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
@@ -100,6 +105,7 @@ fn packages_are_named_where_there_is_a_manager_for_them_and_as_they_are_called()
 #[test]
 fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
     let machine = python(&[
+        node(),
         text(&format!("{SITE}/torch/__init__.py"), ""),
         text(&format!("{SITE}/torch/version.py"), "cuda = '13.0'\n"),
         text(&format!("{SITE}/torch-2.11.0.dist-info/METADATA"), "Name: torch\nVersion: 2.11.0\n\n"),
@@ -139,6 +145,7 @@ fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
     let place = format!("{SITE}/nvidia/cudnn/lib");
     let plugin = "Name: jax-cuda12-plugin\nVersion: 0.5.3\nRequires-Dist: nvidia-cudnn-cu12>=9.8,<10\n\n";
     let machine = python(&[
+        node(),
         torch("9.1.0.70", TO_THE_WHEEL),
         cudnn(&place, "9.1.0.70", SHIELDED),
         wheel("nvidia_cudnn_cu12", "9.1.0.70", &["nvidia/cudnn/lib/libcudnn.so.9"]),

@@ -640,7 +640,7 @@ fn of_machines() -> Vec<(Case, String)> {
             "a person's driver, and none runs",
             &[cudart("12.4.127"), app(&["libcudart.so.12"])],
             &["--require", "driver>=570", "app"],
-            "install the NVIDIA driver, 570 or newer",
+            "install the NVIDIA driver 570 or newer",
         ),
         case(
             "a person's GPU",

@@ -65,7 +65,12 @@ pub const SHIELDED: &str = "runpath = '$ORIGIN'";
 
 /// The kernel's driver, and a GPU that can be reached.
 pub fn kernel(version: &str) -> String {
-    text("/sys/module/nvidia/version", version) + &text("/dev/nvidia0", "") + &text("/dev/nvidiactl", "")
+    text("/sys/module/nvidia/version", version) + &node()
+}
+
+/// The device of a GPU: without one, packages that would use it get the CPU.
+pub fn node() -> String {
+    text("/dev/nvidia0", "") + &text("/dev/nvidiactl", "")
 }
 
 pub fn driver(directory: &str, version: &str) -> String {

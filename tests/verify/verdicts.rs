@@ -29,6 +29,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         workshop.library(&format!("{directory}/libcudart.so.13"), "libcudart.so.13", "int nothing;", &[]);
     }
     workshop.library("other/libcublas.so.13", "libcublas.so.13", "int nothing;", &[]);
+    workshop.library("other/libcudnn.so.9", "libcudnn.so.9", "int nothing;", &[]);
     World { workshop }
 });
 
@@ -408,6 +409,11 @@ fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!((failure, cause.kind), (Failure::Foreign { files }, CauseKind::ForeignFiles));
+    // A library in LD_PRELOAD is not of the set, and the program does not use it; one of a planned family is a fault.
+    let preloaded =
+        |file: &str| WORLD.trial("foreign").with("LD_PRELOAD", WORLD.path(file).to_str().unwrap());
+    assert!(matches!(preloaded("other/libcublas.so.13").verdict(), Verdict::Passed { .. }));
+    assert!(matches!(preloaded("other/libcudnn.so.9").verdict(), Verdict::Failed { .. }));
     // Without a plan, foreign files are no fault.
     let mut subject = WORLD.subject("set");
     subject.is_planned = false;
