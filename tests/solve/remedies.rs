@@ -477,7 +477,7 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         (
             Case::new(
                 "a release that is known to be bad",
-                &[torch("12.4", &["libcudnn.so.9"], ""), installed("nvidia-cudnn-cu12", "9.10.0.56")],
+                &[gpu(), torch("12.4", &["libcudnn.so.9"], ""), installed("nvidia-cudnn-cu12", "9.10.0.56")],
                 TORCH,
             ),
             PIP.to_owned() + "nvidia-cudnn-cu12==",
@@ -485,7 +485,11 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         (
             Case::new(
                 "a part of a wheel is missing",
-                &[torch("12.4", &["libcudnn.so.9"], "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70"), broken],
+                &[
+                    gpu(),
+                    torch("12.4", &["libcudnn.so.9"], "Requires-Dist: nvidia-cudnn-cu12==9.1.0.70"),
+                    broken,
+                ],
                 TORCH,
             ),
             "install --force-reinstall --no-deps \"nvidia-cudnn-cu12==9.1.0.70\"".to_owned(),
@@ -676,6 +680,7 @@ fn of_machines() -> Vec<(Case, String)> {
             Case::new(
                 "a search path that leads out of the environment",
                 &[
+                    host("580.159.04", &[HOPPER]),
                     torch_with("12.4", &["libcudnn.so.9", "libc.so.6"], "", "/opt/conda/lib"),
                     cudnn("/opt/conda/lib", "9.1.0.70", SHIELDED).replace("12040", "11080"),
                     cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
