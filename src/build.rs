@@ -18,6 +18,8 @@ mod range;
 #[path = "catalog/rows.rs"]
 mod rows;
 mod version;
+#[path = "catalog/wheel_rows.rs"]
+mod wheel_rows;
 #[path = "catalog/wrapper_rows.rs"]
 mod wrapper_rows;
 

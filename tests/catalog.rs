@@ -1,8 +1,8 @@
 //! Facts in `profiles/`, as the catalog gives them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cudarun::catalog::{CodeRecord, Record, catalog, knowledge};
+use cudarun::catalog::{CodeRecord, Record, catalog, knowledge, soname_number, wheels};
 use cudarun::version::ComputeCapability;
 
 #[test]
@@ -145,4 +145,33 @@ fn combinations_need_all_of_their_parts() {
     assert_eq!(met(&[old], &["9.0", "9.0"]), 0);
     assert_eq!(met(&[("cublas", "13.1.0.3")], &["10.3"]), 1);
     assert_eq!(met(&[("cublas", "13.1.0.3")], &["9.0"]), 0);
+}
+
+#[test]
+fn wheels_are_of_their_families() {
+    let mut newest = BTreeMap::new();
+    for wheel in wheels() {
+        let family = catalog().family(&wheel.family).unwrap();
+        assert_eq!(family.wheel(wheel.cuda).as_ref(), Some(&wheel.name));
+        let of = |soname: &String| {
+            let (family, stem) = catalog().family_of(soname).unwrap_or_else(|| panic!("{soname}"));
+            (family.name.clone(), stem.to_owned())
+        };
+        let stems: Vec<String> = wheel.sonames.iter().map(|soname| of(soname).1).collect();
+        assert!(wheel.sonames.iter().all(|soname| of(soname).0 == wheel.family), "{}", wheel.name);
+        assert!(wheel.needs.iter().all(|soname| of(soname).0 != wheel.family), "{}", wheel.name);
+        let main = wheel.sonames.iter().find(|soname| of(soname).1 == family.main);
+        // NVTX of CUDA 13 has another library than the main one of before.
+        let required = main.map_or_else(Vec::new, |main| family.required(soname_number(main).unwrap()));
+        assert!(
+            required.iter().all(|stem| stems.iter().any(|own| own == stem)),
+            "{} lacks one of {required:?}",
+            wheel.name
+        );
+        for version in &wheel.versions {
+            let before = newest.insert(&wheel.name, *version);
+            assert!(before.is_none_or(|before| before < *version), "{} {version}", wheel.name);
+        }
+    }
+    assert!(wheels().len() > 70, "the control");
 }

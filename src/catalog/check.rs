@@ -8,6 +8,7 @@ use super::rows::{
     Architectures, Builds, Cudnn, Drivers, Framework, KnownBad, Libraries, PackageTable, PythonFacts,
     Statuses,
 };
+use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;
 
 /// The content of a file that is valid, as the binary embeds it. `path` is relative to `profiles/`.
@@ -22,6 +23,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "packages.toml" => read::<PackageTable>,
         "python.toml" => read::<PythonFacts>,
         "statuses.toml" => read::<Statuses>,
+        "wheels.toml" => read::<Wheels>,
         "wrappers.toml" => read::<WrapperTable>,
         _ if path.starts_with("frameworks/") => read::<Framework>,
         _ => return Err(format!("profiles/{path}: src/catalog/check.rs has no type for this file")),

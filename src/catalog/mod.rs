@@ -24,6 +24,7 @@ mod packages;
 pub mod rows;
 mod soname;
 mod statuses;
+pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
@@ -36,6 +37,8 @@ pub use rows::{
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
+pub use wheel_rows::Wheel;
+use wheel_rows::Wheels;
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
@@ -55,6 +58,12 @@ pub fn catalog() -> &'static Catalog {
         Catalog { families, frameworks: profile!("frameworks"), python: profile!("python") }
     });
     &CATALOG
+}
+
+/// Returns the wheels of NVIDIA's libraries, those of one distribution oldest first.
+pub fn wheels() -> &'static [Wheel] {
+    static WHEELS: LazyLock<Wheels> = LazyLock::new(|| profile!("wheels"));
+    &WHEELS.wheel
 }
 
 impl Catalog {

@@ -184,7 +184,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
     /// Report on one page if GPU programs can work from here, and how to repair what prevents them
-    #[command(override_usage = "cudarun doctor [OPTIONS]")]
+    #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
@@ -312,6 +312,9 @@ pub struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    pub words: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]

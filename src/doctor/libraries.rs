@@ -40,8 +40,10 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     // An installation outside every default search path matters only to programs that name it.
     let severity = if installation.loader_gives { Severity::Warning } else { Severity::Note };
     let (severity, code) = match problem {
-        // A stub is never complete.
-        Problem::Missing { .. } if installation.origin == Origin::Stub => return None,
+        // A stub is never complete; a packed shim is not meant to be.
+        Problem::Missing { .. } if matches!(installation.origin, Origin::Stub | Origin::Bundled) => {
+            return None;
+        }
         Problem::Missing { .. } => (severity, "installation-incomplete"),
         Problem::OtherVersionAmongTheRest { .. } => (Severity::Warning, "installation-mixed"),
         Problem::Truncated { .. } => (Severity::Warning, "installation-damaged"),

@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Inventory {
     pub driver: Option<KernelDriver>,
     pub gpus: Vec<Gpu>,
@@ -103,7 +103,7 @@ pub struct Gpu {
 }
 
 /// The loader's search path in the environment as it is, for NVIDIA's names only.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SearchPath {
     pub library_path: Vec<Element>,
     pub preload: Vec<Preload>,

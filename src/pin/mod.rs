@@ -67,6 +67,20 @@ pub fn suits_auditors(searcher: &Searcher<'_>) -> bool {
     searcher.release().is_some_and(|release| release >= AUDITORS)
 }
 
+/// True if an audit module can answer in the program before its own search paths.
+pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
+    let is_kept = |variable: &str| !program.undone.contains(variable);
+    suits_auditors(searcher)
+        && has_module(program)
+        && [variables::AUDIT, variables::PINS, variables::PINS_FOR].into_iter().all(is_kept)
+}
+
+/// True if there is a module for the program's machine.
+fn has_module(program: &Program) -> bool {
+    let elf = audit_module::bytes().and_then(|bytes| Elf::parse(bytes).ok());
+    elf.is_some_and(|elf| elf.machine() == program.machine)
+}
+
 /// Returns the release of a loader as a version.
 pub fn release(searcher: &Searcher<'_>) -> Option<Version> {
     searcher.release().map(|(major, minor)| Version::new(&[major, minor]))
@@ -267,15 +281,9 @@ impl Question<'_, '_> {
             Mode::Audit if !suits_auditors(self.searcher) => {
                 Some(Why::OldLoader { glibc: release(self.searcher) })
             }
-            Mode::Audit if self.lacks_module() => Some(Why::NoModule),
+            Mode::Audit if !has_module(self.program) => Some(Why::NoModule),
             _ => None,
         }
-    }
-
-    /// True if there is no module for the program's machine.
-    fn lacks_module(&self) -> bool {
-        let elf = audit_module::bytes().and_then(|bytes| Elf::parse(bytes).ok());
-        elf.is_none_or(|elf| elf.machine() != self.program.machine)
     }
 
     /// Returns the files that the program would map with this pinning.

@@ -85,6 +85,8 @@ impl<'h> Facts<'h> {
             passed,
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
+            can_force: pin::can_force(&self.searcher, &self.program)
+                && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
             ..Policy::default()
         }
     }

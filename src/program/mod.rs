@@ -31,7 +31,9 @@ mod wrapper;
 pub use condition::{Condition, Demand};
 use executable::Image;
 use model::Running;
-pub use model::{Called, Command, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings};
+pub use model::{
+    Called, Command, Extra, Package, Pip, Program, Reading, Sought, Step, StepKind, Surroundings,
+};
 pub use note::{EnvironmentLoss, Note, Packer};
 pub use requirement::{Asker, Before, First, ImportCertainty, Load, Need, PinnedTo, Requirement, Want};
 pub use resolve::locate;

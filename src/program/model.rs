@@ -23,7 +23,7 @@ pub struct Command {
     pub arguments: Vec<OsString>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Program {
     /// The file that exec gets: the typed name, looked up in PATH.
     #[serde(serialize_with = "text::path")]
@@ -156,6 +156,18 @@ pub struct Package {
     /// The result of each reading that its profile describes.
     #[serde(skip)]
     pub readings: Vec<Reading>,
+    #[serde(skip)]
+    pub extras: Vec<Extra>,
+}
+
+/// An extra of a distribution that asks for wheels of NVIDIA's libraries: `cudnn` of `onnxruntime-gpu[cudnn]`.
+#[derive(Clone, Debug)]
+pub struct Extra {
+    pub distribution: String,
+    pub version: String,
+    pub name: String,
+    /// Each wheel, with its versions in pip's grammar.
+    pub wheels: Vec<(String, String)>,
 }
 
 /// A number that a profile tells to read, with the file; `None` where no record could be read.

@@ -224,6 +224,7 @@ impl PackageReader<'_> {
             standing: candidate.standing,
             imported_by: candidate.imported_by.clone(),
             readings: Vec::new(),
+            extras: Vec::new(),
         };
         let cuda = reader.and_then(|reader| reader.cuda());
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
@@ -279,7 +280,14 @@ impl PackageReader<'_> {
         } else {
             None
         };
-        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), readings, ..package };
+        let extras = if candidate.standing == ImportCertainty::Imported {
+            let framework = profile.map(|framework| framework.name.as_str());
+            let distributions = framework.into_iter().chain(distribution);
+            distributions.flat_map(|distribution| recorded::extras(installed, distribution)).collect()
+        } else {
+            Vec::new()
+        };
+        let package = Package { cuda: cuda.as_ref().map(|cuda| cuda.value), readings, extras, ..package };
         let read_from = cuda.map(|cuda| cuda.file);
         Some(Assessed { package, requirements, condition, note: None, read_from })
     }

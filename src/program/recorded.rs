@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
-use super::model::{Reading, Sought};
+use super::model::{Extra, Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::{Framework, catalog};
 use crate::formats::metadata::Requires;
@@ -80,22 +80,48 @@ impl FrameworkReader<'_> {
 
 /// Returns the versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
 pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) -> Vec<Requirement> {
-    let Some(requirements) = installed.requirements(distribution) else { return Vec::new() };
-    let mut required: Vec<Requires> = Vec::new();
-    for requires in requirements {
-        if !requires.extras.is_empty() {
-            let through = installed.requirements(&requires.name).unwrap_or_default();
-            let asked = |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
-            required.extend(through.into_iter().filter(asked));
-        }
-        required.push(requires);
-    }
-    let file = installed.distributions[distribution].directory.join("METADATA");
-    let pin = |requires: &Requires| {
+    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let file = known.directory.join("METADATA");
+    let pin = |(_, requires): &(_, Requires)| {
         let family = catalog().families.iter().find(|family| family.is_wheel(&requires.name))?;
         Some(requirement(by, &family.name, Want::Recorded(requires.pinned()?), &file))
     };
-    required.iter().filter_map(pin).collect()
+    required(installed, distribution).iter().filter_map(pin).collect()
+}
+
+/// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, also through another one.
+pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra> {
+    let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
+    let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (extra, requires) in required(installed, distribution) {
+        let is_wheel = catalog().families.iter().any(|family| family.is_wheel(&requires.name));
+        if let Some(extra) = extra.filter(|_| is_wheel) {
+            extras.entry(extra).or_default().push((requires.name, requires.versions));
+        }
+    }
+    let extra = |(name, wheels)| Extra {
+        distribution: distribution.to_owned(),
+        version: known.version.clone(),
+        name,
+        wheels,
+    };
+    extras.into_iter().map(extra).collect()
+}
+
+/// Returns what a distribution requires, with the extra that it counts for, and what the extras require that it asks of
+/// another.
+fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String>, Requires)> {
+    let mut required = Vec::new();
+    for requires in installed.requirements(distribution).unwrap_or_default() {
+        if !requires.extras.is_empty() {
+            let through = installed.requirements(&requires.name).unwrap_or_default();
+            let asked = |r: &Requires| r.extra.as_ref().is_some_and(|extra| requires.extras.contains(extra));
+            let asked = through.into_iter().filter(asked);
+            required.extend(asked.map(|through| (requires.extra.clone(), through)));
+        }
+        required.push((requires.extra.clone(), requires));
+    }
+    required
 }
 
 fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement {

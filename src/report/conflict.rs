@@ -59,7 +59,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
         let rules: Vec<String> = forced.rules.iter().map(rule).collect();
         let by: Vec<String> = forced.by.iter().map(|by| format!("`{}`", words::title(by))).collect();
         text.push_str(&format!(
-            "  LD_LIBRARY_PATH cannot help: {} {} the one in {} first ({})\n",
+            "  LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})\n",
             words::list(&by),
             if by.len() > 1 { "find" } else { "finds" },
             words::place(&forced.installation.directory, Some(program)),

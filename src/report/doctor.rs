@@ -1,14 +1,22 @@
 //! The page of `doctor`: the verdict, then each section with its facts and findings.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::doctor_words::{evidence, remedy, sentence};
+use super::hints;
+use super::pinned::{given_fault, places};
 use super::style::columns;
 use super::words::{self, at, counted, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
 use crate::inventory::{Installation, Inventory};
+use crate::pin::Decision;
+use crate::predict::Prediction;
+use crate::predict::supply::{Supply, given};
+use crate::program::Program;
+use crate::solve::Outcome;
 use crate::text::show;
 use crate::variables;
 
@@ -34,6 +42,84 @@ pub(super) fn verdict(examination: &Examination) -> String {
             format!("GPU programs can work from here, but cudarun cannot start them: {}", sentence(first))
         }
         None => "GPU programs can work from here".to_owned(),
+    }
+}
+
+/// A program that was examined.
+pub struct ExaminedProgram {
+    pub command: String,
+    /// The versions that cudarun would give it.
+    pub uses: Vec<String>,
+    /// Installations that the loader would mix or prefer without cudarun, and the reason of a refusal.
+    pub faults: Vec<String>,
+    pub is_refused: bool,
+}
+
+/// Returns the versions that a program would use, and what is wrong without cudarun.
+pub fn examined_program(
+    words: &[OsString],
+    program: &Program,
+    inventory: &Inventory,
+    decision: &Decision,
+    before: &Prediction,
+) -> ExaminedProgram {
+    let command: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
+    let is_refused = decision.is_refused();
+    let uses = match &decision.outcome {
+        Outcome::Plan(plan) => plan
+            .picks
+            .iter()
+            .map(|pick| {
+                let version = words::version(pick.installation.version.as_ref());
+                format!("{} {version}", words::family(&pick.installation.family))
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    let is_picked = |installation: &Installation| match &decision.outcome {
+        Outcome::Plan(plan) => {
+            plan.picks.iter().any(|pick| pick.installation.directory == installation.directory)
+        }
+        _ => true,
+    };
+    let fault = |(family, supply): (&str, Supply<'_>)| {
+        let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
+        let fault = supply.fault(inventory).map(|fault| format!("{}: ", given_fault(fault)));
+        let places = places(&supply, program);
+        (fault.is_some() || is_other).then(|| {
+            format!("without cudarun: {}: {}{places}", words::family(family), fault.unwrap_or_default())
+        })
+    };
+    let mut faults: Vec<String> = given(before, inventory).into_iter().filter_map(fault).collect();
+    if is_refused {
+        let why = super::refusal(decision, program, Style::default());
+        faults.extend(why.lines().next().map(str::to_owned));
+    }
+    ExaminedProgram { command: command.join(" "), uses, faults, is_refused }
+}
+
+/// The programs, and the next command to type.
+pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
+    let mut text = if programs.is_empty() { String::new() } else { "\n".to_owned() };
+    for program in programs {
+        let uses =
+            if program.uses.is_empty() { "nothing to pick".to_owned() } else { program.uses.join(", ") };
+        let uses = if program.is_refused { "would not be started".to_owned() } else { uses };
+        text.push_str(&format!("{}  {uses}\n", style.strong(&program.command)));
+        for fault in &program.faults {
+            text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
+        }
+    }
+    text + &format!("\n{} {}\n", style.hint("next:"), next(programs))
+}
+
+/// Returns the command that explains the first trouble, or else starts the first program.
+pub(super) fn next(programs: &[ExaminedProgram]) -> String {
+    let troubled = programs.iter().find(|program| program.is_refused);
+    match troubled.or(programs.first()) {
+        Some(program) if program.is_refused => format!("cudarun explain {}", program.command),
+        Some(program) => format!("cudarun {}", program.command),
+        None => "cudarun list".to_owned(),
     }
 }
 

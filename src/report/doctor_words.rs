@@ -322,8 +322,6 @@ fn edit(finding: &Finding) -> String {
 
 fn mend_installation(installation: &Summary, problem: &Problem) -> String {
     let (title, directory) = (title(installation), &installation.directory);
-    let is_system =
-        ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].iter().any(|path| directory.starts_with(path));
     match problem {
         Problem::WorldWritable { path } => format!("chmod o-w {}", quoted_to_show(path.as_os_str())),
         Problem::ClaimedTwice { packages, holds, needed, .. } => {
@@ -332,9 +330,7 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
         Problem::StubOnSearchPath { .. } => {
             "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
         }
-        // Other packages need the rest of a system directory.
-        _ if is_system => format!("reinstall the package of {title} in {}", show(directory)),
-        _ => format!("reinstall {title}, or remove its files from {}", show(directory)),
+        _ => format!("reinstall the package of {title} in {}", show(directory)),
     }
 }
 

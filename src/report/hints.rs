@@ -26,14 +26,10 @@ pub(super) fn hint(hint: &Hint) -> String {
             let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
             format!("install {}, and add {its} to LD_LIBRARY_PATH", list(&libraries))
         }
-        Hint::Replace { directories } => {
-            let places: Vec<String> = directories.iter().map(show).collect();
-            match places.as_slice() {
-                [place] => {
-                    format!("replace the installation in {place}: no library path can select another one")
-                }
-                _ => format!("install one version in {}: no library path can help", list(&places)),
-            }
+        Hint::Replace { libraries, directory } => {
+            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
+            let place = show(directory);
+            format!("install {} in {place}: no library path can select another one", list(&libraries))
         }
         Hint::MakePrivate { paths } => {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
@@ -45,7 +41,7 @@ pub(super) fn hint(hint: &Hint) -> String {
             format!("if you trust it: cudarun {} …", options.join(" "))
         }
         Hint::ChangeWish { families, by } => change(families, by),
-        Hint::OtherBuild { pip, requirement } => format!("{} install \"{requirement}\"", call(pip)),
+        Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
         }
@@ -59,6 +55,8 @@ pub(super) fn hint(hint: &Hint) -> String {
             "install the user-space libraries of the kernel's driver version: no library path can help"
                 .to_owned()
         }
+        Hint::Both { steps } => steps.each_ref().map(self::hint).join("; then: "),
+        Hint::HideGpus => "to start without a GPU: CUDA_VISIBLE_DEVICES= cudarun …".to_owned(),
     }
 }
 
@@ -90,7 +88,7 @@ fn wanted(library: &Wanted) -> String {
 }
 
 /// A name from disk as a word of a command line.
-fn argument(name: &OsStr) -> String {
+pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
     if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }

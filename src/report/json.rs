@@ -121,7 +121,12 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool) -> String 
 }
 
 /// `doctor`
-pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
+pub fn examination(
+    examination: &Examination,
+    inventory: &Inventory,
+    programs: &[doctor::ExaminedProgram],
+) -> String {
+    let program = |program: &doctor::ExaminedProgram| json!({ "command": program.command, "uses": program.uses, "faults": program.faults, "refused": program.is_refused });
     let evidence = |evidence: &Evidence| {
         let (at, says) = doctor_words::evidence(evidence);
         json!({ "at": at, "says": says })
@@ -154,6 +159,8 @@ pub fn examination(examination: &Examination, inventory: &Inventory) -> String {
         "driver": inventory.driver,
         "gpus": inventory.gpus,
         "devices": inventory.devices.iter().map(show).collect::<Vec<_>>(),
+        "programs": programs.iter().map(program).collect::<Vec<_>>(),
+        "next": doctor::next(programs),
         "findings": examination.findings.iter().map(finding).collect::<Vec<_>>(),
         "elements": examination.elements.iter().map(element).collect::<Vec<_>>(),
         "settings": examination.project.files.iter().map(show).collect::<Vec<_>>(),

@@ -27,7 +27,7 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
-pub use doctor::{examination, saved};
+pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{error, error_hint};
 pub use explained::{Explanation, explained, summary};
 pub use extensions::listed_extensions;

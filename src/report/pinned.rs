@@ -73,7 +73,7 @@ pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
 }
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
-fn places(given: &Supply<'_>, program: &Program) -> String {
+pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
     let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
         Some(installation) => {
             format!(

@@ -85,6 +85,7 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
     match criterion {
         Criterion::Pinned => ("it is pinned", "another is pinned"),
         Criterion::OnlyOne => ("the only one that fits", "the loader takes another"),
+        Criterion::Installed => ("it is installed", "is not installed"),
         Criterion::Private => ("no other user can change it", "another user can change it"),
         Criterion::KernelsOwn => {
             ("it belongs to the kernel's driver", "does not belong to the kernel's driver")

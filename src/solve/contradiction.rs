@@ -109,6 +109,6 @@ fn divide<'a>(
     [of_first, of_second].concat()
 }
 
-fn has_solution(world: &World<'_>) -> bool {
+pub(super) fn has_solution(world: &World<'_>) -> bool {
     slots::slots(world).is_ok_and(|slots| search::best(slots.to_fill, world).is_ok())
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::constraints::forced_by;
 use super::contradiction::{self, Part};
-use super::hints;
 use super::model::{Broken, Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
@@ -60,8 +59,7 @@ fn conflict(
         missing.forced = forced_copies(&missing.requirements, world.inventory);
         missing.candidates.sort_by_key(|candidate| !candidate.is_of_concern());
     }
-    let hint = hints::hint(&unmet, &broken, &contradictions, world);
-    Conflict { unmet, broken, contradictions, hint, is_exhausted: false }
+    Conflict { unmet, broken, contradictions, ..Conflict::default() }
 }
 
 /// Returns the installations that the loader takes whatever we set, with the askers and the rules that lead to each.

@@ -21,10 +21,11 @@ pub enum Hint {
     Apt { packages: BTreeSet<String> },
     /// Libraries to install, where no known package manager offers them.
     Install { libraries: Vec<Wanted> },
-    /// Directories whose files must be replaced, since search paths lead there first.
+    /// Libraries to install in a directory, since search paths lead there first.
     Replace {
-        #[serde(serialize_with = "text::paths")]
-        directories: BTreeSet<PathBuf>,
+        libraries: Vec<Wanted>,
+        #[serde(serialize_with = "text::path")]
+        directory: PathBuf,
     },
     /// Files or directories that every user can write to.
     MakePrivate {
@@ -43,9 +44,13 @@ pub enum Hint {
     /// A person's own settings exclude a solution: those for these families, at this place.
     ChangeWish { families: BTreeSet<String>, by: Asker },
     /// A framework has no code for the GPU; these builds of it have.
-    OtherBuild { pip: Pip, requirement: String },
+    OtherBuild { pip: Pip, requirement: String, by: Asker },
     /// Only these of the visible GPUs meet the requirements.
     ChooseGpus { uuids: Vec<String> },
+    /// The program starts if it uses no GPU.
+    HideGpus,
+    /// The first, then the second.
+    Both { steps: Box<[Hint; 2]> },
 }
 
 /// A library that would fit, to be installed.

@@ -1,64 +1,62 @@
-//! Finds the one remedy of a conflict that would most likely help.
+//! Finds what could help against a conflict. `remedy` tries each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
-use super::model::{Broken, Contradiction, ContradictionSide, ForcedCopy, Rejection, Unmet};
+use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
+use super::remedy;
+use super::search::DeadEnd;
 use super::world::{World, serves};
-use crate::catalog::{Family, catalog, knowledge, soname_number};
+use super::{offers, search, slots};
+use crate::catalog::{Wheel, catalog, knowledge, soname_number, wheels};
 use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Condition, Demand, Program, Requirement, Want};
-use crate::range::Range;
+use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
-pub(super) fn hint(
-    unmet: &[Unmet],
-    broken: &[Broken],
-    contradictions: &[Contradiction],
-    world: &World<'_>,
-) -> Option<Hint> {
-    let World { inventory, program, .. } = *world;
-    // No library helps where the machine itself does not fit.
-    let machine = broken.iter().find_map(|broken| for_machine(broken, world));
-    if unmet.is_empty() || machine.is_some() {
-        return machine;
-    }
-    let changed_wish = contradictions.iter().find_map(change_wish);
-    changed_wish
-        .or_else(|| unmet.iter().find_map(impossible_range))
-        .or_else(|| newer_driver(unmet))
-        .or_else(|| unmet.iter().any(|missing| missing.family == "driver").then_some(Hint::InstallDriver))
-        .or_else(|| gpus_that_are_served(unmet, world))
-        .or_else(|| less_open(unmet, inventory))
-        .or_else(|| without_leftovers(unmet, inventory, program))
-        .or_else(|| wheels(unmet, inventory, program))
-        .or_else(|| other_files(unmet))
-        .or_else(|| debian_packages(unmet, inventory))
-        .or_else(|| Some(libraries(unmet)))
+/// Returns what could help, the best first.
+pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
+    let (inventory, Conflict { unmet, broken, contradictions, .. }) = (world.inventory, conflict);
+    let ways: [&dyn Fn() -> Vec<Hint>; 12] = [
+        &|| broken.iter().flat_map(|broken| for_machine(broken, world)).collect(),
+        &|| contradictions.iter().filter_map(change_wish).collect(),
+        &|| unmet.iter().filter_map(impossible_range).collect(),
+        &|| newer_driver(unmet).into_iter().collect(),
+        &|| vec![Hint::InstallDriver],
+        &|| gpus_that_are_served(unmet, world).into_iter().collect(),
+        &|| less_open(unmet, inventory).into_iter().collect(),
+        &|| without_leftovers(unmet, world).into_iter().collect(),
+        &|| wheels_to_install(unmet, world),
+        &|| debian_packages(unmet, inventory).into_iter().collect(),
+        &|| replaced(unmet, world),
+        &|| vec![Hint::Install { libraries: unmet.iter().map(|missing| wanted(missing, world)).collect() }],
+    ];
+    ways.into_iter().flat_map(|way| way()).collect()
 }
 
-/// Returns the hint for a condition that the machine does not meet.
-fn for_machine(broken: &Broken, world: &World<'_>) -> Option<Hint> {
+/// Returns the hints for a condition that the machine does not meet.
+fn for_machine(broken: &Broken, world: &World<'_>) -> Vec<Hint> {
     let condition = &broken.condition;
-    let change_wish = || Hint::ChangeWish { families: BTreeSet::new(), by: condition.by.clone() };
-    match &condition.demand {
+    let mut hints: Vec<Hint> = match &condition.demand {
         Demand::Code(code) => {
-            other_gpus(world, |gpu| serves(code, gpu)).or_else(|| other_build(condition, world))
+            let others = other_gpus(world, |gpu| serves(code, gpu));
+            others.into_iter().chain(other_build(condition, world)).collect()
         }
-        Demand::Gpu(range) => {
-            other_gpus(world, |gpu| range.allows(&gpu.version())).or_else(|| Some(change_wish()))
-        }
+        Demand::Gpu(range) => other_gpus(world, |gpu| range.allows(&gpu.version())).into_iter().collect(),
         demand => {
             // An update does not help where the driver is too new already.
             let has = broken.has.driver.map(|driver| driver.version());
             let floor = driver_for(demand).filter(|floor| has.is_none_or(|has| has < *floor));
             let has_driver = has.is_some();
-            Some(floor.map_or_else(change_wish, |floor| Hint::UpdateDriver { floor, has_driver }))
+            floor.map(|floor| Hint::UpdateDriver { floor, has_driver }).into_iter().collect()
         }
+    };
+    if !matches!(condition.demand, Demand::Code(_)) {
+        hints.push(Hint::ChangeWish { families: BTreeSet::new(), by: condition.by.clone() });
     }
+    hints
 }
 
 /// Returns the oldest driver that meets a demand.
@@ -102,7 +100,7 @@ fn other_build(condition: &Condition, world: &World<'_>) -> Option<Hint> {
     let gpu = world.inventory.capabilities().max()?;
     let build = knowledge().build_for(framework, gpu, numbers.and_then(|numbers| numbers.parse().ok()))?;
     let requirement = format!("{}{}", build.distribution, build.versions.to_pip());
-    Some(Hint::OtherBuild { pip: world.program.pip.clone()?, requirement })
+    Some(Hint::OtherBuild { pip: world.program.pip.clone()?, requirement, by: condition.by.clone() })
 }
 
 /// Names a person's own settings if they exclude a solution. A range that is alone in its contradiction does not count:
@@ -165,9 +163,10 @@ fn less_open(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
 }
 
 /// Removes leftover wheels that packages open by their path although the right wheels are installed.
-fn without_leftovers(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
-    let packages: Option<_> = unmet.iter().map(|missing| leftover(missing, inventory)).collect();
-    Some(Hint::PipUninstall { pip: program.pip.clone()?, packages: packages? })
+fn without_leftovers(unmet: &[Unmet], world: &World<'_>) -> Option<Hint> {
+    let pip = world.program.pip.clone()?;
+    let packages: Option<_> = unmet.iter().map(|missing| leftover(missing, world.inventory)).collect();
+    Some(Hint::PipUninstall { pip, packages: packages? })
 }
 
 /// Returns the leftover wheel: wheels of CUDA 13 have their own directory, and do not replace those of CUDA 12.
@@ -181,22 +180,110 @@ fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
     (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
 }
 
-/// Installs wheels into a Python environment, unless a search path leads out of it.
-fn wheels(unmet: &[Unmet], inventory: &Inventory, program: &Program) -> Option<Hint> {
-    let in_site = |missing: &Unmet| {
-        missing.forced.iter().all(|forced| {
-            program.site_packages.iter().any(|site| forced.installation.directory.starts_with(site))
-        })
+/// Returns the installations of wheels after which there is a solution: by an extra that a package of the program offers for
+/// that, or by their names.
+fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
+    let program = world.program;
+    let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else { return Vec::new() };
+    let mut policy = world.policy.clone();
+    let mut hints = Vec::new();
+    for released in [policy.released.clone(), remedy::all_families()] {
+        policy.released = released;
+        let world = World::new(world.inventory, program, &policy);
+        let Some(wheels) = fitting_wheels(unmet, &world, site) else { continue };
+        // pip takes a package that another one has overwritten for installed.
+        let brings = |one: &Installation, wheel: &String| {
+            let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));
+            one.package.as_ref() == Some(wheel) || one.problems.iter().any(claims)
+        };
+        let reinstall =
+            world.inventory.installations.iter().any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
+        let requirements: Vec<String> = wheels.iter().map(|wheel| wheel.replace(' ', "==")).collect();
+        let by_extras = if reinstall {
+            None
+        } else {
+            extras(&requirements, world.program.packages.iter().flat_map(|package| &package.extras))
+        };
+        let pip = |requirements| Hint::Pip { pip: pip.clone(), requirements, reinstall };
+        hints.extend(by_extras.into_iter().chain([requirements]).map(pip));
+    }
+    hints
+}
+
+/// Solves with wheels that could be installed, of those families alone for which nothing fits. Returns the picked ones.
+fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec<String>> {
+    let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
+    loop {
+        // Libraries that they are linked against come with them.
+        while let Some(family) = needed_by(&lacking) {
+            lacking.insert(family);
+        }
+        let may_help = |wheel: &Wheel, version: &Version| {
+            let missing = unmet.iter().find(|missing| missing.family == wheel.family);
+            missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
+                && missing.is_none_or(|missing| may_have_code(missing, version))
+        };
+        let names: BTreeSet<&str> = wheels()
+            .iter()
+            .filter(|wheel| lacking.contains(&wheel.family))
+            .map(|wheel| wheel.name.as_str())
+            .collect();
+        let known = names.into_iter().flat_map(|name| offers::versions(name, world.program));
+        let offers: Vec<Installation> = known
+            .filter(|(version, wheel)| may_help(wheel, version))
+            .map(|(version, wheel)| offers::of_wheel(wheel, version, site, world.inventory))
+            .collect();
+        let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
+        let still = match slots::slots(&world).map(|slots| search::best(slots.to_fill, &world)) {
+            Ok(Ok(solution)) => {
+                let picked = solution.filled.iter().map(|filled| filled.installation);
+                let packages = picked.filter(|one| world.is_offer(one)).filter_map(|one| one.package.clone());
+                return Some(packages.collect());
+            }
+            Ok(Err(DeadEnd { unmet, .. })) | Err(unmet) => unmet,
+        };
+        let before = lacking.len();
+        lacking.extend(still.into_iter().map(|missing| missing.family));
+        if lacking.len() == before {
+            return None;
+        }
+    }
+}
+
+/// Returns another family that wheels of these are linked against.
+fn needed_by(families: &BTreeSet<String>) -> Option<String> {
+    let rows = wheels().iter().filter(|wheel| families.contains(&wheel.family));
+    let needed = rows.flat_map(|wheel| &wheel.needs).filter_map(|name| catalog().family_of(name));
+    needed.map(|(family, _)| family.name.clone()).find(|family| !families.contains(family))
+}
+
+/// Returns the fewest extras of one distribution that bring all these wheels.
+fn extras<'e>(requirements: &[String], known: impl Iterator<Item = &'e Extra>) -> Option<Vec<String>> {
+    let known: Vec<&Extra> = known.collect();
+    let brings = |extra: &Extra, requirement: &String| {
+        let name = requirement.split("==").next();
+        extra.wheels.iter().any(|(wheel, _)| Some(wheel.as_str()) == name)
     };
-    let pip =
-        program.pip.clone().filter(|_| !program.site_packages.is_empty() && unmet.iter().all(in_site))?;
-    let requirement = |missing: &Unmet| {
-        let family = catalog().family(&missing.family)?;
-        Some(format!("{}{}", family.wheel(cuda_major(missing).unwrap_or(12))?, versions(missing, family)))
+    let covers = |extras: &[&Extra]| {
+        requirements.iter().all(|requirement| extras.iter().any(|extra| brings(extra, requirement)))
     };
-    let requirements: Vec<String> = unmet.iter().filter_map(requirement).collect();
-    let reinstall = unmet.iter().any(|missing| has_broken_wheel(missing, inventory));
-    (!requirements.is_empty()).then_some(Hint::Pip { pip, requirements, reinstall })
+    known.iter().find_map(|first| {
+        let is_of_it = |extra: &&&Extra| extra.distribution == first.distribution;
+        let mut chosen: Vec<&Extra> = known.iter().filter(is_of_it).copied().collect();
+        if !covers(&chosen) {
+            return None;
+        }
+        let mut index = 0;
+        while index < chosen.len() {
+            let extra = chosen.remove(index);
+            if !covers(&chosen) {
+                chosen.insert(index, extra);
+                index += 1;
+            }
+        }
+        let names: Vec<&str> = chosen.iter().map(|extra| extra.name.as_str()).collect();
+        Some(vec![format!("{}[{}]=={}", first.distribution, names.join(","), first.version)])
+    })
 }
 
 /// Installs packages of NVIDIA's own repository, if the package manager knows it: no other has them.
@@ -211,70 +298,30 @@ fn debian_packages(unmet: &[Unmet], inventory: &Inventory) -> Option<Hint> {
     Some(Hint::Apt { packages: unmet.iter().map(package).collect::<Option<_>>()? })
 }
 
-fn libraries(unmet: &[Unmet]) -> Hint {
-    let wanted = |missing: &Unmet| {
-        let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
-        let major = soname(missing).filter(|_| is_version);
-        Wanted {
-            family: missing.family.clone(),
-            major,
-            cuda: cuda_major(missing),
-            at_least: of_symbol(missing),
-        }
-    };
-    Hint::Install { libraries: unmet.iter().map(wanted).collect() }
+fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
+    let of_others = || world.program.requirements.iter().find_map(cuda_of_name);
+    let is_version = catalog().family(&missing.family).is_some_and(|family| family.soname_is_version);
+    Wanted {
+        family: missing.family.clone(),
+        major: soname(missing).filter(|_| is_version),
+        cuda: cuda_major(missing).or_else(of_others),
+        at_least: floor(missing).map(|floor| floor.truncated(2)).max(of_symbol(missing)),
+    }
 }
 
-/// Replaces files that search paths lead to: no installation elsewhere helps.
-fn other_files(unmet: &[Unmet]) -> Option<Hint> {
-    let forced = unmet.iter().flat_map(|missing| &missing.forced);
-    let directories: BTreeSet<PathBuf> = forced.map(|forced| forced.installation.directory.clone()).collect();
-    (!directories.is_empty()).then_some(Hint::Replace { directories })
-}
-
-/// True if a wheel is installed that differs from its package.
-fn has_broken_wheel(missing: &Unmet, inventory: &Inventory) -> bool {
-    let is_broken = |candidate: &Rejection| {
-        let of_reason = matches!(
-            candidate.reason.deepest(),
-            Reason::Incomplete { .. }
-                | Reason::Mixed { .. }
-                | Reason::Truncated { .. }
-                | Reason::OtherCuda { .. }
-        );
-        let disagrees = |problem: &Problem| {
-            matches!(
-                problem,
-                Problem::PackageSaysOtherwise { .. }
-                    | Problem::SizeIsNotRecorded { .. }
-                    | Problem::ClaimedTwice { .. }
-            )
+/// Replaces what search paths lead to.
+fn replaced(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
+    let places =
+        unmet.iter().flat_map(|missing| &missing.forced).map(|forced| &forced.installation.directory);
+    let places: BTreeSet<&PathBuf> = places.collect();
+    let replace = |directory: &PathBuf| {
+        let leads_there = |missing: &&Unmet| {
+            missing.forced.iter().any(|forced| forced.installation.directory == *directory)
         };
-        let of_record = || {
-            let installation = installed_in(inventory, missing, &candidate.installation.directory);
-            installation.is_some_and(|installation| installation.problems.iter().any(disagrees))
-        };
-        candidate.installation.origin == Origin::Wheel && (of_reason || of_record())
+        let libraries = unmet.iter().filter(leads_there).map(|missing| wanted(missing, world)).collect();
+        Hint::Replace { libraries, directory: directory.clone() }
     };
-    missing.candidates.iter().any(is_broken)
-        || missing.forced.iter().any(|forced| needs_reinstall(forced, missing))
-}
-
-/// True for a wheel that is opened by its path, unless the requirements lead pip to another version of it.
-fn needs_reinstall(forced: &ForcedCopy, missing: &Unmet) -> bool {
-    let of_version = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::TooOld { .. }
-                | Reason::OtherMajor { .. }
-                | Reason::NotThatVersion { .. }
-                | Reason::KnownBad { .. }
-        )
-    };
-    let rejection = missing.candidates.iter().find(|candidate| candidate.installation == forced.installation);
-    forced.installation.origin == Origin::Wheel
-        && forced.rules.contains(&Before::AbsolutePath)
-        && !rejection.is_some_and(|rejection| of_version(rejection.reason.deepest()))
+    places.into_iter().map(replace).collect()
 }
 
 fn installed<'i>(
@@ -289,79 +336,16 @@ fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path)
     installed(inventory, &missing.family, |installation| installation.directory == directory)
 }
 
-/// Returns versions that satisfy all requirements, in pip's grammar: the one that upstream tested with, if that is known
-/// and serves the others.
-fn versions(missing: &Unmet, family: &Family) -> String {
-    let within = missing.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Within(range) => Some(range),
-        _ => None,
-    });
-    let floor = floor(missing).or_else(|| of_symbol(missing));
-    if let Some(range) = within.or_else(|| for_gpu(missing, family, floor)) {
-        return floor.map_or_else(|| range.clone(), |floor| range.raised_to(floor.truncated(2))).to_pip();
-    }
-    let exactly = missing.requirements.iter().find_map(|requirement| match requirement.want {
-        Want::Exactly(version) => Some(version),
-        _ => None,
-    });
-    if let Some(version) = exactly {
-        return format!("=={}.*", version.truncated(3));
-    }
-    let others = other_than_without_code(missing);
-    let is_bad = |version: &Version| {
-        let is_known = knowledge().bad_release(&family.name, version).is_some();
-        is_known || others.as_ref().is_some_and(|others| !others.allows(version))
-    };
-    let recorded = missing.requirements.iter().find_map(|requirement| match requirement.want {
-        Want::Recorded(version) => {
-            let serves = floor.is_none_or(|floor| version.serves_builds_of(&floor));
-            (serves && !is_bad(&version)).then_some(version)
-        }
-        _ => None,
-    });
-    if let Some(version) = recorded {
-        return format!("=={version}");
-    }
-    let major = soname(missing).filter(|_| family.soname_is_version);
-    let mut parts = match (floor, major) {
-        (Some(floor), _) => vec![format!(">={}", floor.truncated(2)), format!("<{}", floor.major() + 1)],
-        (None, Some(major)) => vec![format!(">={major}"), format!("<{}", major + 1)],
-        (None, None) => Vec::new(),
-    };
-    parts.extend(others.as_ref().map(Range::to_pip));
-    // The newest version is never bad, but pip keeps an installed one that the requirement allows.
-    let is_here = reasons(missing).any(|reason| matches!(reason, Reason::KnownBad { .. }));
-    let is_in_range = |bad: &Version| {
-        is_here
-            && floor.is_none_or(|floor| bad.serves_builds_of(&floor))
-            && major.is_none_or(|major| bad.major() == major)
-    };
-    let bad = knowledge().bad_releases(&family.name).filter(is_in_range);
-    parts.extend(bad.map(|bad| format!("!={bad}.*")));
-    parts.join(",")
-}
-
-/// Returns the newest versions of cuDNN that have code for a GPU for which the installed ones have none.
-fn for_gpu<'k>(missing: &Unmet, family: &Family, floor: Option<Version>) -> Option<&'k Range> {
-    let gpu = reasons(missing).find_map(|reason| match reason {
-        Reason::NoCode { gpu, .. } if family.name == "cudnn" => Some(*gpu),
-        _ => None,
-    })?;
-    let major = soname(missing);
-    let is_of_major = |range: &&&Range| major.is_none_or(|major| range.allows_some(major));
-    let is_new_enough =
-        |range: &&&Range| floor.is_none_or(|floor| range.raised_to(floor).allows_some(floor.major()));
-    let ranges = knowledge().cudnn_for(gpu, cuda_major(missing)?);
-    ranges.iter().filter(is_of_major).rfind(is_new_enough).copied()
-}
-
-/// Returns a range without the versions that have no code for the GPU: older ones for a GPU that is older than all those
-/// that they serve, else newer ones.
-fn other_than_without_code(missing: &Unmet) -> Option<Range> {
-    missing.candidates.iter().find_map(|candidate| {
-        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return None };
-        let sign = if gpu < has.first()? { "<" } else { ">" };
-        format!("{sign}{}", candidate.installation.version?).parse().ok()
+/// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
+/// ones have code for a GPU that is older than all those that it serves, else newer ones.
+fn may_have_code(missing: &Unmet, version: &Version) -> bool {
+    missing.candidates.iter().all(|candidate| {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return true };
+        let Some(without) = candidate.installation.version.filter(|_| missing.family != "cudnn") else {
+            return true;
+        };
+        let is_old = has.first().is_some_and(|first| gpu < first);
+        if is_old { *version < without } else { *version > without }
     })
 }
 
@@ -382,16 +366,19 @@ fn of_symbol(missing: &Unmet) -> Option<Version> {
 /// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
     let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
-    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Name(name) => catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1),
-        _ => None,
-    });
+    let of_name = missing.requirements.iter().find_map(cuda_of_name);
     let of_reason = reasons(missing).find_map(|reason| match reason {
         Reason::OtherCuda { needed, .. } => Some(*needed),
         _ => None,
     });
     let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
     of_asker.or(of_name).or(of_reason).or(of_copy)
+}
+
+/// Returns the only CUDA major whose libraries have the requested name.
+fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
+    let name = requirement.named()?;
+    catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
 }
 
 /// Returns the number in the requested SONAME.

@@ -14,9 +14,11 @@ mod gpus;
 mod hint;
 mod hints;
 mod model;
+mod offers;
 mod planned;
 mod preference;
 mod reason;
+mod remedy;
 mod search;
 mod slot;
 mod slots;
@@ -36,23 +38,54 @@ use world::World;
 /// Decides.
 pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outcome {
     let world = World::new(inventory, program, policy);
-    let broken = conditions::broken(&world);
-    let Slots { to_fill, absent, unpinned } = match slots::slots(&world) {
+    let mut outcome = decide(&world);
+    if let Outcome::Conflict(conflict) = &mut outcome {
+        conflict.hint = hint(conflict, &world);
+    }
+    outcome
+}
+
+fn decide(world: &World<'_>) -> Outcome {
+    let broken = conditions::broken(world);
+    let Slots { to_fill, absent, unpinned } = match slots::slots(world) {
         Ok(slots) if broken.is_empty() => slots,
-        Ok(_) => return Outcome::Conflict(explain::each_unmet(Vec::new(), broken, &world)),
-        Err(unmet) => return Outcome::Conflict(explain::each_unmet(unmet, broken, &world)),
+        Ok(_) => return Outcome::Conflict(explain::each_unmet(Vec::new(), broken, world)),
+        Err(unmet) => return Outcome::Conflict(explain::each_unmet(unmet, broken, world)),
     };
     // Only the driver, which always has a slot where there is a GPU.
     if to_fill.iter().all(|slot| slot.family.name == "driver" && slot.requirements.is_empty()) {
-        let unpinned = unpinned.iter().filter_map(|slot| planned::unpinned(slot, inventory)).collect();
+        let unpinned = unpinned.iter().filter_map(|slot| planned::unpinned(slot, world.inventory)).collect();
         return Outcome::Nothing { absent: planned::merged(absent), unpinned };
     }
-    match search::best(to_fill, &world) {
+    match search::best(to_fill, world) {
         Ok(mut solution) => {
             solution.absent.extend(absent);
             solution.unpinned.extend(unpinned);
-            Outcome::Plan(planned::plan(solution, &world))
+            Outcome::Plan(planned::plan(solution, world))
         }
-        Err(dead_end) => Outcome::Conflict(explain::together_unmet(dead_end, &world)),
+        Err(dead_end) => Outcome::Conflict(explain::together_unmet(dead_end, world)),
     }
 }
+
+/// Returns the first hint after which there is a solution, or two of them one after the other.
+fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
+    if conflict.is_exhausted {
+        return None;
+    }
+    let helpful = |hints: &[Hint], world: &World<'_>| {
+        hints.iter().find(|hint| remedy::leads_to_a_solution(hint, world)).cloned()
+    };
+    let hints = hints::hints(conflict, world);
+    let then = |first: &Hint| {
+        let copy = remedy::Copy::after(first, world);
+        let Outcome::Conflict(next) = decide(&copy.world()) else { return None };
+        let second = helpful(&hints::hints(&next, &copy.world()), &copy.world())?;
+        Some(Hint::Both { steps: Box::new([first.clone(), second]) })
+    };
+    helpful(&hints, world)
+        .or_else(|| hints.iter().take(FIRST_STEPS).find_map(then))
+        .or_else(|| helpful(&[Hint::HideGpus], world))
+}
+
+/// Each costs a solution.
+const FIRST_STEPS: usize = 3;

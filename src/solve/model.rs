@@ -15,13 +15,15 @@ use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// The caller's wishes beyond the requirements of the program.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Directories whose children are our own views: never an input.
     pub views: Vec<PathBuf>,
     /// Families for which search paths that come before `LD_LIBRARY_PATH` do not count, since a stronger mode
     /// answers before them.
     pub released: BTreeSet<String>,
+    /// A mode that answers before those search paths can be had here.
+    pub can_force: bool,
     /// Origins that a person prefers, the most preferred first.
     pub origins: Vec<Origin>,
     /// The number of sets to pass over, best first.

@@ -12,7 +12,7 @@ use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::{Program, Requirement, Want};
 use crate::version::Version;
 
-type Columns = [(Criterion, Reverse<i64>); 13];
+type Columns = [(Criterion, Reverse<i64>); 14];
 
 /// Returns the columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
@@ -51,6 +51,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
     let is_recorded = recorded.is_some_and(|recorded| version.agrees_with(&recorded));
     let nearest = recorded.map_or(0, |recorded| if version >= recorded { -newest } else { i64::MIN + 1 });
     [
+        (Criterion::Installed, i64::from(!world.is_offer(installation))),
         (Criterion::Private, i64::from(candidate.is_forced || is_private(installation, program))),
         (Criterion::KernelsOwn, i64::from(is_kernels_own(installation, inventory))),
         (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, installation, inventory))),

@@ -10,7 +10,7 @@ use crate::range::Range;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
-/// The order of preference, strongest first. The criteria from `Private` to `SearchOrder` are columns in `preference`.
+/// The order of preference, strongest first. The criteria from `Installed` to `SearchOrder` are columns in `preference`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {
@@ -18,6 +18,8 @@ pub enum Criterion {
     Pinned,
     /// No other installation was possible.
     OnlyOne,
+    /// It is here, and need not be installed first.
+    Installed,
     /// No other user can change it, or it is as safe as the program.
     Private,
     /// It is the driver of the running kernel, not one that replaces it.

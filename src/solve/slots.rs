@@ -254,7 +254,12 @@ impl<'a> Slot<'a> {
         let forced = constraints::forced(&self.requirements, world.inventory);
         self.candidates.clear();
         self.rejected.clear();
-        for installation in world.installations.get(self.family.name.as_str()).into_iter().flatten() {
+        // Only a library that must be there is worth an installation.
+        let is_wanted = |installation: &&&Installation| {
+            self.strictness >= Strictness::Should || !world.is_offer(installation)
+        };
+        let all = world.installations.get(self.family.name.as_str()).into_iter().flatten();
+        for installation in all.filter(is_wanted) {
             // For a library that must be there, the search explains what it lacks.
             let is_loadable = || match self.strictness {
                 Strictness::Must => Ok(()),

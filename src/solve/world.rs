@@ -23,6 +23,8 @@ pub(super) struct World<'a> {
     /// The compute capabilities for which every library must have code: those of the visible GPUs, but not of one
     /// that the program's own code leaves out.
     pub gpus: Vec<ComputeCapability>,
+    /// Installations that are not here yet.
+    pub offers: &'a [Installation],
 }
 
 impl<'a> World<'a> {
@@ -44,7 +46,21 @@ impl<'a> World<'a> {
             of_picks: of_picks.collect(),
             installations: Rc::new(installations),
             gpus: gpus.into_iter().collect(),
+            offers: &[],
         }
+    }
+
+    /// Adds installations that are not here yet: they are picked only where nothing else fits.
+    pub(super) fn with_offers(mut self, offers: &'a [Installation]) -> World<'a> {
+        let installations = Rc::make_mut(&mut self.installations);
+        for offer in offers {
+            installations.entry(offer.family.as_str()).or_default().push(offer);
+        }
+        World { offers, ..self }
+    }
+
+    pub(super) fn is_offer(&self, installation: &Installation) -> bool {
+        self.offers.iter().any(|offer| std::ptr::eq(offer, installation))
     }
 
     pub(super) fn requirements_of(&self, family: &Family) -> impl Iterator<Item = &'a Requirement> {

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::support::machine::Machine;
+use crate::support::parts::{SHIELDED, SITE, cudnn, elf, link, program, text};
 use crate::support::{Run, Workshop};
 
 /// A machine with an H200, a driver, a cuDNN and a toolkit, on which all is well, with more files.
@@ -155,6 +156,8 @@ environment                LD_LIBRARY_PATH is not set, LD_PRELOAD is not set
 start-up files and loader  no line sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
 cache                      /home/user/.cache/cudarun: 0 starts, 0 views, 0.0 kB
+
+next: cudarun list
 ",
         )
         .check();
@@ -424,7 +427,7 @@ fn file(path: &str, text: &str) -> String {
 fn comparable(mut value: Value) -> Value {
     match &mut value {
         Value::Object(object) => {
-            for key in ["size", "device", "inode", "uid", "gid", "cache"] {
+            for key in ["size", "device", "inode", "uid", "gid", "cache", "programs", "next"] {
                 object.remove(key);
             }
             object.values_mut().for_each(|value| *value = comparable(value.take()));
@@ -784,4 +787,63 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     list();
     assert_eq!(there(), only(&[&link, &other, &long, &open, &zero]));
     assert!(victim.join("x").exists());
+}
+
+/// torch with its own cuDNN 9.10.2 and a DT_RPATH to it, and a shim that ctranslate2 has packed in.
+fn torch() -> Machine {
+    let files = [
+        NODES.to_owned(),
+        program("python3.12", &["libc.so.6"], ""),
+        link("/usr/bin/python3", "/opt/venv/bin/python3"),
+        link("/opt/venv/bin/python3", "/usr/bin/python3.12"),
+        text("/opt/venv/pyvenv.cfg", "home = /usr/bin\nversion_info = 3.12.3\n"),
+        text(&format!("{SITE}/torch/__init__.py"), ""),
+        text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n"),
+        text(&format!("{SITE}/torch-2.5.1.dist-info/METADATA"), "Name: torch\nVersion: 2.5.1\n\n"),
+        elf(
+            &format!("{SITE}/torch/lib/libtorch_cuda.so"),
+            "soname = 'libtorch_cuda.so', needed = ['libcudnn.so.9'], rpath = '$ORIGIN/../../nvidia/cudnn/lib'",
+        ),
+        cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.10.2.21", SHIELDED),
+        cudnn("/opt/other", "9.1.0.70", SHIELDED),
+        elf(
+            &format!("{SITE}/ctranslate2.libs/libcudnn-74a4c495.so.9.1.0"),
+            "soname = 'libcudnn-74a4c495.so.9.1.0', runpath = '$ORIGIN'",
+        ),
+    ];
+    let mut machine = healthy(&files.concat());
+    machine.env.insert("PATH".to_owned(), "/opt/venv/bin:/usr/bin".to_owned());
+    machine
+}
+
+#[test]
+fn frameworks_are_examined_as_their_programs_would_be() {
+    let machine = torch();
+    let examined = |path: &str| doctor(&machine, &[("LD_LIBRARY_PATH", path)])["programs"][0].clone();
+    let mixed = examined("/opt/other");
+    assert_eq!(mixed["command"], "python3 -c 'import torch'", "{mixed:#}");
+    assert!(mixed["uses"].as_array().unwrap().contains(&"cuDNN 9.10.2.21".into()), "{mixed:#}");
+    let fault = mixed["faults"][0].as_str().unwrap();
+    assert!(fault.starts_with("without cudarun: cuDNN: mixed: ") && fault.contains("/opt/other"), "{fault}");
+    assert_eq!(examined("")["faults"], Value::Array(Vec::new()), "the control");
+    let page = Run::on(&machine, &["doctor"]).any_stdout().check();
+    assert!(page.ends_with("next: cudarun python3 -c 'import torch'\n"), "{page}");
+}
+
+#[test]
+fn a_named_program_is_examined_alone() {
+    let machine = torch();
+    let words = ["doctor", "--json", "--", "python3", "-c", "import torch; x = 1"];
+    let named = Run::on(&machine, &words).json();
+    assert_eq!(named["programs"].as_array().unwrap().len(), 1);
+    assert_eq!(named["programs"][0]["command"], "python3 -c 'import torch; x = 1'");
+    let without = Run::on(&healthy(NODES), &["doctor"]).any_stdout().check();
+    assert!(without.ends_with("next: cudarun list\n"), "{without}");
+}
+
+#[test]
+fn a_shim_that_a_package_brings_is_not_to_be_removed() {
+    let page = Run::on(&torch(), &["doctor", "-v"]).any_stdout().check();
+    assert!(page.contains("ctranslate2.libs"), "the control: it is listed\n{page}");
+    assert!(!page.contains("incomplete") && !page.contains("remove"), "{page}");
 }

@@ -81,7 +81,7 @@ fn a_named_installation_wins_over_a_search_path() {
         .status(125)
         .stderr_contains(&[
             "error: no cuDNN here fits",
-            "LD_LIBRARY_PATH cannot help",
+            "LD_LIBRARY_PATH alone cannot help",
             "hint: leave out --pin-mode: audit is enough",
         ])
         .check();

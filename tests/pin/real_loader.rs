@@ -247,7 +247,7 @@ fn a_search_path_of_its_own_that_leads_astray_is_refused() {
         .stderr_contains(&[
             "error: no cuDNN here fits `with-torn-rpath`",
             "incomplete: libcudnn_cnn missing",
-            "LD_LIBRARY_PATH cannot help",
+            "LD_LIBRARY_PATH alone cannot help",
             "its DT_RPATH",
             "hint: leave out --pin-mode: audit is enough",
         ])

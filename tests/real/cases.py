@@ -5,12 +5,16 @@ Each case runs without cudarun first, where it must go wrong, and then with it. 
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from wheels import environment, unpacked
+from pip._vendor.packaging.requirements import Requirement
+from pip._vendor.packaging.version import Version
+
+from wheels import CACHE, environment, unpacked
 
 CUDARUN = os.path.abspath(sys.argv[1])
 
@@ -95,6 +99,31 @@ def candidates(explained):
     return {row["directory"]: (row["picked"], row["why"]) for row in cudnn["candidates"]}
 
 
+def hinted(refused, *wheels):
+    """The wheels once pip has done what the hint says, and those that are new."""
+    line = re.search(r"hint: .*\binstall (.*)", refused.error)
+    found = []
+    for name, extras, version in re.findall(r'"([\w-]+)(?:\[([\w,-]+)\])?==([^"]+)"', line[1] if line else ""):
+        found += by_extras(f"{name}=={version}", extras.split(","), wheels) if extras else [f"{name}=={version}"]
+    names = [wheel.split("==")[0] for wheel in found]
+    return [wheel for wheel in wheels if wheel.split("==")[0] not in names] + found, found
+
+
+def by_extras(wheel, extras, wheels):
+    """What an extra asks for and is not met: of the versions that are unpacked here, the newest."""
+    (metadata,) = unpacked(wheel).glob("*.dist-info/METADATA")
+    lines = [line.removeprefix("Requires-Dist: ") for line in metadata.read_text().splitlines() if "extra ==" in line]
+    found = []
+    for requirement in map(Requirement, lines):
+        here = [installed.split("==")[1] for installed in wheels if installed.split("==")[0] == requirement.name]
+        asked = any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
+        if asked and not any(requirement.specifier.contains(version) for version in here):
+            known = [path.name.split("==")[1] for path in (CACHE / "unpacked").glob(f"{requirement.name}==*")]
+            allowed = list(requirement.specifier.filter(version for version in known if "-" not in version))
+            found += [f"{requirement.name}=={max(allowed, key=Version)}"] if allowed else []
+    return found
+
+
 def case(name, *checks):
     global failures
     wrong = [text for holds, text in checks if not holds]
@@ -158,19 +187,19 @@ def main():
         (refused.status == 125 and refused.version is None, refused),
         ("no cuDNN here fits" in refused.error and "jax 0.8.3" in refused.error, refused),
         ("older than 9.8, for which jax 0.8.3 was compiled" in refused.error, refused),
-        (' install "nvidia-cudnn-cu12>=9.8' in refused.error, refused),
     )
     # The command of the hint repairs it.
-    python, site = environment("jax-0.8.3-mended", JAX_NEW, CUDNN_NEW, *OTHERS)
+    wheels, new = hinted(refused, JAX_NEW, CUDNN_OLD, *OTHERS)
+    python, site = environment("jax-0.8.3-mended", *wheels)
     own = site / "nvidia" / "cudnn" / "lib"
     old = unpacked(CUDNN_OLD) / "nvidia" / "cudnn" / "lib"
-    control = start(python, PLUGIN, [old])
-    cured = start(python, PLUGIN, [old], CUDARUN)
-    case(
-        "b: after what the hint says to type, one coherent set",
-        (len(control.directories) != 1 or control.status != 0, f"the control must mix or abort: {control!r}"),
-        (cured.status == 0 and cured.version == "91002" and cured.directories == [str(own)], cured),
-    )
+    for path in [], [old]:
+        cured = start(python, PLUGIN, path, *REQUIRED)
+        case(
+            f"b: after {new}, one coherent set, {'the old one' if path else 'nothing'} on the path",
+            (any(wheel.startswith("nvidia-cudnn-cu12==9.") for wheel in new), refused),
+            (cured.status == 0 and int(cured.version) >= 90800 and cured.directories == [str(own)], cured),
+        )
 
     # (c) A shim packed into the package works over every whole cuDNN 9.
     python, site = environment("ctranslate2", *CTRANSLATE)
@@ -204,8 +233,20 @@ def main():
         "c: an incomplete cuDNN under a packed shim is refused",
         (refused.status == 125 and refused.version is None, refused),
         ("incomplete: libcudnn_cnn missing" in refused.error, refused),
-        ('install --force-reinstall' in refused.error and '"nvidia-cudnn-cu12>=9.1' in refused.error, refused),
     )
+    wheels, new = hinted(refused, *WHISPER, *CTRANSLATE, wheel)
+    python, site = environment("faster-whisper-mended", *wheels)
+    cured = start(python, TRANSCRIBE, [], *REQUIRED)
+    case(f"c: after {new}, it starts", (len(new) == 1 and cured.status == 0 and len(cured.files) == 5, cured))
+    # A person's range that the installed cuDNN does not meet.
+    python, site = environment("faster-whisper", *WHISPER, *CTRANSLATE, CUDNN_OLD)
+    wish = [CUDARUN, "--require", "cudnn>=9.5,<9.11"]
+    refused = start(python, TRANSCRIBE, [], *wish)
+    wheels, new = hinted(refused, *WHISPER, *CTRANSLATE, CUDNN_OLD)
+    case("c: a range that the installed cuDNN does not meet", (refused.status == 125 and len(new) == 1, refused))
+    python, site = environment("faster-whisper-mended", *wheels)
+    cured = start(python, TRANSCRIBE, [], *wish)
+    case(f"c: after {new}, it starts", (cured.status == 0 and 90500 <= int(cured.version) < 91100, cured))
     python, site = environment("ctranslate2-8", *CTRANSLATE_8, CUDNN_NEW)
     refused = start(python, TRANSLATE, [second], *REQUIRED)
     started = start(python, "import ctranslate2; print(ctranslate2.__version__)", [second], CUDARUN)

@@ -374,7 +374,7 @@ def linked_programs(rows):
         rows.pinned(f"{name}, 9.10.2 on the path", program, path(new), newest, *wanted, *mode)
     by_version = ["--also", newest, "--pin", "cudnn=9.22"]
     rows.pinned("DT_RPATH, --pin VERSION", program, {}, newest, *by_version)
-    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
+    words = ["LD_LIBRARY_PATH alone cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("DT_RPATH, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
     # An old shim works over newer parts, and a new one not over 9.1.0: its cudnnCreate aborts, as above.
@@ -404,7 +404,7 @@ def python_programs(rows):
     for mode in [], ["--pin-mode", "audit"], ["--pin-mode", "preload"]:
         name = " ".join(["jax 0.4.38, --pin DIRECTORY", *mode])
         rows.pinned(name, program, path(new), newest, *wanted, *mode, least=len(few))
-    words = ["LD_LIBRARY_PATH cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
+    words = ["LD_LIBRARY_PATH alone cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("jax 0.4.38, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
     # That of 0.8.3 has it too, and JAX itself opens the wheel by its absolute path.

@@ -176,7 +176,7 @@ error: no cuDNN here fits `torch 2.11.0`
   needs  libcudnn.so.9  lib/libtorch_cuda.so
   found  9.19.0.56  site-packages/nvidia/cudnn/lib  incomplete: libcudnn_cnn missing
          9.14.0.64  /usr/lib/x86_64-linux-gnu       shadowed by RPATH: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
-  LD_LIBRARY_PATH cannot help: `torch 2.11.0` finds the one in site-packages/nvidia/cudnn/lib first (its DT_RPATH and an absolute path)
+  LD_LIBRARY_PATH alone cannot help: `torch 2.11.0` finds the one in site-packages/nvidia/cudnn/lib first (its DT_RPATH and an absolute path)
 
 hint: leave out --pin-mode: audit is enough
 ",

@@ -266,7 +266,7 @@ fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
     let alone = python(&[base()]);
     let conflict = explain_python(&alone, 1, "/opt/cuda", import);
     assert_eq!(why_not(&conflict, "cudnn", "/opt/cuda"), "too-old", "{conflict:#}");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11>=8.1,<9\"");
+    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.9.6.50\"");
     let words = ["export", "python3", "-c", import];
     Run::on(&alone, &words)
         .env("LD_LIBRARY_PATH", "/opt/cuda")
@@ -312,7 +312,10 @@ fn a_framework_for_cudnn_8_is_not_given_cudnn_9() {
     let machine = python(&files);
     let conflict = explain_python(&machine, 1, "", "import torch");
     assert_eq!(why_not(&conflict, "cudnn", SYSTEM), "other-name");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.7.0.84\"");
+    assert_eq!(
+        conflict["hint"],
+        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.7.0.84\" \"nvidia-cublas-cu11==11.11.3.6\""
+    );
     let with_eight = python(&[files.concat(), cudnn8("/opt/eight", "8.9.6")]);
     assert_eq!(picked(&explain_python(&with_eight, 0, "/opt/eight", "import torch"), "cudnn"), "/opt/eight");
 }

@@ -80,8 +80,8 @@ fn search_paths_to_different_installations_are_refused() {
     Run::on(&machine, &[&["export"][..], &command].concat())
         .status(1)
         .stderr_contains(&[
-            "LD_LIBRARY_PATH cannot help: `first` finds the one in /opt/old first (its DT_RPATH)",
-            "LD_LIBRARY_PATH cannot help: `second` finds the one in /opt/new first (its DT_RPATH)",
+            "LD_LIBRARY_PATH alone cannot help: `first` finds the one in /opt/old first (its DT_RPATH)",
+            "LD_LIBRARY_PATH alone cannot help: `second` finds the one in /opt/new first (its DT_RPATH)",
         ])
         .check();
 }

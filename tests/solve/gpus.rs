@@ -338,8 +338,8 @@ fn pip_is_not_told_to_install_a_version_without_gpu_code() {
         refused(&machine, "", &["python3", "-c", "import torch"])["hint"].as_str().unwrap().to_owned()
     };
     let pip = "/opt/venv/bin/python3 -m pip install \"nvidia-curand-cu12";
-    assert_eq!(hint(BLACKWELL, "code=compute_50"), format!("{pip}>10.3.5.147\""));
-    assert_eq!(hint(PASCAL, "code=sm_60"), format!("{pip}<10.3.5.147\""));
+    assert_eq!(hint(BLACKWELL, "code=compute_50"), format!("{pip}==10.3.6.82\""));
+    assert_eq!(hint(PASCAL, "code=sm_60"), format!("{pip}==10.3.4.107\""));
 }
 
 /// Its file is no place where a person has said something.
@@ -349,7 +349,9 @@ fn a_framework_with_code_for_the_gpu_is_not_changed() {
     let words = ["explain", "--json", "--require", "curand>=10.3.6", "python3", "-c", "import torch"];
     let conflict = Run::on(&machine, &words).status(1).json();
     assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
-    assert_eq!(conflict["hint"], "/opt/venv/bin/python3 -m pip install \"torch>=2.11\"");
+    let pip = "/opt/venv/bin/python3 -m pip install";
+    let both = format!("{pip} \"torch>=2.11\"; then: {pip} \"nvidia-curand==10.4.2.66\"");
+    assert_eq!(conflict["hint"], both);
 }
 
 /// On WSL there is a device, and no file says which driver and which GPU stand behind it.

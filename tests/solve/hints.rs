@@ -44,7 +44,7 @@ fn a_release_that_is_known_to_be_bad_is_not_what_pip_is_told() {
     ]);
     assert_eq!(
         hint(&machine, "", TORCH),
-        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12>=9,<10,!=9.10.0.*\""
+        "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12==9.10.2.21\""
     );
 }
 
@@ -73,7 +73,7 @@ fn pip_is_no_help_against_a_search_path_that_leads_out_of_the_environment() {
         cudnn(&format!("{SITE}/nvidia/cudnn/lib"), "9.1.0.70", SHIELDED),
     ]);
     let hint = hint(&machine, "", TORCH);
-    assert_eq!(hint, "replace the installation in /opt/conda/lib: no library path can select another one");
+    assert_eq!(hint, "install cuDNN 9 for CUDA 12 in /opt/conda/lib: no library path can select another one");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_recorded_version_that_is_too_old_for_another_is_not_what_pip_is_told() {
         ),
     ]);
     let hint = hint(&machine, "", &["python3", "-c", "import torch, jax"]);
-    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12>=9.8,<10\"");
+    assert_eq!(hint, "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu12==9.8.0.87\"");
 }
 
 #[test]

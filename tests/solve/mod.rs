@@ -5,3 +5,4 @@ mod decisions;
 mod gpus;
 mod hints;
 mod naive_solver;
+mod remedies;
