@@ -51,7 +51,7 @@ def main():
         }
         for arm, (_, is_first) in arms.items():
             if not is_first:
-                # What was changed within the last clock tick is not kept.
+                # A change within the last clock tick keeps a start from being kept.
                 for _ in range(2):
                     timed([cudarun, *command], environments[arm])
                     time.sleep(2.5)
