@@ -463,6 +463,7 @@ fn only_packages_within_reach_are_guessed() {
             .map(|name| text(&format!("/usr/lib/python3.12/{name}.py"), "")),
     );
     files.push(file("plain/tests/test_part.py", "import torch"));
+    files.push(file("plain/random/_examples/torch/use.py", "import torch"));
     for (code, is_within_reach) in [
         ("import plain", false),
         ("import documented", false),
