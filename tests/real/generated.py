@@ -109,7 +109,7 @@ class World:
 
     def compile(self, target, source, *flags):
         target.parent.mkdir(parents=True, exist_ok=True)
-        command = ["gcc", "-w", "-x", "c", "-", "-x", "none", "-o", target, *flags]
+        command = ["cc", "-w", "-x", "c", "-", "-x", "none", "-o", target, *flags]
         subprocess.run(command, input=source.encode(), check=True)
         return target
 
