@@ -1,4 +1,4 @@
-"""The time that cudarun adds to a start, on a GPU machine with torch, jax and cupy: tests/gpu/cost.py PATH-TO-cudarun
+"""The time that cudarun adds to a start, on a GPU machine with torch, jax and cupy: tests/gpu/cost.py PATH-TO-cudarun [numpy|torch|training]…
 
 Medians of interleaved runs, each beside its limit: the first start of a program (no cache), a kept start, and a training
 script with data-loading workers in each mode. Exits with 1 when one is over its limit.
@@ -22,7 +22,7 @@ if __name__ == "__main__":
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10)).cuda()
     model(torch.randn(1, 3, 32, 32, device="cuda"))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(2):
+    for _ in range(1):
         for images, labels in DataLoader(data, batch_size=64, num_workers=4):
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda()).backward()
@@ -39,6 +39,7 @@ def timed(command, environment):
 def main():
     cudarun = str(Path(sys.argv[1]).resolve())
     work = Path(tempfile.mkdtemp())
+    parts = sys.argv[2:] or ["numpy", "torch", "training"]
     failed = False
 
     def compare(label, command, arms, rounds, limits):
@@ -76,14 +77,18 @@ def main():
 
     try:
         both = {"cold": ({}, True), "kept": ({}, False)}
-        numpy = [sys.executable, "-c", "import numpy"]
-        compare("import numpy", numpy, both, 3 * ROUNDS, {"cold": ("x", 1.3), "kept": ("x", 1.03)})
-        torch = [sys.executable, "-c", "import torch"]
-        compare("import torch", torch, both, ROUNDS, {"cold": ("s", 0.6), "kept": ("x", 1.02)})
-        script = work / "train.py"
-        script.write_text(TRAINING)
-        modes = {mode: ({"CUDARUN_PIN_MODE": mode}, False) for mode in ["view", "audit", "preload"]}
-        compare("training with workers", [sys.executable, str(script)], modes, ROUNDS, {mode: ("x", 1.02) for mode in modes})
+        if "numpy" in parts:
+            limits = {"cold": ("x", 1.3), "kept": ("x", 1.03)}
+            compare("import numpy", [sys.executable, "-c", "import numpy"], both, 3 * ROUNDS, limits)
+        if "torch" in parts:
+            limits = {"cold": ("s", 0.6), "kept": ("x", 1.02)}
+            compare("import torch", [sys.executable, "-c", "import torch"], both, ROUNDS, limits)
+        if "training" in parts:
+            script = work / "train.py"
+            script.write_text(TRAINING)
+            modes = {mode: ({"CUDARUN_PIN_MODE": mode}, False) for mode in ["view", "audit", "preload"]}
+            limits = dict.fromkeys(modes, ("x", 1.02))
+            compare("training with workers", [sys.executable, str(script)], modes, ROUNDS, limits)
     finally:
         shutil.rmtree(work)
     return int(failed)
