@@ -1,11 +1,10 @@
 //! `cudarun doctor`: tells if GPU programs can work from here.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{Exit, command_of, machine, print, say};
-use crate::catalog::catalog;
+use super::examined::programs;
+use super::{Exit, machine, print, say};
 use crate::cli::{Common, Doctor, Wishes};
 use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
@@ -14,7 +13,7 @@ use crate::inventory::{self, Inventory, ScanCache, Scope};
 use crate::machine::save;
 use crate::pipeline::{self, Reached, Request, Stop, any_program, everywhere, own_views};
 use crate::program::{self, Command};
-use crate::report::{self, ExaminedProgram, Style};
+use crate::report::{self, Style};
 use crate::settings::resolve::{self, Purpose, Settings};
 use crate::storage;
 
@@ -41,42 +40,6 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         save(&host, common, file)?;
     }
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
-}
-
-/// Asks about the program of the command line, or about each framework of the first Python in PATH, as `explain` does.
-fn programs(host: &Host, common: &Common, words: &[OsString]) -> Result<Vec<ExaminedProgram>, Error> {
-    if !words.is_empty() {
-        return Ok(examine_program(host, common, words)?.into_iter().collect());
-    }
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    let Ok(python) = program::environment(host, &python) else { return Ok(Vec::new()) };
-    let is_here =
-        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
-    let modules = catalog().frameworks.iter().filter_map(|framework| framework.modules.iter().find(is_here));
-    let examined = |module: &String| {
-        let words = ["python3".into(), "-c".into(), format!("import {module}").into()];
-        examine_program(host, common, &words).ok()?
-    };
-    Ok(modules.filter_map(examined).collect())
-}
-
-fn examine_program(
-    host: &Host,
-    common: &Common,
-    words: &[OsString],
-) -> Result<Option<ExaminedProgram>, Error> {
-    let (command, wishes) = (command_of(words), Wishes::default());
-    let request = Request::new(host, common, &wishes, pipeline::Subject::Command(&command), Purpose::Answer);
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Decision(facts, decision) => {
-            let (program, inventory) = (&facts.program, &facts.inventory);
-            found = Some(report::examined_program(words, program, inventory, decision, &facts.before()));
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })?;
-    Ok(found)
 }
 
 fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {

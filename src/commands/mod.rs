@@ -17,6 +17,7 @@ use crate::solve::Outcome;
 pub mod allow;
 pub mod completions;
 pub mod doctor;
+mod examined;
 pub mod explain;
 pub mod export;
 pub mod hook;

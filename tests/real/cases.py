@@ -45,6 +45,8 @@ for check in ["Graph", "Ops", "Cnn", "Adv"]:
     assert getattr(cudnn, f"cudnn{check}VersionCheck")() == 0
 print(cudnn.cudnnGetVersion())
 """
+# It may import any package that is installed, such as the plugin.
+CTYPES_AND_MORE = "exec('')" + CTYPES
 PLUGIN = """
 from jax_cuda12_plugin import _versions
 print(_versions.cudnn_get_version())
@@ -155,9 +157,9 @@ def main():
     python, site = environment("jax-0.8.3", JAX_NEW, CUDNN_OLD, *OTHERS)
     own = site / "nvidia" / "cudnn" / "lib"
     path = [own, second]
-    control = start(python, CTYPES, path)
-    cured = start(python, CTYPES, path, CUDARUN)
-    why = candidates(explain(python, CTYPES, path))
+    control = start(python, CTYPES_AND_MORE, path)
+    cured = start(python, CTYPES_AND_MORE, path, CUDARUN)
+    why = candidates(explain(python, CTYPES_AND_MORE, path))
     case(
         "b: too old is refused, and the newer one taken where no DT_RPATH objects",
         (control.directories == [str(own)], f"the control must take the old one: {control!r}"),
