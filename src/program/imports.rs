@@ -192,7 +192,12 @@ impl<'a> ImportReader<'a> {
         }
         self.read_all();
         self.found.installed.retain(|module, _| catalog().framework_of(module).is_some());
-        self.found.is_open = false;
+        self.found = Imports {
+            is_open: false,
+            starts_programs: false,
+            opens_unnamed: false,
+            ..std::mem::take(&mut self.found)
+        };
     }
 
     fn read_all(&mut self) {

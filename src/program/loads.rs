@@ -24,8 +24,12 @@ pub(super) fn loads(
 ) -> Vec<Load> {
     let mut loads = by_absolute_path(host, candidate, version, requirements);
     let packers = packers(consumers, requirements);
+    let named: HashSet<&Path> =
+        requirements.iter().filter(|r| r.named().is_some()).map(|r| r.by.file.as_path()).collect();
+    // One that only opens libraries gives them its search path.
     let is_opened = |consumer: &&Consumer| {
-        !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(consumer.object.path.as_path())
+        let path = consumer.object.path.as_path();
+        !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(path) || named.contains(path)
     };
     loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
     let openers = openers(host, candidate);

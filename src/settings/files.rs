@@ -58,6 +58,8 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
     let user = directory(host).map(|directory| directory.join("config.toml"));
     for path in user.into_iter().chain([ALL_USERS.into()]) {
         found.watched.insert(path.clone());
+        // Another user may become able to write to it.
+        found.watched.extend(path.parent().map(Path::to_owned));
         if let Some(bytes) = read(host, &path)? {
             must_be_closed(host, &path)?;
             found.add(path, bytes, false);
