@@ -91,6 +91,7 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
             ("it belongs to the kernel's driver", "does not belong to the kernel's driver")
         }
         Criterion::LoaderTakesIt => ("the loader already takes it", "the loader takes another"),
+        Criterion::NamedVersion => ("the program opens it by its version", "is not opened by its version"),
         Criterion::CameWithTarget => ("it came with the program", "did not come with the program"),
         Criterion::Preferred => ("a preferred version", "another version is preferred"),
         Criterion::PreferredOrigin => ("its origin is preferred", "another origin is preferred"),

@@ -1,6 +1,7 @@
 //! The order of preference among installations that fit: a table of criteria, compared column by column.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::constraints::open;
@@ -8,11 +9,12 @@ use super::reason::Criterion;
 use super::slot::{Candidate, Picked, Slot};
 use super::world::World;
 use super::{cautions, gpus};
+use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::{Program, Requirement, Want};
 use crate::version::Version;
 
-type Columns = [(Criterion, Reverse<i64>); 14];
+type Columns = [(Criterion, Reverse<i64>); 15];
 
 /// Returns the columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
@@ -57,6 +59,7 @@ fn columns(slot: &Slot<'_>, candidate: Candidate<'_>, done: &[Picked<'_>], world
         (Criterion::LoaderTakesIt, i64::from(candidate.is_forced || is_given(slot, installation, inventory))),
         (Criterion::Preferred, preferred(slot, installation, world)),
         (Criterion::PreferredOrigin, preferred_origin(installation, world)),
+        (Criterion::NamedVersion, named_versions(slot, installation, world)),
         (Criterion::CameWithTarget, i64::from(came_with_target(installation, program))),
         (Criterion::Sound, -i64::try_from(bad).unwrap_or(i64::MAX)),
         (Criterion::MachineCode, code(installation, world)),
@@ -113,6 +116,18 @@ fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) ->
         _ => false,
     };
     world.requirements_of(slot.family).filter(is_met).map(|_| 1).sum()
+}
+
+/// Returns the number of names with a whole version that it has among those that the program opens. Under another pick
+/// such a name leads nowhere.
+fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
+    let names = world.requirements_of(slot.family).filter_map(Requirement::named);
+    let is_whole = |name: &&str| {
+        let version = names::split(name).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
+        version.is_some_and(|version| version.numbers().len() >= 3)
+    };
+    let names: BTreeSet<&str> = names.filter(is_whole).filter(|name| installation.offers(name)).collect();
+    i64::try_from(names.len()).unwrap_or(i64::MAX)
 }
 
 /// Origins that a person prefers score more. The preference does not concern the driver.

@@ -30,6 +30,8 @@ pub enum Criterion {
     Preferred,
     /// A person prefers this origin.
     PreferredOrigin,
+    /// The program opens it by a name that only this version has.
+    NamedVersion,
     /// It was installed with the program.
     CameWithTarget,
     /// It is not known to be bad with the other picks.

@@ -323,8 +323,8 @@ def is_mixed(files):
 def documented(draw, mode, label, before):
     """True for the exceptions that docs/modes.md names."""
     if label == "other" and draw.child == "other":
-        # It keeps what it gets without cudarun, unless a view reaches it.
-        return mode in ("view", "preload") or is_mixed(before[1])
+        # It keeps what it gets without cudarun, unless a view reaches it or a preloaded file is gone.
+        return mode in ("view", "preload") or is_mixed(before[1]) or "LD_PRELOAD" in draw.environment
     if label == "child":
         is_replaced = draw.child == "changed" and mode in ("view", "preload")
         return draw.child == "clear" or is_replaced

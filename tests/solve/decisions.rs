@@ -279,6 +279,26 @@ fn a_longer_name_of_another_installation_gets_a_tombstone() {
 }
 
 #[test]
+fn a_name_with_a_whole_version_comes_before_the_programs_own_directories() {
+    let explained = |names: &str| {
+        let app = format!("runpath = '/opt/own', constants = [{names}]");
+        let machine = machine(&[
+            cudnn("/opt/own", "9.1.0.70", SHIELDED),
+            cudnn("/opt/new", "9.10.2.21", SHIELDED),
+            link("/opt/new/libcudnn.so.9.10.2", "libcudnn.so.9"),
+            program("app", &["libc.so.6"], &app),
+        ]);
+        explain(&machine, "/opt/new", &["app"])
+    };
+    let decided =
+        |explained: &Value| (picked(explained, "cudnn"), family(explained, "cudnn")["decided_by"].clone());
+    let control = explained("'libcudnn.so.9'");
+    assert_eq!(decided(&control), ("/opt/own".to_owned(), "came-with-target".into()));
+    let named = explained("'libcudnn.so.9', 'libcudnn.so.9.10.2'");
+    assert_eq!(decided(&named), ("/opt/new".to_owned(), "named-version".into()));
+}
+
+#[test]
 fn the_kernels_own_driver_comes_before_a_substitute() {
     let machine = machine(&[
         kernel("550.54.15"),
