@@ -20,9 +20,9 @@ pub enum Mode {
     /// Set nothing
     #[default]
     None,
-    /// Remove elements of LD_LIBRARY_PATH that only do harm
+    /// Remove harmful elements of LD_LIBRARY_PATH
     Clean,
-    /// A module in LD_AUDIT answers for the picked libraries, in this program only: glibc 2.35 or newer
+    /// A module in LD_AUDIT leads the loader to the picked libraries, in this program only: needs glibc 2.35 or newer
     Audit,
     /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
     View,
