@@ -29,13 +29,13 @@ pub(super) fn unfit<'i>(inventory: &'i Inventory, program: &Program) -> Vec<&'i 
     unfit.filter(is_used).collect()
 }
 
-/// `vllm/_C.abi3.so needs 14 symbols that torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`
+/// `vllm/_C.abi3.so needs 14 symbols, which torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`
 pub(super) fn sentence(extension: &Extension) -> String {
     let components: Vec<_> = extension.path.components().rev().take(2).collect();
     let file: std::path::PathBuf = components.into_iter().rev().collect();
     let built_for = extension.built_for.as_ref();
     let built_for =
-        built_for.map(|version| format!(" ({} is for {})", show(&extension.package), show(version)));
+        built_for.map(|version| format!(" ({} is built for {})", show(&extension.package), show(version)));
     let (lacks, framework) = (lacks(extension), show(&extension.framework));
     format!("{} needs {lacks}, which {framework} does not have{}", show(&file), built_for.unwrap_or_default())
 }

@@ -69,7 +69,7 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::Renamed => "renamed by its package: no other program finds it".to_owned(),
         Reason::Clash { with, why } => format!("does not fit {}: {}", title(with), self::reason(why)),
         Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
-        Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
+        Reason::DeadEnd => "with it, no installation of another library fits".to_owned(),
         Reason::PassedOver => "belongs to a better set".to_owned(),
         Reason::LessPreferred { criterion } => format!("fits, but {}", words_for(*criterion).1),
     }

@@ -125,7 +125,7 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
     let bad = environment("==2.7.0", &modules(NEWER));
     let found = findings(&bad);
     assert_eq!(found.len(), 1);
-    let what = "vision/_C.so needs 1 symbol, which torch 2.6.0+cu124 does not have (vision 1.0 is for 2.7.0), and 1 more";
+    let what = "vision/_C.so needs 1 symbol, which torch 2.6.0+cu124 does not have (vision 1.0 is built for 2.7.0), and 1 more";
     assert_eq!(found[0]["what"], what);
     assert_eq!(found[0]["remedy"], "pip install 'torch==2.7.0'");
     assert_eq!(explained(&bad, "import vision")["extensions"].as_array().unwrap().len(), 2);

@@ -263,7 +263,7 @@ fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_a
     let words = ["python3", launcher, e.a.to_str().unwrap()];
     let control = Environments::without(Path::new("/usr/bin/env"), &words, &path);
     assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
-    let said = "may start other programs, which LD_LIBRARY_PATH or LD_PRELOAD leads to NVIDIA libraries";
+    let said = "may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries";
     Run::new(words).env("LD_LIBRARY_PATH", &path).any_stdout().stderr_contains(&[said]).check();
     // The neighbours: nothing is on the path, no program is started, and cudarun before the program.
     Run::new(words).any_stdout().check();

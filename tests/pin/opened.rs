@@ -271,7 +271,7 @@ fn namespaces_are_answered_by_name_and_announced_by_path() {
     let said = start.with(&[&pin]).any_stdout();
     said.stderr_contains(&[
         "may open libraries in",
-        "by dlmopen and their path, which cudarun cannot change",
+        "by path with dlmopen, and cudarun cannot redirect that",
     ])
     .check();
 }

@@ -575,7 +575,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
         "exact, 27 terms per number",
         "GPU 0: Stand-in, compute capability 9.0, 70.0 GiB of 80.0 GiB free",
         "libcudnn.so.9 is cuDNN 9.19.0",
-        "driver for CUDA up to 13.0",
+        "the driver supports CUDA up to 13.0",
         "proved (level conv, ",
         "seed 7)",
     ] {
