@@ -43,7 +43,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
 }
 
-/// Asks about the program of the command line, or about each framework of the first Python in PATH, as `explain` does.
+/// Examines the program of the command line, or each framework of the first Python in PATH, in the way of `explain`.
 fn programs(host: &Host, common: &Common, words: &[OsString]) -> Result<Vec<ExaminedProgram>, Error> {
     if !words.is_empty() {
         return Ok(examine_program(host, common, words)?.into_iter().collect());

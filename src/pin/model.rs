@@ -13,7 +13,7 @@ use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
 
-/// How the loader is made to take a plan. The sentences are help texts of `--pin-mode`.
+/// The way in which cudarun makes the loader take a plan. These comments are the help texts of `--pin-mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

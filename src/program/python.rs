@@ -159,7 +159,7 @@ impl Python {
         }
     }
 
-    /// Adds the directories that the program itself adds to its search path by name.
+    /// Adds the directories that the program itself adds to its search path by a literal path.
     fn add_named_directories(&mut self, host: &Host) {
         let code = match &self.command_line.run {
             Run::Code(code) => code.as_bytes().to_vec(),

@@ -21,8 +21,8 @@ pub(super) fn remedy(cause: &Cause) -> String {
     }
 }
 
-/// The sentence, in which the library at fault takes the place of LIBRARY, and the remedy; an empty one is to reinstall
-/// the library.
+/// The sentence, in which LIBRARY is a placeholder for the library at fault, and the remedy. An empty remedy means to
+/// reinstall the library.
 fn words(kind: CauseKind) -> (&'static str, &'static str) {
     match kind {
         CauseKind::NoDriver => (

@@ -110,7 +110,7 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
     }
 }
 
-/// One line about all libraries that the program would use and that are not pinned.
+/// One line about all libraries that the program would use but that are not pinned.
 pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
     let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
     let (first, others) = said.split_first()?;
