@@ -1,4 +1,4 @@
-//! Two Python packages that installed one file: the file is the last one's, and both records say that it is theirs.
+//! Two Python packages that installed one file. The file is from the last one, but the records of both list it.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Extension modules beside a framework of another build: what they want and do not get, each with a neighbour that fits.
+//! Extension modules beside a framework of another build: the symbols and libraries that they lack. Each case has a control
+//! that fits.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::support::parts::{SITE, elf, python, text};
 const ERROR: &str = "_ZN3c105ErrorC1Ev";
 const NEWER: &str = "_ZNK3c105Error4whatEv";
 
-/// Names that only look like names in a namespace of torch's.
+/// Names that only resemble those in torch's namespaces.
 const OTHERS: [&str; 6] =
     ["_ZN6vision1fEN2at6TensorE", "_Z3c10v", "_ZN3c1", "_ZN99c10", "c10", "_ZSt4moveIN3c10E"];
 

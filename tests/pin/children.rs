@@ -254,7 +254,7 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
-/// With another cuDNN on the path both children are mixed, as they are without cudarun: that is announced.
+/// With another cuDNN in `LD_LIBRARY_PATH`, both children are mixed, with and without cudarun. cudarun prints a line about it.
 #[test]
 fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_astray() {
     let e = environments!();
@@ -265,13 +265,13 @@ fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_a
     assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
     let said = "may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries";
     Run::new(words).env("LD_LIBRARY_PATH", &path).any_stdout().stderr_contains(&[said]).check();
-    // The neighbours: nothing is on the path, no program is started, and cudarun before the program.
+    // Controls: an empty path, a script that starts no program, and cudarun before the program.
     Run::new(words).any_stdout().check();
     Run::new(["python3", "-c", "import os; os.getpid()"]).env("LD_LIBRARY_PATH", &path).check();
     assert!(is_whole(&Environments::with(&[], &e.a, &SHOW, &path)[0]));
 }
 
-/// Python that sets `LD_LIBRARY_PATH` and becomes another Python of its own environment.
+/// A Python script that sets `LD_LIBRARY_PATH` and executes the Python of its own environment again.
 #[test]
 fn a_script_that_changes_the_path_itself_is_pinned_by_the_module() {
     let e = environments!();

@@ -93,7 +93,7 @@ fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
     Run::new([&many]).status(7).stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"]).check();
 }
 
-/// Opens its extension by a path that is made at run time, as Python does.
+/// A program that opens its extension by a path that it builds at run time, as Python does.
 fn source_of_app() -> String {
     PROGRAM
         .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>\n#include <libgen.h>\n#include <unistd.h>")
@@ -106,7 +106,7 @@ fn source_of_app() -> String {
         )
 }
 
-/// The packages in a directory of PyInstaller's are the program's own.
+/// Packages in a directory that PyInstaller made count as the program's own.
 #[test]
 fn packages_frozen_into_a_directory_are_read() {
     let world = &*WORLD;
