@@ -135,7 +135,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "if cuInit fails, update nvidia-container-toolkit in WSL and start the container again",
         ),
         Kind::DriverFileEmpty => fixed(
-            "files of the driver are empty: the image was made from a container that got them from its host",
+            "driver files are empty: the image was made from a container that got them from its host",
             "start the container with the driver's files (`--gpus all`), or remove the empty files from the image",
         ),
         Kind::ToolkitMalformed { variable } => by(

@@ -254,7 +254,8 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
-/// With another cuDNN in `LD_LIBRARY_PATH`, both children are mixed, with and without cudarun. cudarun prints a line about it.
+/// With another cuDNN in `LD_LIBRARY_PATH`, both children are mixed, with and without cudarun, and cudarun prints a line
+/// about it.
 #[test]
 fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_astray() {
     let e = environments!();

@@ -1,5 +1,5 @@
-//! Packages that open the libraries of NVIDIA's wheels by absolute path, and library names that only profiles have. The control
-//! of each case is a version or a package to which it does not apply.
+//! Packages that open the libraries of NVIDIA's wheels by absolute path, and library names that only profiles have. The
+//! control of each case is a version or a package to which it does not apply.
 
 use serde_json::Value;
 

@@ -409,8 +409,8 @@ fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!((failure, cause.kind), (Failure::Foreign { files }, CauseKind::ForeignFiles));
-    // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family is
-    // planned.
+    // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family
+    // is planned.
     let preloaded =
         |file: &str| WORLD.trial("foreign").with("LD_PRELOAD", WORLD.path(file).to_str().unwrap());
     assert!(matches!(preloaded("other/libcublas.so.13").verdict(), Verdict::Passed { .. }));
