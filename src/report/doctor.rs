@@ -55,7 +55,7 @@ pub struct ExaminedProgram {
     pub is_refused: bool,
 }
 
-/// Returns the versions that a program would use, and what is wrong without cudarun.
+/// Returns the versions that a program would use, and the faults without cudarun.
 pub fn examined_program(
     words: &[OsString],
     program: &Program,

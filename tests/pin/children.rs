@@ -322,7 +322,7 @@ fn an_element_that_only_does_harm_is_removed() {
     assert_eq!((Got::read(own), Got::read(of_child)), (whole, world.cured("plain", &path)));
 }
 
-/// The neighbours: an element stays where it holds a library of another kind, or the only file of a SONAME.
+/// Controls: an element stays where it holds a library of another kind, or the only file of a SONAME.
 #[test]
 fn an_element_that_others_need_stays() {
     let world = &*WORLD;

@@ -208,7 +208,7 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
         .check();
     let explain =
         |machine: &Machine| Run::on(machine, &[&["explain", "--json"], &program[..]].concat()).json();
-    // The neighbour: the shim of an incomplete cuDNN opens the parts of a whole one.
+    // Control: the shim of an incomplete cuDNN opens the sublibraries of a complete one.
     let shim = explain(&with_glibc("2.31", "cudnn/lib/libcudnn_cnn.so.9"));
     assert_eq!((&shim["decision"], &shim["mode"]), (&"plan".into(), &"preload".into()), "{shim:#}");
     let explained = explain(&with_glibc("2.35", part));

@@ -450,7 +450,7 @@ fn links_into_a_world_writable_directory_are_refused() {
     let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
     assert_eq!(found["why"], "all users can write to /scratch/cudnn");
     assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
-    // The neighbour: the loader alone takes nothing else.
+    // Control: without cudarun, the loader takes nothing else.
     assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");
 }
 
