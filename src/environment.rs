@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// True if a path may lead elsewhere from another current directory. `$ORIGIN` does not.
+/// True if a path depends on the current directory. A path below `$ORIGIN` does not.
 pub fn depends_on_directory(path: &[u8]) -> bool {
     !path.starts_with(b"/") && !path.starts_with(b"$") || path.starts_with(b"/proc/")
 }

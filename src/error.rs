@@ -51,7 +51,7 @@ pub enum Error {
     NothingRunsUnderRoot { option: &'static str, verb: &'static str },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
     MachineUnusable { file: PathBuf, why: String },
-    /// `--root` names no directory that can be used.
+    /// `--root` does not name a usable directory.
     RootUnusable { root: PathBuf, error: io::Error },
     /// Other users can write to every directory that could hold the cache, or it cannot be written.
     NoCache { tried: Vec<(PathBuf, Unfit)> },
@@ -76,7 +76,7 @@ pub enum Error {
 /// The reason why a file is not run.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Its mode does not allow it.
+    /// Its permissions do not allow it.
     PermissionDenied,
     /// It is a directory.
     IsDirectory,
@@ -84,7 +84,7 @@ pub enum Refusal {
     Interpreter { file: PathBuf, error: io::Error },
     /// Its `#!` lines form a circle.
     Circle,
-    /// The system does not say more.
+    /// Another error of the system.
     System { error: io::Error },
 }
 

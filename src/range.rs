@@ -252,7 +252,8 @@ impl<'de> Deserialize<'de> for Range {
 mod tests {
     use super::*;
 
-    /// Range, versions that it allows, versions that it denies. Each operator has three and four numbers.
+    /// Ranges, the versions that each allows, and those that it rejects. Each operator appears with versions of three and of
+    /// four numbers.
     const TABLE: &[(&str, &str, &str)] = &[
         ("9.1", "9.1 9.1.0 9.28.0.42", "9.0.9 10 8.9.7"),
         ("9.1.0.70", "9.1.0.70 9.1.0.71 9.2.0.1", "9.1.0.69 9.1.0 10.0.0.1"),

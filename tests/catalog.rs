@@ -161,7 +161,7 @@ fn wheels_are_of_their_families() {
         assert!(wheel.sonames.iter().all(|soname| of(soname).0 == wheel.family), "{}", wheel.name);
         assert!(wheel.needs.iter().all(|soname| of(soname).0 != wheel.family), "{}", wheel.name);
         let main = wheel.sonames.iter().find(|soname| of(soname).1 == family.main);
-        // NVTX of CUDA 13 has another library than the main one of before.
+        // NVTX for CUDA 13 has another main library than before.
         let required = main.map_or_else(Vec::new, |main| family.required(soname_number(main).unwrap()));
         assert!(
             required.iter().all(|stem| stems.iter().any(|own| own == stem)),

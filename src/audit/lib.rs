@@ -250,7 +250,7 @@ unsafe fn value(mut entry: *const u8, name: &str) -> Option<*const u8> {
 
 /// Returns a copy with a NUL behind it: programs write their titles over their environment.
 fn kept(text: &'static [u8]) -> &'static [u8] {
-    // SAFETY: what is copied ends in NUL.
+    // SAFETY: the copied bytes end in NUL.
     let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };
     let Some(memory) = system::memory(with_end.len()) else { return with_end };
     memory.iter_mut().zip(with_end).for_each(|(to, from)| *to = *from);

@@ -11,7 +11,8 @@ use super::rows::{
 use super::wheel_rows::Wheels;
 use super::wrapper_rows::WrapperTable;
 
-/// The content of a file that is valid, as the binary embeds it. `path` is relative to `profiles/`.
+/// Returns the content of a file as the binary embeds it. The error names the file, the line and the field. `path` is
+/// relative to `profiles/`.
 pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
     let read = match path {
         "architectures.toml" => read::<Architectures>,

@@ -60,7 +60,7 @@ pub fn catalog() -> &'static Catalog {
     &CATALOG
 }
 
-/// Returns the wheels of NVIDIA's libraries, those of one distribution oldest first.
+/// Returns the wheels of NVIDIA's libraries; the rows of one distribution are in ascending order of version.
 pub fn wheels() -> &'static [Wheel] {
     static WHEELS: LazyLock<Wheels> = LazyLock::new(|| profile!("wheels"));
     &WHEELS.wheel
@@ -82,7 +82,7 @@ impl Catalog {
         self.family_of(file.file_name()?.to_str()?)
     }
 
-    /// Returns the family of a file that auditwheel packed in and renamed.
+    /// Returns the family of a file that auditwheel has copied into a wheel and renamed.
     pub fn family_of_bundled(&self, file: &Path) -> Option<&Family> {
         let (stem, _) = names::split(file.file_name()?.to_str()?)?;
         self.family_of_stem(names::without_hash(stem)?)

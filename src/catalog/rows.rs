@@ -190,7 +190,8 @@ pub enum Record {
     Define { file: String, names: Vec<String> },
     /// The name of a file that was packed in under its own version: `libcudnn-74a4c495.so.9.1.0`.
     FileName { file: String },
-    /// The digits after a word in the version that a Python file assigns, `cu` in `2.5.1+cu124`: so many of the major.
+    /// The digits after `word` in the version that a Python file assigns to `name` (after `cu` in `2.5.1+cu124`). The first
+    /// `major` of them are the CUDA major.
     Local { file: String, name: String, word: String, major: usize },
     /// Such digits in the name and version of an installed distribution: `mxnet-cu112`, `jaxlib 0.4.23+cuda12.cudnn89`.
     Installed { distribution: String, word: String, major: usize },

@@ -19,7 +19,7 @@ pub struct Wheel {
     pub cuda: u32,
     pub name: String,
     pub versions: Vec<Version>,
-    /// Below site-packages.
+    /// Relative to site-packages.
     pub directory: String,
     pub sonames: Vec<String>,
     #[serde(default)]

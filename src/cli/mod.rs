@@ -155,7 +155,7 @@ pub enum When {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Every picked file can be loaded, and no other file is: needs no GPU
+    /// Every picked file loads, and no other file is loaded: needs no GPU
     Load,
     /// The driver, every visible GPU and cuDNN can be initialised
     Handle,
@@ -183,7 +183,7 @@ pub enum Verb {
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
-    /// Report on one page if GPU programs can work from here, and how to repair what prevents them
+    /// Report on one page if GPU programs can run here, and how to fix what stops them
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
     /// Start a program and report which NVIDIA files it really mapped, and why
@@ -192,7 +192,7 @@ pub enum Verb {
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
     #[command(override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
-    /// Write a .cudarun.toml with the requirements that can be found of a program
+    /// Write a .cudarun.toml with the requirements that cudarun finds in a program
     #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),
     /// Let a project's .cudarun.toml set variables and name directories
@@ -223,7 +223,7 @@ pub struct List {
     /// Show every file of every installation
     #[arg(short, long)]
     pub all: bool,
-    /// List the extension modules of Python packages instead, and what their framework lacks
+    /// List extension modules of Python packages instead, with the symbols and libraries that their framework lacks
     #[arg(long)]
     pub extensions: bool,
     /// With --json: name the symbols that each file exports
@@ -290,10 +290,10 @@ pub struct Verify {
     /// Prove it now, whatever was proved before
     #[arg(long)]
     pub fresh: bool,
-    /// Leave the environment as it is, as without cudarun
+    /// Leave the environment unchanged, as without cudarun
     #[arg(long)]
     pub as_is: bool,
-    /// Make the random numbers from N, the seed that an earlier proof printed
+    /// Use N as the random seed: an earlier proof printed it
     #[arg(long, value_name = "N")]
     pub seed: Option<u32>,
     /// Print one JSON object
@@ -324,7 +324,7 @@ pub struct Trace {
     /// Start nothing: print the files that the program would map, by a model of the loader
     #[arg(long)]
     pub predict: bool,
-    /// Leave the environment as it is, as without cudarun
+    /// Leave the environment unchanged, as without cudarun
     #[arg(long)]
     pub as_is: bool,
     /// Show every file, not only NVIDIA's

@@ -12,7 +12,7 @@ use crate::program::{self, Command};
 use crate::report::{self, ExaminedProgram};
 use crate::settings::resolve::Purpose;
 
-/// Asks about the program of the command line, or about each framework of the first Python in PATH, as `explain` does.
+/// Examines the program of the command line, or each framework of the first Python in PATH, in the way of `explain`.
 pub(super) fn programs(
     host: &Host,
     common: &Common,

@@ -32,7 +32,7 @@ mod trouble;
 
 pub use crate::pipeline::Exit;
 
-/// Stops the flow where nothing can be started, and reports why: as JSON on standard output or in words.
+/// Stops the flow if nothing can be started, and reports the reason: as JSON on standard output, or in words.
 fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -> Result<(), Stop> {
     if !decision.is_refused() {
         return Ok(());
@@ -45,7 +45,7 @@ fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -
     Err(Stop::Exit(Exit::No))
 }
 
-/// Reports why nothing can be started, if that is so.
+/// Reports the reason if nothing can be started.
 fn say_refusal(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if decision.is_refused() {
         report::say(&report::refusal(decision, &facts.program, Style::stderr(common.color)));

@@ -126,7 +126,7 @@ fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
     (!closed.is_empty()).then(|| Finding::new(severity, what, closed))
 }
 
-/// True if all users may read and write: then only a control group can refuse.
+/// True if all users may read and write, so that only a control group can deny access.
 fn is_open(mode: u32) -> bool {
     mode & 0o006 == 0o006
 }

@@ -40,7 +40,7 @@ fn finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     // An installation outside every default search path matters only to programs that name it.
     let severity = if installation.loader_gives { Severity::Warning } else { Severity::Note };
     let (severity, code) = match problem {
-        // A stub is never complete; a packed shim is not meant to be.
+        // A stub is never complete, and a package that bundles only a shim does not need the rest.
         Problem::Missing { .. } if matches!(installation.origin, Origin::Stub | Origin::Bundled) => {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The surroundings of a GPU: NVSwitches and the fabric manager, suspend, shared memory, WSL's own libraries, files of the
-//! driver that a container has left empty, and variables that name a toolkit.
+//! The surroundings of a GPU: NVSwitches and the fabric manager, suspend, shared memory, WSL's own libraries, empty files
+//! of the driver in an image, and variables that name a toolkit.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::host::Host;
 
 const BUS: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x10de";
-/// The class of bridges: an NVIDIA device of this class is an NVSwitch.
+/// The PCI class of bridges. An NVIDIA device of this class is an NVSwitch.
 const BRIDGE: &str = "0x0680";
 const PACKAGES: &str = "/var/lib/dpkg/status";
 const MANAGER: &str = "/usr/bin/nv-fabricmanager";
@@ -19,7 +19,7 @@ const SUSPENDED: &str = "/sys/power/suspend_stats/success";
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
 const MOUNTS: &str = "/proc/self/mounts";
 const SHARED: &str = "/dev/shm";
-/// In bytes: NCCL and PyTorch's data loaders exchange data there, and Docker gives a container 64 MiB.
+/// In bytes. NCCL and PyTorch's data loaders exchange data there, and Docker gives a container only 64 MiB.
 const ENOUGH_SHARED: u64 = 1 << 30;
 const WSL_DRIVERS: &str = "/usr/lib/wsl/drivers";
 const WSL_MEMORY: &str = "libnvdxgdmal.so.1";
@@ -37,8 +37,8 @@ pub(super) fn findings(subject: &Subject<'_>, surroundings: Surroundings) -> Vec
     found.into_iter().flatten().chain(toolkits).collect()
 }
 
-/// The fabric manager of a machine with NVSwitches must have the version of the kernel's driver. A container does not
-/// show it.
+/// The fabric manager of a machine with NVSwitches must have the version of the kernel's driver. It runs on the host, so
+/// nothing is reported in a container.
 fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<Finding> {
     let host = subject.host;
     let kernel = subject.inventory.driver.as_ref().filter(|_| !surroundings.is_container)?;
@@ -58,7 +58,7 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
             let text = format!("{} {}", package.name, package.version);
             (Some(package.version.split('-').next()?.parse().ok()?), Evidence::file(PACKAGES, text))
         }
-        // Other package managers do not tell.
+        // Only the packages of dpkg are read.
         None => return None,
     };
     let what = FindingKind::FabricManager { version, kernel: kernel.version };
@@ -66,7 +66,7 @@ fn fabric_manager(subject: &Subject<'_>, surroundings: Surroundings) -> Option<F
     (version != Some(kernel.version.version())).then(|| Finding::error(what, evidence))
 }
 
-/// After a suspend, a driver that does not keep its memory may answer `cuInit` with 999.
+/// After a suspend, `cuInit` may fail with error 999 if the driver does not preserve its memory.
 fn suspended(host: &Host) -> Option<Finding> {
     let count = host.read_text(Path::new(SUSPENDED)).ok()?.trim().to_owned();
     let parameters = host.read_text(Path::new(PARAMETERS)).ok()?;
@@ -75,7 +75,7 @@ fn suspended(host: &Host) -> Option<Finding> {
     (count != "0").then(|| Finding::note(FindingKind::Suspended, evidence))
 }
 
-/// A small `/dev/shm`, where several GPUs are used together.
+/// A `/dev/shm` that is too small for several GPUs.
 fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
     if subject.inventory.devices.len() < 2 {
         return None;
@@ -89,7 +89,8 @@ fn shared_memory(subject: &Subject<'_>) -> Option<Finding> {
     (bytes < ENOUGH_SHARED).then(|| Finding::warning(what, vec![Evidence::file(MOUNTS, line)]))
 }
 
-/// A container in WSL gets single files of the driver; newer drivers need one that older container tools leave out.
+/// The container tools give a container in WSL a fixed list of the driver's files. Newer drivers need a file that older
+/// tools leave out.
 fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
     let entries = host.list(Path::new(WSL_DRIVERS)).ok()?;
     let drivers = entries.iter().map(|entry| Path::new(WSL_DRIVERS).join(&entry.name));
@@ -99,7 +100,7 @@ fn wsl_memory(host: &Host, surroundings: Surroundings) -> Option<Finding> {
     is_lacking.then(|| Finding::note(FindingKind::WslMemoryMissing, vec![Evidence::absent(library)]))
 }
 
-/// An image that was made from a running container keeps the driver's files as empty ones.
+/// An image that was made from a running container contains empty files in place of the driver's, which were mounted.
 fn empty_driver_files(subject: &Subject<'_>) -> Option<Finding> {
     let is_driver =
         |path: &Path| catalog().family_of_file(path).is_some_and(|(family, _)| family.name == "driver");

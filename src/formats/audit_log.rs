@@ -24,7 +24,7 @@ pub enum TracedRule {
     Cache,
     Default,
     Secure,
-    /// The loader itself, and what is opened by its path into a namespace of its own.
+    /// The loader itself, and an object that is opened by path into a namespace of its own.
     Unasked,
 }
 

@@ -77,7 +77,7 @@ pub fn pth_directories(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the code that a `.pth` file runs, on the lines where it is.
+/// Returns the code that a `.pth` file runs. Its lines keep their numbers.
 pub fn pth_code(text: &str) -> String {
     text.lines().flat_map(|line| [if is_code(line) { line } else { "" }, "\n"]).collect()
 }

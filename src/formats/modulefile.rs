@@ -1,13 +1,13 @@
 //! Environment modules in Tcl and in Lua: the directories that a module adds to search paths, and the variables that it
-//! sets. Nothing is run. Only texts, constants and joined paths count, in every branch.
+//! sets. Modules are not run: texts, constants and joined paths count, in every branch.
 
 use std::collections::HashMap;
 
-/// Expressions nest no deeper than this in a real module.
+/// Limits the depth of nested expressions; no real module comes near it.
 const DEPTH: usize = 16;
-/// No path is longer. The bound ends values that double line by line.
+/// In bytes; no path is longer. The limit stops values that double from line to line.
 const LENGTH: usize = 4096;
-/// No module adds more directories, or sets more variables.
+/// Limits the number of added directories and of set variables.
 const COUNT: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Modulefile {
 }
 
 impl Modulefile {
-    /// Takes a command in Tcl's spelling or in Lua's.
+    /// Records the effect of a command, which may have Tcl's spelling or Lua's.
     fn take(&mut self, command: &str, variable: &str, value: &str) {
         if command.ends_with("env") && self.set.len() < COUNT {
             self.set.push((variable.to_owned(), value.to_owned()));
@@ -156,7 +156,7 @@ pub fn lua(text: &str) -> Modulefile {
         if name.is_empty() {
             after = lua_string(rest).map_or(&rest[character.len_utf8()..], |(_, after)| after);
         } else if let Some(value) = after.strip_prefix('=').filter(|value| !value.starts_with('=')) {
-            // Several names have a value each, and a field is no variable.
+            // Several names have a value each, and a field is not a variable.
             let value =
                 lua_expression(value, &found, 0).filter(|(_, rest)| !is_part && !rest.starts_with("and"));
             found.assign(name, value.map(|(value, _)| value));

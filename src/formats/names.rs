@@ -22,13 +22,13 @@ pub fn packed_libraries(data: &[u8], is_known: &dyn Fn(&str) -> bool) -> BTreeSe
     memchr::memmem::find_iter(data, b".so").filter_map(|at| packed_name(data, at, is_known)).collect()
 }
 
-/// Returns every absolute path of a `lib….so…`, and every other one that is a whole text between NULs: a relative one, or
-/// one that starts with `$ORIGIN`.
+/// Returns every absolute path of a `lib….so…`. A path that is relative or starts with `$ORIGIN` counts only if it is a
+/// whole text between NULs.
 pub fn library_paths(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so").filter_map(|at| path_around(data, at)).collect()
 }
 
-/// Returns every text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
+/// Returns every whole text between NULs that is the name or the path of a shared object: `plug.so`, `$ORIGIN/libx.so.1`.
 pub fn whole_objects(data: &[u8]) -> BTreeSet<String> {
     memchr::memmem::find_iter(data, b".so").filter_map(|at| text_around(data, at)).collect()
 }

@@ -6,13 +6,13 @@ pub struct Source {
     pub imports: Vec<Import>,
     /// The contents of string literals, with the line each begins on.
     pub strings: Vec<(usize, String)>,
-    /// The directories that it adds to `sys.path` by name, in order.
+    /// The directories that it adds to `sys.path` by a literal path, in order.
     pub search: Vec<AddedPath>,
     /// True if it imports or runs something that is only known at run time.
     pub dynamic: bool,
     /// True if it imports or calls functions that start programs.
     pub starts_programs: bool,
-    /// True if it opens a library whose name is not written out.
+    /// True if it opens a library whose name is not a literal.
     pub opens_unnamed: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedPath {
     pub directory: String,
-    /// It comes before all others.
+    /// True if it is put before all others.
     pub is_first: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Import {
     pub is_tried: bool,
     /// True outside of every block: it runs whenever the file does.
     pub is_outermost: bool,
-    /// True inside of a function: it runs when the function is called.
+    /// True inside a function: the code runs only when the function is called.
     pub is_called: bool,
 }
 
@@ -159,7 +159,7 @@ fn added_paths(statement: &Statement, words: &[&str]) -> Vec<AddedPath> {
     texts.map(|text| AddedPath { directory: text.clone(), is_first }).collect()
 }
 
-/// True for `Popen(…)`, `os.system(…)`, `os.exec…` and their like.
+/// True for `Popen(…)`, `os.system(…)`, `os.exec…` and similar calls.
 fn starts_program(words: &[&str]) -> bool {
     const OF_OS: [&str; 5] = ["exec", "spawn", "posix_spawn", "system", "popen"];
     let is_of_os = |name: &str| OF_OS.iter().any(|beginning| name.starts_with(beginning));
@@ -167,7 +167,7 @@ fn starts_program(words: &[&str]) -> bool {
         || words.windows(3).any(|words| matches!(words, ["os", ".", name] if is_of_os(name)))
 }
 
-/// True for `CDLL(…)` and its like with anything but a plain text.
+/// True for `CDLL(…)` and similar calls whose argument is not a literal string.
 fn opens_unnamed(statement: &Statement, words: &[&str]) -> bool {
     words.windows(2).enumerate().any(|(at, pair)| {
         matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("])

@@ -55,8 +55,8 @@ fn clause(part: &str) -> Result<Option<Clause>, &str> {
     Ok(Some(match (property, sign) {
         (Some(property), _) => {
             let version: Version = value.strip_prefix('v').unwrap_or(value).parse().map_err(|()| part)?;
-            // Missing numbers are zeros here, while a range that a person writes leaves them open. No property has more
-            // than three.
+            // Here, missing numbers are zeros; in a range that a person writes, they are open. No property has more than
+            // three numbers.
             let is_open = matches!(sign, ">=" | "<");
             let missing = if is_open { 0 } else { 3_usize.saturating_sub(version.numbers().len()) };
             let range = format!("{sign}{version}{}", ".0".repeat(missing)).parse().map_err(|()| part)?;

@@ -12,7 +12,7 @@ pub struct Room {
     /// Bytes.
     pub free: u64,
     pub free_files: u64,
-    /// Nothing on it can be mapped as code.
+    /// True if the file system is mounted noexec: nothing on it can be mapped as code.
     pub is_noexec: bool,
 }
 

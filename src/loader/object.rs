@@ -1,4 +1,4 @@
-//! The information in a file that the loader uses, or the reason why it does not take the file.
+//! The part of a file's information that the loader uses, or the reason why it does not take the file.
 
 use std::path::{Path, PathBuf};
 
@@ -23,18 +23,18 @@ pub struct Object {
     pub asks: Vec<(String, Vec<String>)>,
     /// The version nodes that it defines. The loader checks no versions of a file that defines none.
     pub defines: Option<Vec<String>>,
-    /// A program is not loaded into another one.
+    /// True for a program, which the loader does not load into another one.
     pub is_program: bool,
 }
 
 /// The reason why the loader does not take a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It cannot be opened, with this error number. The search goes on, or leaves this list.
+    /// It cannot be opened; the error number decides if the search goes on in this list of directories.
     Absent(i32),
-    /// For another kind of machine. The loader skips it.
+    /// It is for another kind of machine, so the loader skips it.
     Foreign,
-    /// The loader ends the program.
+    /// The loader ends the program with this fault.
     Bad(&'static str),
 }
 

@@ -27,8 +27,8 @@ pub struct Process<'s, 'h> {
     ids: HashMap<FileId, usize>,
     pub edges: Vec<Edge>,
     pub missing: Vec<Miss>,
-    /// The reason why the program ends at its start: a file at which the loader ends it, else the first name that was not
-    /// found, else a missing version.
+    /// The reason why the loader ends the program at its start: a bad file, else the first name that was not found, else a
+    /// missing version.
     pub failure: Option<Failure>,
 }
 
@@ -180,7 +180,7 @@ impl<'s, 'h> Process<'s, 'h> {
     fn run(&mut self) {
         let preload: Vec<String> = self.searcher.preload().collect();
         for name in preload {
-            // The loader only warns of a file that it cannot preload.
+            // The loader only prints a warning if it cannot preload a file.
             let _ = self.request(&name, 0, Some(0), Some(Rule::Preload));
         }
         let ended = self.walk(0);

@@ -24,7 +24,7 @@ pub struct PublishedPaths {
     pub module: Option<PathBuf>,
 }
 
-/// Returns `diff` with the settings that make the audit module log what is mapped.
+/// Returns `diff` with the settings that make the audit module log the mapped objects.
 pub fn watched(diff: &Diff, module: &Path, log: &Path, env: &Environment) -> Diff {
     let mut watched = env.with(diff);
     let mut auditors = watched.get(AUDIT).map(audit_elements).unwrap_or_default();

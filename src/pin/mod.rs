@@ -33,7 +33,7 @@ use view::ViewSpec;
 
 /// The modes that are tried, the least intrusive first. `Clean` becomes `None` where nothing has to be removed.
 const LADDER: [Mode; 4] = [Mode::Clean, Mode::Audit, Mode::View, Mode::Preload];
-/// The modes for a program that may change `LD_LIBRARY_PATH`, which the audit module does not depend on.
+/// The order of modes for a program that may change `LD_LIBRARY_PATH`: the audit module does not depend on that variable.
 const AUDIT_FIRST: [Mode; 4] = [Mode::Audit, Mode::Clean, Mode::View, Mode::Preload];
 /// The modes that win against search paths of the program's own.
 const FORCING: [Mode; 2] = [Mode::Audit, Mode::Preload];
@@ -67,7 +67,7 @@ pub fn suits_auditors(searcher: &Searcher<'_>) -> bool {
     searcher.release().is_some_and(|release| release >= AUDITORS)
 }
 
-/// True if an audit module can answer in the program before its own search paths.
+/// True if an audit module can override the program's own search paths.
 pub fn can_force(searcher: &Searcher<'_>, program: &Program) -> bool {
     let is_kept = |variable: &str| !program.undone.contains(variable);
     suits_auditors(searcher)

@@ -13,16 +13,16 @@ use crate::solve::Outcome;
 use crate::text;
 use crate::version::Version;
 
-/// How the loader is made to take a plan. The sentences are help texts of `--pin-mode`.
+/// The way in which cudarun makes the loader take a plan. These comments are the help texts of `--pin-mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Set nothing
     #[default]
     None,
-    /// Remove elements of LD_LIBRARY_PATH that only do harm
+    /// Remove harmful elements of LD_LIBRARY_PATH
     Clean,
-    /// A module in LD_AUDIT answers for the picked libraries, in this program only: glibc 2.35 or newer
+    /// A module in LD_AUDIT leads the loader to the picked libraries, in this program only: needs glibc 2.35 or newer
     Audit,
     /// A directory of links to the picked libraries, first in LD_LIBRARY_PATH
     View,

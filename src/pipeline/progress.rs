@@ -8,7 +8,7 @@ use crate::cli::Common;
 use crate::host::Host;
 use crate::report;
 
-/// After this time a person is shown what is being done.
+/// After this time, a line shows the current step.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Held during the scan; dropping it clears the line.

@@ -67,9 +67,9 @@ impl Effort {
 pub struct Proven {
     pub change: Change,
     pub verdict: Verdict,
-    /// Why each set before it was given up.
+    /// The causes for which the sets before it were given up.
     pub given_up: Vec<Cause>,
-    /// An earlier start made the verdict, and it still holds.
+    /// True if an earlier start reached the verdict, which is still valid.
     pub is_known: bool,
 }
 
@@ -82,8 +82,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Breaks with a set that did not fail. After a failure it continues with the next best decision without the library at
-    /// fault; where there is none, it breaks with the first failure. `proof` is what `prove` has returned.
+    /// Takes the result of `prove`. Breaks with a set that did not fail. After a failure, it continues with the next best
+    /// decision without the library at fault; if there is none, it breaks with the first failure.
     pub(super) fn next(
         &mut self,
         facts: &Facts<'_>,
@@ -139,8 +139,7 @@ impl Attempts {
     }
 }
 
-/// Proves a published plan: by a verdict that was kept, where that is enough, or by a new one. Returns the verdict, and true
-/// if an earlier start made it.
+/// Proves a published plan. Returns the verdict, and true if it is the kept verdict of an earlier start.
 pub(super) fn prove(
     facts: &Facts<'_>,
     decision: &Decision,

@@ -40,7 +40,7 @@ pub(super) fn scope(settings: &Settings, common: &Common, program: &Program) -> 
 pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope) -> Inventory {
     let host = &settings.host;
     if settings.purpose == Purpose::Start && program.needs_nothing() {
-        // There is nothing to choose from, whatever is installed.
+        // The installed libraries do not matter: there is no choice to make.
         return Inventory::default();
     }
     match program.inside.as_ref().filter(|_| program.loss.is_none()) {

@@ -33,7 +33,7 @@ pub struct Prediction {
     pub files: Vec<Predicted>,
     /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
     pub missing: Vec<Missing>,
-    /// True if one process maps two shims of one family.
+    /// True if the process maps two shims of one family.
     #[serde(skip)]
     pub has_two_shims: bool,
     /// Why the program would not start.
@@ -116,7 +116,7 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
     prediction
 }
 
-/// Opens libraries one after the other. An object that opens one is opened before.
+/// Opens libraries one after the other. If an object opens one of them, that object is opened before it.
 fn with_opened<'s, 'h, 'l>(
     mut process: Process<'s, 'h>,
     loads: impl IntoIterator<Item = &'l Load>,
@@ -139,7 +139,7 @@ fn origins(process: &Process<'_, '_>) -> BTreeSet<(FileId, Option<FileId>)> {
     process.loaded.iter().map(|loaded| (loaded.object.id, loaded.requester.map(id))).collect()
 }
 
-/// Follows what NVIDIA's libraries open, in every order of use.
+/// Follows the libraries that NVIDIA's libraries open, in every order of use.
 fn predict_use(opened: &Process<'_, '_>, start: usize, inventory: &Inventory) -> Prediction {
     let used = |first: Option<&(usize, Opened)>| {
         let mut process = opened.clone();
@@ -277,7 +277,7 @@ struct Opened {
 
 fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
     let name = object.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // A file of another name is known by its SONAME.
+    // The SONAME identifies a library whose file has another name.
     let mut names = [Some(name), object.soname.as_deref()].into_iter().flatten();
     let known = names.find_map(|name| {
         let (stem, suffix) = names::split(name)?;

@@ -133,7 +133,8 @@ impl Candidates<'_> {
         parts.any(|part| self.is_part(&part))
     }
 
-    /// True for the directory that NVIDIA's wheels share, which holds installations, and for one that frameworks share.
+    /// True for the directory that NVIDIA's wheels share, because it holds installations, and for one that several
+    /// frameworks share.
     fn is_shared(&self, module: &str) -> bool {
         let is_below = |name: &String| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
         let holds =
@@ -141,7 +142,7 @@ impl Candidates<'_> {
         module == "nvidia" || catalog().frameworks.iter().any(holds)
     }
 
-    /// A package, or a module that is one file.
+    /// True for a package, and for a module that is one file.
     fn is_part(&self, path: &Path) -> bool {
         self.host.is_directory(path) || self.host.is_file(path)
     }

@@ -20,7 +20,7 @@ use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::variables::LIBRARY_PATH;
 
-/// The functions by which a program changes its environment, or starts a program in another one.
+/// The functions by which a program changes its environment or starts a program with another environment.
 const CHANGES_ENVIRONMENT: [&str; 7] =
     ["setenv", "putenv", "execve", "execle", "execvpe", "posix_spawn", "posix_spawnp"];
 
@@ -150,7 +150,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         program.watched.insert(path.clone());
         program.own_directories.extend(consumer.search_later.iter().cloned());
         let by = asker(&name, path, None, ImportCertainty::Imported);
-        // The program may do without a library that it opens.
+        // The program may work without a library that it opens.
         let need = if is_opened { Need::Named } else { Need::Linked };
         for mut requirement in linked(host, &consumer, &by, need) {
             // The first requester decides where it is found; the others get the loaded one.
@@ -169,7 +169,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         }
         program.depends_on_directory |= has_relative_paths(&consumer);
         for opened in opened_objects(host, searcher, &consumer, program) {
-            // One of NVIDIA's libraries under another name opens the rest of its family.
+            // If it is one of NVIDIA's libraries under another file name, it opens the rest of its family.
             let soname = opened.soname.as_ref().filter(|soname| is_library(soname));
             program.requirements.extend(opened_names(soname, &by, &[], Need::Named));
             program.loads.push(Load {
@@ -214,8 +214,8 @@ fn forgo_paths(host: &Host, program: &mut Program) {
     }
 }
 
-/// Returns the shared objects of no family that the constants name, by a path or by a name that the loader searches for.
-/// Those of the system do not count.
+/// Returns the shared objects that the constants name, by path or by a name that the loader searches for. Objects of a
+/// family and those of the system do not count.
 fn opened_objects(
     host: &Host,
     searcher: &Searcher<'_>,
@@ -251,7 +251,7 @@ fn imports(host: &Host, consumer: &Consumer, functions: &[&str]) -> bool {
     elf.symbols().iter().any(|symbol| !symbol.defined && is_one(symbol.name))
 }
 
-/// True if an object asks for files below the current directory, by its search path or by DT_NEEDED.
+/// True if an object's search path or DT_NEEDED depends on the current directory.
 fn has_relative_paths(consumer: &Consumer) -> bool {
     let Object { rpath, runpath, needed, .. } = &*consumer.object;
     let elements = rpath.iter().chain(runpath).filter(|list| !list.is_empty());

@@ -23,7 +23,7 @@ use crate::variables::LIBRARY_PATH;
 
 /// More local modules than this are a framework, not a program.
 const FILE_LIMIT: usize = 500;
-/// So many files of installed packages are read in less time than a proof takes.
+/// Reading this many files of installed packages takes less time than a proof.
 const INSTALLED_LIMIT: usize = 2000;
 
 /// The imports and library names in a program's source.
@@ -37,13 +37,13 @@ pub(super) struct Imports {
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
     pub library_paths: Vec<(String, SourceLine)>,
-    /// Names and paths of other libraries, as they are written: it may open them.
+    /// Names and paths of other libraries, as the source has them: the program may open them.
     pub opened: Vec<(String, SourceLine)>,
     /// True if it runs or imports code that cannot be seen.
     pub is_open: bool,
     /// True if it imports or calls functions that start programs.
     pub starts_programs: bool,
-    /// True if it opens libraries whose names are not written out.
+    /// True if it opens libraries whose names are not literals.
     pub opens_unnamed: bool,
     /// True if one of its strings is `LD_LIBRARY_PATH`.
     pub names_library_path: bool,
@@ -137,8 +137,8 @@ pub(super) fn trace(
     reader.found
 }
 
-/// Returns the installed top-level modules that are imported when `modules` are: those in their source outside of functions.
-/// `None` if there are more files than a limit.
+/// Returns the installed top-level modules that an import of `modules` also imports: those in their source outside of
+/// functions. `None` if there are too many files to read.
 pub(super) fn reached(
     host: &Host,
     python: &Python,
@@ -176,8 +176,8 @@ impl<'a> ImportReader<'a> {
         }
     }
 
-    /// Reads the code that runs before the program. Its imports count only where they are of a framework: it imports many
-    /// modules that are not for this program.
+    /// Reads the code that runs before the program. Only its imports of frameworks count, because it imports many modules
+    /// that this program does not use.
     fn read_startup(&mut self) {
         if self.python.command_line.no_site {
             return;
@@ -262,7 +262,7 @@ impl<'a> ImportReader<'a> {
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {
-                // NVIDIA's packages share directories.
+                // Several of NVIDIA's packages share one directory, so the module below it decides.
                 let below = rest.iter().copied().chain(import.names.iter().map(String::as_str));
                 let mut modules: Vec<String> = below.map(|module| format!("{top}.{module}")).collect();
                 modules.retain(|module| catalog().framework_of(module).is_some());
@@ -390,7 +390,7 @@ impl<'a> ImportReader<'a> {
     }
 }
 
-/// Returns a text that is the name or the path of a library that is not NVIDIA's.
+/// Returns the text if it is the name or the path of a library that is not NVIDIA's.
 fn other_library(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text).ok()?;
     let name = text.rsplit('/').next()?;

@@ -49,7 +49,7 @@ pub(super) fn loads(
     loads
 }
 
-/// True if an object is linked against a library of NVIDIA's that was packed in under another name.
+/// True if an object is linked against an NVIDIA library that its package bundles under another name.
 pub(super) fn is_packer(consumer: &Consumer) -> bool {
     consumer.object.needed.iter().any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
 }
@@ -130,7 +130,7 @@ fn numbered(host: &Host, directory: &Path, stem: &str) -> Option<PathBuf> {
     Some(directory.join(name))
 }
 
-/// Returns the load of a requirement by one of the package's own objects: by path where the object names a file that is there.
+/// Returns the load of a requirement by one of the package's own objects: by path if the object names an existing file.
 fn opened(host: &Host, requirement: &Requirement, by: Option<&Path>) -> Load {
     let name = requirement.named().unwrap_or_default();
     let paths = requirement.search_first.iter().filter(|first| first.rule == Before::AbsolutePath);

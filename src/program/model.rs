@@ -65,13 +65,13 @@ pub struct Program {
     /// True if another current directory could lead to another decision.
     #[serde(skip)]
     pub depends_on_directory: bool,
-    /// It may open libraries in a namespace of their own (dlmopen), which preloaded libraries do not reach.
+    /// It may open libraries in a namespace of their own (dlmopen), in which preloaded libraries are not visible.
     #[serde(skip)]
     pub opens_namespaces: bool,
     /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
     #[serde(skip)]
     pub sets_library_path: bool,
-    /// The directory that PyInstaller froze its packages into.
+    /// The directory into which PyInstaller packed its modules.
     #[serde(skip)]
     pub frozen: Option<PathBuf>,
     /// The files and directories that all this was read from.
@@ -201,7 +201,7 @@ impl Program {
         Program { path, steps, machine: elf::X86_64, ..Program::default() }
     }
 
-    /// True if all of it was read, and nothing in it asks for a library or a machine.
+    /// True if the whole program was read, and it requires neither a library nor anything of the machine.
     pub fn needs_nothing(&self) -> bool {
         self.requirements.is_empty() && self.conditions.is_empty() && self.notes.is_empty()
     }

@@ -43,7 +43,8 @@ pub enum Note {
     StartsAnother,
     /// Python source that calls other programs, and imports no package that uses a GPU.
     MayStartAnother,
-    /// It opens a library of this directory by path in a namespace of its own, where glibc asks no audit module.
+    /// It opens a library in this directory by path in a namespace of its own. glibc does not ask an audit module about
+    /// that.
     Namespace {
         #[serde(serialize_with = "text::path")]
         directory: PathBuf,

@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A `|` divides the wrapper from its program. `tests/program/wrappers.rs` has the wrappers of most systems.
+    /// A `|` separates the wrapper from its program. `tests/program/wrappers.rs` has the wrappers of most systems.
     #[test]
     fn options_end_where_the_program_begins() {
         for text in [

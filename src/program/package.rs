@@ -65,7 +65,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Adds the requirements of the packages that PyInstaller froze into a directory.
+/// Adds the requirements of the packages that PyInstaller packed into a directory.
 pub(super) fn frozen(
     host: &Host,
     searcher: &Searcher<'_>,
@@ -121,8 +121,8 @@ struct PackageReader<'a> {
 }
 
 impl PackageReader<'_> {
-    /// Adds the packages that may be imported where not all imports could be read, or where no package was recognised.
-    /// Their requirements count as far as they fit, and cause no refusal.
+    /// Adds the packages that the program may import, if some imports could not be read or no package was recognised. Their
+    /// requirements count only as far as they can be met, and cause no refusal.
     fn guess(&self, python: &Python, imports: &Imports, program: &mut Program) {
         if !program.packages.is_empty() && !imports.is_open {
             return;
@@ -148,7 +148,7 @@ impl PackageReader<'_> {
                 program.watched.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
             }
             let Some(assessed) = self.assess(&candidate, &consumers) else {
-                // It requires nothing, and maps what was packed into it.
+                // The package requires nothing, but maps the libraries that it bundles.
                 if candidate.standing == ImportCertainty::Imported {
                     let packers = consumers.iter().filter(|consumer| is_packer(consumer));
                     program.loads.extend(packers.map(|consumer| Load::path(&consumer.object.path)));
@@ -236,7 +236,7 @@ impl PackageReader<'_> {
         }
         let asks = requirements.iter().any(Requirement::is_wish);
         if let Some(file) = reader.and_then(|reader| reader.cpu_only(asks)) {
-            // It has no requirements, and is noted only where the program imports it.
+            // A package without CUDA has no requirements, and matters only if the program imports it.
             let note = Some(Note::CpuOnly { package: title, file: file.clone() });
             let package = Package { cpu_only: true, ..package };
             let (requirements, condition, read_from) = (Vec::new(), None, Some(file));
@@ -347,8 +347,8 @@ impl PackageReader<'_> {
         })
     }
 
-    /// Adds the other libraries that the program opens to its extension modules, which have the requirements of their files. A
-    /// name may be of a file beside the source.
+    /// Treats the other libraries that the program opens like extension modules: they add the requirements of their files. A
+    /// name may refer to a file beside the source.
     fn follow_opened(&self, imports: &mut Imports, program: &mut Program) {
         let chain: Vec<_> = self.executable.clone().into_iter().collect();
         for (name, place) in std::mem::take(&mut imports.opened) {

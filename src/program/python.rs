@@ -142,7 +142,7 @@ impl Python {
         }
         if environment.as_ref().is_none_or(|environment| environment.has_system_packages) {
             if !user_off {
-                // `site` obeys this variable whatever `-E` says.
+                // `site` reads this variable even with `-E`.
                 let given = host.env.non_empty("PYTHONUSERBASE").map(PathBuf::from);
                 let user = given.or_else(|| host.home().map(|home| home.join(".local")));
                 sites.extend(user.map(|user| library(&user, "lib").join("site-packages")));
@@ -159,7 +159,7 @@ impl Python {
         }
     }
 
-    /// Adds the directories that the program itself adds to its search path by name.
+    /// Adds the directories that the program itself adds to its search path by a literal path.
     fn add_named_directories(&mut self, host: &Host) {
         let code = match &self.command_line.run {
             Run::Code(code) => code.as_bytes().to_vec(),

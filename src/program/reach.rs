@@ -1,4 +1,4 @@
-//! The packages that a program may come to use through those that it imports.
+//! The packages that a program may use indirectly, through those that it imports.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use crate::formats::python::{self as source, Import};
 use crate::host::Host;
 use crate::parallel;
 
-/// Returns the packages that are imported with those that the program imports, and the frameworks that their source names.
+/// Returns the packages that the program's imports import in turn, and the frameworks that their source names.
 /// `None` if there is too much source to read.
 pub(super) fn within_reach(
     candidates: &Candidates<'_>,
@@ -49,7 +49,7 @@ fn source_files(host: &Host, module: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the modules that a file imports anywhere, or has as a text of their own.
+/// Returns those of `names` that a file imports anywhere, or that are a whole string in it.
 fn named_in(host: &Host, file: &Path, names: &[&String]) -> BTreeSet<String> {
     let Ok(text) = host.read(file) else { return BTreeSet::new() };
     let mut found: BTreeSet<String> = names

@@ -89,7 +89,8 @@ pub(super) fn pins(installed: &Installed<'_>, by: &Asker, distribution: &str) ->
     required(installed, distribution).iter().filter_map(pin).collect()
 }
 
-/// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, also through another one.
+/// Returns the extras of a distribution that ask for wheels of NVIDIA's libraries, directly or through another
+/// distribution.
 pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra> {
     let Some(known) = installed.distributions.get(distribution) else { return Vec::new() };
     let mut extras: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -108,8 +109,8 @@ pub(super) fn extras(installed: &Installed<'_>, distribution: &str) -> Vec<Extra
     extras.into_iter().map(extra).collect()
 }
 
-/// Returns what a distribution requires, with the extra that it counts for, and what the extras require that it asks of
-/// another.
+/// Returns the requirements of a distribution, each with the extra that it belongs to. For a requirement with extras, such
+/// as `cuda-toolkit[cublas]`, the requirements of those extras are included.
 fn required(installed: &Installed<'_>, distribution: &str) -> Vec<(Option<String>, Requires)> {
     let mut required = Vec::new();
     for requires in installed.requirements(distribution).unwrap_or_default() {
@@ -129,7 +130,7 @@ fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement
     Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
 }
 
-/// True if a framework of this version opens a library by absolute path before all others, from NVIDIA's wheels.
+/// True if this version of a framework opens a library in NVIDIA's wheels by absolute path, before all others.
 pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: &str) -> bool {
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
@@ -139,8 +140,8 @@ pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: 
     since.into_iter().flatten().any(is_since)
 }
 
-/// Returns the directories of NVIDIA's wheels on a module search path. The wheel of one library comes before the one that holds
-/// all of its CUDA major.
+/// Returns the directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the
+/// one that holds all libraries of its CUDA major.
 pub(super) fn wheels(host: &Host, sites: &[PathBuf], cuda_major: Option<u32>) -> Vec<First> {
     let mut found = Vec::new();
     for site in sites {

@@ -161,7 +161,7 @@ pub struct Load {
     pub by: Option<PathBuf>,
     /// A name or a path.
     pub name: String,
-    /// The names in constants have no order: any of them may be opened first.
+    /// True for a name in constants, since these have no order: the program may open any of them first.
     pub may_be_first: bool,
 }
 

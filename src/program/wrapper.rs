@@ -129,7 +129,7 @@ impl<'a> Way<'a> {
             return Err(leaves.then_some(Note::Elsewhere));
         }
         let real = host.canonical(self.program).unwrap_or_else(|_| self.program.to_owned());
-        // The loader of a program with other rights drops variables, whatever the program does.
+        // The loader of a program with other rights always drops these variables.
         let is_secure = executable::secure_execution(host, &real).is_some();
         program.watched.extend([host.absolute(self.program), real]);
         if starts && (is_secure || row.environment == Inheritance::Drops) {

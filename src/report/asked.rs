@@ -151,13 +151,13 @@ pub fn caution(caution: &Caution) -> String {
             };
             let remedy = match by {
                 Some(by) => format!(
-                    "install another {}, built for such a CUDA",
+                    "install a build of {} for such a CUDA version",
                     title(by.split(' ').next().unwrap_or(by))
                 ),
-                None => "use such an NVRTC".to_owned(),
+                None => "use that NVRTC".to_owned(),
             };
             format!(
-                "{} cannot compile for compute capability {gpu}; that of CUDA {range} can: {remedy}",
+                "{} cannot compile for compute capability {gpu}, but NVRTC of CUDA {range} can: {remedy}",
                 title(of)
             )
         }

@@ -21,8 +21,8 @@ pub(super) fn remedy(cause: &Cause) -> String {
     }
 }
 
-/// The sentence, in which the library at fault takes the place of LIBRARY, and the remedy; an empty one is to reinstall
-/// the library.
+/// The sentence, in which LIBRARY is a placeholder for the library at fault, and the remedy. An empty remedy means to
+/// reinstall the library.
 fn words(kind: CauseKind) -> (&'static str, &'static str) {
     match kind {
         CauseKind::NoDriver => (
@@ -55,7 +55,7 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
         ),
         CauseKind::DriverIncomplete => (
             "a part of the driver's user-space libraries is missing",
-            "install libnvidia-ptxjitcompiler of the driver's version; a container must be given it",
+            "install libnvidia-ptxjitcompiler in the driver's version; a container must get it from the host",
         ),
         CauseKind::DriverUnreachable => (
             "the driver does not work",
@@ -89,7 +89,7 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
             "the GPU is out of memory",
             "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
         ),
-        CauseKind::HostMemory => ("this process has not enough host memory", LIMITS),
+        CauseKind::HostMemory => ("this process does not have enough host memory", LIMITS),
         CauseKind::Killed => ("another process or the kernel killed the proof", LIMITS),
         CauseKind::GpuBusy => (
             "another process has exclusive use of the GPU",
@@ -153,7 +153,7 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         }
         Evidence::DriverCuda { number } => {
             let cuda = CudaVersion::from_number(u32::try_from(*number).unwrap_or(0));
-            row("driver", format!("for CUDA up to {cuda}"))
+            row("driver", format!("supports CUDA up to {cuda}"))
         }
         Evidence::Missing { stems, directory } => {
             let stems: Vec<String> = stems.iter().map(show).collect();
@@ -169,7 +169,7 @@ pub(super) fn evidence(cause: &Cause) -> Vec<Vec<String>> {
         }
         Evidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
         Evidence::CutOff => {
-            row("closed", "the pipe for the report, which does not belong to the library".to_owned())
+            row("closed", "the library closed the proof's pipe, which does not belong to it".to_owned())
         }
     };
     cause.evidence.iter().map(one).collect()

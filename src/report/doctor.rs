@@ -50,12 +50,12 @@ pub struct ExaminedProgram {
     pub command: String,
     /// The versions that cudarun would give it.
     pub uses: Vec<String>,
-    /// Installations that the loader would mix or prefer without cudarun, and the reason of a refusal.
+    /// Installations that the loader would mix or prefer without cudarun, and the reason for a refusal.
     pub faults: Vec<String>,
     pub is_refused: bool,
 }
 
-/// Returns the versions that a program would use, and what is wrong without cudarun.
+/// Returns the versions that a program would use, and the faults without cudarun.
 pub fn examined_program(
     words: &[OsString],
     program: &Program,
@@ -113,7 +113,7 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
     text + &format!("\n{} {}\n", style.hint("next:"), next(programs))
 }
 
-/// Returns the command that explains the first trouble, or else starts the first program.
+/// Returns the command that explains the first refusal, or else the one that starts the first program.
 pub(super) fn next(programs: &[ExaminedProgram]) -> String {
     let troubled = programs.iter().find(|program| program.is_refused);
     match troubled.or(programs.first()) {

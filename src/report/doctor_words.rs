@@ -110,8 +110,8 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             },
         ),
         Kind::DeviceLost => fixed(
-            "all users may open the device nodes of the GPUs, but the kernel refuses: this container has lost its GPUs",
-            "restart the container; `systemctl daemon-reload` outside of it takes GPUs from containers that were not given them as devices",
+            "all users may open the device nodes of the GPUs, but the kernel denies access: this container has lost its GPUs",
+            "restart the container; `systemctl daemon-reload` on the host removes the GPUs from containers that did not get them as devices",
         ),
         Kind::FabricManager { version, kernel } => by(
             match version {
@@ -119,12 +119,12 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
                     format!("the fabric manager is version {version}, but the kernel runs driver {kernel}")
                 }
                 None => "this machine has NVSwitches, but no fabric manager".to_owned(),
-            } + ": CUDA answers with error 802",
-            "install nvidia-fabricmanager in the version of the driver, then sudo systemctl restart nvidia-fabricmanager",
+            } + ": CUDA fails with error 802",
+            "install nvidia-fabricmanager in the driver's version, then sudo systemctl restart nvidia-fabricmanager",
         ),
         Kind::Suspended => fixed(
-            "this machine was suspended, and the driver does not keep its memory: cuInit may answer 999",
-            "if it does: sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+            "this machine was suspended, and the driver does not keep its memory: cuInit may fail with error 999",
+            "if it fails: sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
         ),
         Kind::SharedMemorySmall { bytes } => by(
             format!("/dev/shm holds only {}, too little for several GPUs", words::binary_size(*bytes)),
@@ -135,11 +135,11 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "if cuInit fails, update nvidia-container-toolkit in WSL and start the container again",
         ),
         Kind::DriverFileEmpty => fixed(
-            "files of the driver are empty: the image was made from a container that had them from its host",
+            "driver files are empty: the image was made from a container that got them from its host",
             "start the container with the driver's files (`--gpus all`), or remove the empty files from the image",
         ),
         Kind::ToolkitMalformed { variable } => by(
-            format!("{variable} does not name one directory by its absolute path"),
+            format!("{variable} is not the absolute path of one directory"),
             "set it to the directory of one toolkit, or unset it",
         ),
         Kind::GpusHidden => fixed(
@@ -334,7 +334,7 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
     }
 }
 
-/// The commands that leave one of the packages that claim a file.
+/// The commands that keep only one of the packages that claim a file.
 fn reinstalled(packages: &[String], kept: &str) -> String {
     let name = |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
     let others: BTreeSet<String> = packages.iter().filter(|package| *package != kept).map(name).collect();

@@ -50,7 +50,7 @@ impl Reason for OldLoader {
 pub(super) fn old_loader(glibc: Option<Version>) -> String {
     match glibc {
         Some(glibc) => format!(
-            "the audit module needs glibc 2.35 or newer: glibc {glibc} slows down every library call with it"
+            "the audit module needs glibc 2.35 or newer: with glibc {glibc}, it slows down every library call"
         ),
         None => "the glibc version is unknown; before 2.35 the audit module slows down every library call"
             .to_owned(),

@@ -125,7 +125,7 @@ fn steps(program: &Program, style: Style) -> String {
             StepKind::Path => continue,
             StepKind::Link => "a link to",
             StepKind::Interpreter => "a script for",
-            StepKind::Env => "a script, by env, for",
+            StepKind::Env => "a script, through env, for",
             StepKind::Wrapper => "starts",
             StepKind::Shim => "a pyenv shim for",
             StepKind::Script => "runs",

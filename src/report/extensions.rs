@@ -7,7 +7,7 @@ use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
 use crate::text::show;
 
-/// One line for each extension module, and a line below for one that does not fit.
+/// One line for each extension module.
 pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
     if extensions.is_empty() {
         return "no extension module here is built against a framework\n".to_owned();
@@ -21,7 +21,7 @@ pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
     columns("", &rows)
 }
 
-/// The extension modules of the packages that the program imports that do not fit their framework.
+/// The extension modules that do not fit their framework, of the packages that the program imports.
 pub(super) fn unfit<'i>(inventory: &'i Inventory, program: &Program) -> Vec<&'i Extension> {
     let is_used =
         |extension: &&Extension| extension.path.ancestors().any(|path| program.imported.contains(path));
@@ -29,18 +29,19 @@ pub(super) fn unfit<'i>(inventory: &'i Inventory, program: &Program) -> Vec<&'i 
     unfit.filter(is_used).collect()
 }
 
-/// `vllm/_C.abi3.so needs 14 symbols that torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`
+/// `vllm/_C.abi3.so needs 14 symbols, which torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`
 pub(super) fn sentence(extension: &Extension) -> String {
     let components: Vec<_> = extension.path.components().rev().take(2).collect();
     let file: std::path::PathBuf = components.into_iter().rev().collect();
     let built_for = extension.built_for.as_ref();
     let built_for =
-        built_for.map(|version| format!(" ({} is for {})", show(&extension.package), show(version)));
+        built_for.map(|version| format!(" ({} is built for {})", show(&extension.package), show(version)));
     let (lacks, framework) = (lacks(extension), show(&extension.framework));
     format!("{} needs {lacks}, which {framework} does not have{}", show(&file), built_for.unwrap_or_default())
 }
 
-/// The command that installs the framework that the package asks for, or else the package again.
+/// The command that installs the framework version that the package asks for, or else the advice to install a build of the
+/// package that fits.
 pub(super) fn remedy(extension: &Extension) -> String {
     let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
     let (package, framework) = (name(&extension.package), name(&extension.framework));

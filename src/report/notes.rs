@@ -35,10 +35,10 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             "`{program}` starts another program, which cudarun cannot see: put cudarun right before that one"
         ),
         Note::MayStartAnother => format!(
-            "`{program}` may start other programs, which LD_LIBRARY_PATH or LD_PRELOAD leads to NVIDIA libraries: put cudarun right before those programs"
+            "`{program}` may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries: put cudarun right before those programs"
         ),
         Note::Namespace { directory } => format!(
-            "`{program}` may open libraries in {} by dlmopen and their path, which cudarun cannot change",
+            "`{program}` may open libraries in {} by path with dlmopen, and cudarun cannot redirect that",
             show(directory)
         ),
         Note::Elsewhere => format!(
@@ -53,7 +53,7 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             "`{program}` is an AppImage: cudarun does not read its content, which usually comes before LD_LIBRARY_PATH"
         ),
         Note::Packed { by: Packer::PyInstaller { libraries } } => format!(
-            "`{program}` is packed by PyInstaller: {} in it comes before LD_LIBRARY_PATH",
+            "`{program}` is packed by PyInstaller: the loader finds {} in it before LD_LIBRARY_PATH",
             match libraries.as_slice() {
                 [] => "every library".to_owned(),
                 [only] => show(only),
@@ -72,7 +72,7 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             format!("`{program}` is not readable, so its requirements are unknown: started unchanged")
         }
         Note::NotWhereItIsSought { module, by } => format!(
-            "{} imports `{}`, which is in no directory of Python's search path: nothing is picked for it",
+            "{} imports `{}`, which is not on Python's search path: cudarun picks nothing for it",
             show(by),
             show(module)
         ),

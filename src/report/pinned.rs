@@ -116,7 +116,7 @@ pub fn launches(program: &Program) -> String {
 /// The warning for a program that may change `LD_LIBRARY_PATH`, if the mode depends on it.
 pub fn sets_library_path(program: &Program) -> String {
     format!(
-        "`{}` may change LD_LIBRARY_PATH itself, and then load other NVIDIA libraries than those that were picked",
+        "`{}` may change LD_LIBRARY_PATH itself and then load NVIDIA libraries that cudarun did not pick",
         show(program.runs().file_name().unwrap_or_default())
     )
 }
@@ -169,7 +169,8 @@ fn why(why: &Why, program: &Program) -> String {
         }
         Why::RewritesLibraryPath => "the program puts its own directory first in LD_LIBRARY_PATH".to_owned(),
         Why::OpensNamespaces => {
-            "the program may call dlmopen, and preloaded libraries do not reach its namespaces".to_owned()
+            "the program may call dlmopen, and preloaded libraries are not visible in its namespaces"
+                .to_owned()
         }
         Why::Undone { variable } => format!("a wrapper that starts the program sets or unsets {variable}"),
         Why::OldLoader { glibc } => errors::old_loader(*glibc),

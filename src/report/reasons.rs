@@ -69,7 +69,7 @@ pub(super) fn reason(reason: &Reason) -> String {
         Reason::Renamed => "renamed by its package: no other program finds it".to_owned(),
         Reason::Clash { with, why } => format!("does not fit {}: {}", title(with), self::reason(why)),
         Reason::NeedsAbsent { name } => format!("is linked against {}, for which nothing fits", show(name)),
-        Reason::DeadEnd => "with it, nothing fits for another library".to_owned(),
+        Reason::DeadEnd => "with it, no installation of another library fits".to_owned(),
         Reason::PassedOver => "belongs to a better set".to_owned(),
         Reason::LessPreferred { criterion } => format!("fits, but {}", words_for(*criterion).1),
     }
@@ -111,7 +111,7 @@ fn words_for(criterion: Criterion) -> (&'static str, &'static str) {
     }
 }
 
-/// One line about all libraries that the program would use and that are not pinned.
+/// One line about all libraries that the program would use but that are not pinned.
 pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
     let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
     let (first, others) = said.split_first()?;

@@ -35,7 +35,7 @@ pub(super) fn fault(fault: &SettingFault) -> String {
         FaultKind::NoFile => format!("{at}: no such file"),
         FaultKind::NotRegular => format!("{at} is not a regular file"),
         FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
-        FaultKind::NotText => format!("{at}: not UTF-8"),
+        FaultKind::NotText => format!("{at} is not UTF-8"),
         FaultKind::NotToml { what, .. } => format!("{at}: {}", show(what)),
         FaultKind::Type { key, wants, has } => {
             format!("{} must be {}, but is of type {has}", named(key), wanted(*wants))
@@ -44,7 +44,7 @@ pub(super) fn fault(fault: &SettingFault) -> String {
             format!("{}: `{}` is not {}", named(key), short(text), wanted(*wants))
         }
         FaultKind::BadPin { word } => {
-            format!("{at} `{}` names no family and version, or family and directory", show(word))
+            format!("{at} `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY", show(word))
         }
         FaultKind::NoFamily { name, .. } if matches!(fault.place, SettingPlace::Option(_)) => {
             format!("unknown library family `{}`", show(name))
@@ -239,7 +239,7 @@ pub fn now_allowed(file: &Path, settings: &[Setting]) -> String {
     let rest = settings.len().saturating_sub(KEYS);
     let more = if rest > 0 { format!("\n  {rest} more") } else { String::new() };
     let lines: String = settings.iter().take(KEYS).map(line).collect();
-    format!("{} is allowed with its present content{lines}{more}", show(file))
+    format!("{} is allowed with its current content{lines}{more}", show(file))
 }
 
 pub fn revoked(file: &Path) -> String {

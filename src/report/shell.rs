@@ -1,4 +1,4 @@
-//! Changes of an environment as code for shells, whatever bytes are in them.
+//! Changes of an environment as code for shells. Values may hold any bytes.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;

@@ -43,7 +43,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
     text
 }
 
-/// True for NVIDIA's libraries, also those that a package has packed in under another name.
+/// True for NVIDIA's libraries, including those that a package bundles under another name.
 fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
     family.is_some() || catalog().family_of_bundled(path).is_some()
 }
@@ -131,14 +131,14 @@ fn difference(wrong: &Difference) -> String {
     let name = show(&wrong.name);
     match (&wrong.expected, &wrong.mapped) {
         (Some(expected), Some(mapped)) => {
-            format!("{name} is {}, predicted was {}", show(mapped), show(expected))
+            format!("{name} is {}, but the model predicted {}", show(mapped), show(expected))
         }
         (None, Some(mapped)) if wrong.foreseen => {
-            format!("{name} is {}, predicted was that it is not found", show(mapped))
+            format!("{name} is {}, but the model predicted that it is not found", show(mapped))
         }
         (None, Some(mapped)) if name == show(mapped) => format!("{name}, which no known object opens"),
         (None, Some(mapped)) => format!("{name} is {}, which no known object opens", show(mapped)),
-        (Some(expected), None) => format!("{name} is not mapped, predicted was {}", show(expected)),
+        (Some(expected), None) => format!("{name} is not mapped, but the model predicted {}", show(expected)),
         (None, None) => name,
     }
 }

@@ -119,7 +119,7 @@ fn found(proof: &Proof) -> String {
         text.push_str(&self::gpu(gpu));
     }
     if let Some(cuda) = finding.driver_cuda.and_then(|number| u32::try_from(number).ok()) {
-        text.push_str(&format!("driver for CUDA up to {}\n", CudaVersion::from_number(cuda)));
+        text.push_str(&format!("the driver supports CUDA up to {}\n", CudaVersion::from_number(cuda)));
     }
     for (soname, version) in &finding.cudnn {
         text.push_str(&format!("{} is cuDNN {}\n", show(soname), cudnn_version(*version)));
@@ -166,7 +166,7 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
                         format!("{} of {} are free", binary_size(free), binary_size(total))
                     }
                     (None, Some(total)) => {
-                        format!("{} has too little of {}", show(call), binary_size(total))
+                        format!("{} found too little free memory of {}", show(call), binary_size(total))
                     }
                     _ => show(call),
                 };

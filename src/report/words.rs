@@ -106,8 +106,8 @@ pub(super) fn problem(problem: &Problem) -> String {
         }
         Problem::ClaimedTwice { files, packages, holds, .. } => {
             let holds = match holds {
-                Some(package) => format!("now from {}", show(package)),
-                None => "and only its contents tell which it is".to_owned(),
+                Some(package) => format!("and the installed file is from {}", show(package)),
+                None => "and only the file's contents show whose it is".to_owned(),
             };
             format!("{} both claim {}, {holds}", shown(packages), shown(files))
         }

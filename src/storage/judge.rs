@@ -23,7 +23,7 @@ pub enum UnsafeFault {
     Owner { uid: u32, mode: u32 },
     /// Its group can write to it, and may have other members.
     Group { uid: u32, gid: u32, mode: u32 },
-    /// Everybody can write to it, and no sticky bit protects what is in it.
+    /// All users can write to it, and no sticky bit protects its content.
     Others { uid: u32, mode: u32 },
     /// It is no directory.
     NotDirectory,

@@ -19,7 +19,7 @@ use crate::host::Host;
 pub enum Unfit {
     /// `LD_LIBRARY_PATH` cannot hold its name.
     Name,
-    /// Another user can replace what is in it.
+    /// Another user can replace its content.
     Unsafe(Unsafe),
     /// The operating system refuses.
     Unwritable { why: String },

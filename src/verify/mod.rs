@@ -224,8 +224,8 @@ fn judge(
     Verdict::Failed { proof, failure, cause }
 }
 
-/// The mapped NVIDIA files that are not in the plan, but for families that only `LD_PRELOAD` brings. In an unchanged
-/// environment, those with another version than the rest of their library.
+/// With a plan, the mapped NVIDIA files outside it, except for families that only `LD_PRELOAD` loads. In an unchanged
+/// environment, the files of another version than the rest of their library.
 fn foreign_files(subject: &Subject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
     let family = |path: &Path| catalog().family_of_file(path).map(|(family, _)| family.name.as_str());
     let preload = env.get(variables::PRELOAD).unwrap_or_default();

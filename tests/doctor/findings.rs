@@ -789,7 +789,7 @@ fn files_of_an_interrupted_run_are_removed_by_the_next() {
     assert!(victim.join("x").exists());
 }
 
-/// torch with its own cuDNN 9.10.2 and a DT_RPATH to it, and a shim that ctranslate2 has packed in.
+/// torch with its own cuDNN 9.10.2 and a DT_RPATH to it, and ctranslate2 with a bundled shim.
 fn torch() -> Machine {
     let files = [
         NODES.to_owned(),

@@ -55,7 +55,7 @@ fn the_fabric_manager_has_the_version_of_the_driver() {
     let found = findings(&other, &[]);
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!((&found[0]["code"], &found[0]["severity"]), (&"fabric-manager".into(), &"error".into()));
-    let what = "the fabric manager is version 550.120, but the kernel runs driver 550.127.05: CUDA answers with error 802";
+    let what = "the fabric manager is version 550.120, but the kernel runs driver 550.127.05: CUDA fails with error 802";
     assert_eq!(found[0]["what"], what);
     assert_eq!(codes(&other, &[("container", "podman")]), [""; 0], "a container does not show it");
     assert_eq!(codes(&gpus(&[bridge(), manager("550.127.05-0ubuntu1")]), &[]), [""; 0], "the control");
@@ -142,5 +142,5 @@ fn a_variable_names_one_toolkit() {
         assert_eq!(code(value), ["toolkit-malformed"], "{value}");
     }
     let found = findings(&machine, &[("CUDA_PATH", "/opt/cuda:")]);
-    assert_eq!(found[0]["what"], "CUDA_PATH does not name one directory by its absolute path");
+    assert_eq!(found[0]["what"], "CUDA_PATH is not the absolute path of one directory");
 }

@@ -39,14 +39,14 @@ const FILES: &[(&str, &str)] = &[
         "Views, proofs and what was read of files (`$XDG_CACHE_HOME/cudarun` where that is set). It can be deleted \
          when nothing that was started with cudarun is running.",
     ),
-    (".cudarun.toml", "What a project needs: the nearest one, from the current directory upward."),
+    (".cudarun.toml", "The requirements of a project: the nearest file, from the current directory upward."),
     (".cudarun.lock", "The set that `cudarun record` has written, for `--locked`."),
     (
         "~/.config/cudarun/config.toml",
         "The user's settings (`$XDG_CONFIG_HOME/cudarun/config.toml` where that is set).",
     ),
-    ("~/.config/cudarun/allowed", "What `cudarun allow` has allowed."),
-    ("/etc/cudarun/config.toml", "Layers for everybody."),
+    ("~/.config/cudarun/allowed", "The files that `cudarun allow` has allowed."),
+    ("/etc/cudarun/config.toml", "Settings for all users."),
 ];
 
 /// Beside those that say what an option would.

@@ -52,7 +52,7 @@ def main():
         }
         for arm, (_, is_first) in arms.items():
             if not is_first:
-                # A change within the last clock tick keeps a start from being kept.
+                # cudarun does not keep a start if a file changed within the last clock tick.
                 for _ in range(2):
                     timed([cudarun, *command], environments[arm])
                     time.sleep(2.5)

@@ -1,4 +1,4 @@
-//! Two Python packages that installed one file: the file is the last one's, and both records say that it is theirs.
+//! Two Python packages that installed one file. The file is from the last one, but the records of both list it.
 
 use std::fs;
 
@@ -73,7 +73,7 @@ fn doctor_keeps_the_package_that_another_one_requires() {
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["code"] == "claimed-twice").unwrap();
     let what = "NCCL 2.27.7 in /opt/venv/lib/python3.12/site-packages/nvidia/nccl/lib: nvidia-nccl-cu12 2.21.5 and \
-                nvidia-nccl-cu13 2.27.7 both claim libnccl.so.2, now from nvidia-nccl-cu13 2.27.7";
+                nvidia-nccl-cu13 2.27.7 both claim libnccl.so.2, and the installed file is from nvidia-nccl-cu13 2.27.7";
     assert_eq!(finding["what"], what);
     let remedy = "pip uninstall 'nvidia-nccl-cu13'; pip install --force-reinstall --no-deps 'nvidia-nccl-cu12==2.21.5'";
     assert_eq!(finding["remedy"], remedy);

@@ -1,4 +1,5 @@
-//! Extension modules beside a framework of another build: what they want and do not get, each with a neighbour that fits.
+//! Extension modules beside a framework of another build: the symbols and libraries that they lack. Each case has a control
+//! that fits.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::support::parts::{SITE, elf, python, text};
 const ERROR: &str = "_ZN3c105ErrorC1Ev";
 const NEWER: &str = "_ZNK3c105Error4whatEv";
 
-/// Names that only look like names in a namespace of torch's.
+/// Names that only resemble those in torch's namespaces.
 const OTHERS: [&str; 6] =
     ["_ZN6vision1fEN2at6TensorE", "_Z3c10v", "_ZN3c1", "_ZN99c10", "c10", "_ZSt4moveIN3c10E"];
 
@@ -125,7 +126,7 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
     let bad = environment("==2.7.0", &modules(NEWER));
     let found = findings(&bad);
     assert_eq!(found.len(), 1);
-    let what = "vision/_C.so needs 1 symbol, which torch 2.6.0+cu124 does not have (vision 1.0 is for 2.7.0), and 1 more";
+    let what = "vision/_C.so needs 1 symbol, which torch 2.6.0+cu124 does not have (vision 1.0 is built for 2.7.0), and 1 more";
     assert_eq!(found[0]["what"], what);
     assert_eq!(found[0]["remedy"], "pip install 'torch==2.7.0'");
     assert_eq!(explained(&bad, "import vision")["extensions"].as_array().unwrap().len(), 2);

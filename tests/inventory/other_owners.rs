@@ -412,7 +412,7 @@ fn a_driver_of_another_user_is_not_picked() {
         assert_eq!(given(&output), "cudnn");
         assert!(!trace.exists(), "its code has run: {elements:?}");
     }
-    // The neighbour: root's own is tried as any other, and the control shows that its code would run.
+    // Control: root's own file is tried like any other, and the control shows that its code would run.
     let output = session(0, &["aa", "cudnn"]).start(&[]);
     assert!(trace.exists(), "{:?}", texts(&output));
 }

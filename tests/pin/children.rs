@@ -254,7 +254,8 @@ fn a_launcher_without_libraries_changes_nothing_for_its_children() {
     assert_eq!(Environments::with(&[], python, &arguments, ""), control);
 }
 
-/// With another cuDNN on the path both children are mixed, as they are without cudarun: that is announced.
+/// With another cuDNN in `LD_LIBRARY_PATH`, both children are mixed, with and without cudarun, and cudarun prints a line
+/// about it.
 #[test]
 fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_astray() {
     let e = environments!();
@@ -263,15 +264,15 @@ fn a_launcher_without_libraries_is_spoken_of_where_the_path_leads_its_children_a
     let words = ["python3", launcher, e.a.to_str().unwrap()];
     let control = Environments::without(Path::new("/usr/bin/env"), &words, &path);
     assert_eq!(control[0].directories.len(), 2, "the control must mix: {control:?}");
-    let said = "may start other programs, which LD_LIBRARY_PATH or LD_PRELOAD leads to NVIDIA libraries";
+    let said = "may start other programs, and LD_LIBRARY_PATH or LD_PRELOAD leads them to NVIDIA libraries";
     Run::new(words).env("LD_LIBRARY_PATH", &path).any_stdout().stderr_contains(&[said]).check();
-    // The neighbours: nothing is on the path, no program is started, and cudarun before the program.
+    // Controls: an empty path, a script that starts no program, and cudarun before the program.
     Run::new(words).any_stdout().check();
     Run::new(["python3", "-c", "import os; os.getpid()"]).env("LD_LIBRARY_PATH", &path).check();
     assert!(is_whole(&Environments::with(&[], &e.a, &SHOW, &path)[0]));
 }
 
-/// Python that sets `LD_LIBRARY_PATH` and becomes another Python of its own environment.
+/// A Python script that sets `LD_LIBRARY_PATH` and executes the Python of its own environment again.
 #[test]
 fn a_script_that_changes_the_path_itself_is_pinned_by_the_module() {
     let e = environments!();
@@ -321,7 +322,7 @@ fn an_element_that_only_does_harm_is_removed() {
     assert_eq!((Got::read(own), Got::read(of_child)), (whole, world.cured("plain", &path)));
 }
 
-/// The neighbours: an element stays where it holds a library of another kind, or the only file of a SONAME.
+/// Controls: an element stays where it holds a library of another kind, or the only file of a SONAME.
 #[test]
 fn an_element_that_others_need_stays() {
     let world = &*WORLD;

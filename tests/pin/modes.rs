@@ -109,7 +109,7 @@ fn only_an_auditor_redirects_a_library_that_is_opened_by_path() {
 fn a_wish_that_makes_no_sense_is_an_error_and_one_that_fits_nothing_a_refusal() {
     let error =
         |option: &str, says: &str| on(&[option], "plain").status(125).stderr_contains(&[says]).check();
-    error("--pin=cudnn", "--pin `cudnn` names no family and version, or family and directory");
+    error("--pin=cudnn", "--pin `cudnn` is neither FAMILY=VERSION nor FAMILY=DIRECTORY");
     error("--pin=cudnn=", "hint: --pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib");
     error("--pin=cudn=9", "hint: did you mean cudnn?");
     error("--pin=cudnn=/nowhere", "--pin `/nowhere`: no such directory");

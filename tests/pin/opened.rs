@@ -1,5 +1,5 @@
-//! Libraries that a program opens by names in its constants, under the real loader: those of the program, and those of the
-//! libraries that it opens. Each start has its control, the same program without cudarun.
+//! Libraries that are opened by names in constants, under the real loader: constants of the program, and of the libraries
+//! that it opens. The control of each start is the same program without cudarun.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Run, Workshop, bare};
 const OLD: &str = "libcudnn.so.9";
 const RPATH: [&str; 2] = ["-Wl,--disable-new-dtags", "-Wl,--allow-shlib-undefined"];
 
-/// A program that opens these names in this order, and asks the last one that it gets for its version.
+/// A program that opens these names in this order, and prints the version of the last cuDNN that it gets.
 fn opening(workshop: &Workshop, name: &str, opened: &[&str], flags: &[&str]) -> PathBuf {
     let open = |name: &&str| {
         format!(
@@ -28,7 +28,7 @@ fn opening(workshop: &Workshop, name: &str, opened: &[&str], flags: &[&str]) -> 
     workshop.compile(name, &source, flags)
 }
 
-/// A library that is linked against cuDNN, and finds an installation of the world by its DT_RPATH.
+/// A library that is linked against cuDNN, with a DT_RPATH to an installation in `WORLD`.
 fn plugin(workshop: &Workshop, name: &str, installation: &str) -> PathBuf {
     let library = WORLD.path(installation).join(OLD);
     let rpath = format!("-Wl,-rpath,{}", WORLD.path(installation).display());
@@ -37,7 +37,7 @@ fn plugin(workshop: &Workshop, name: &str, installation: &str) -> PathBuf {
     workshop.library(name, name, source, &flags)
 }
 
-/// A library that opens a name, with a DT_RPATH to an installation of the world.
+/// A library that opens a name, with a DT_RPATH to an installation in `WORLD`.
 fn opener(workshop: &Workshop, name: &str, opened: &str, installation: &str) -> PathBuf {
     let rpath = format!("-Wl,-rpath,{}", WORLD.path(installation).display());
     let source = format!(
@@ -74,7 +74,7 @@ impl Start<'_> {
         }
     }
 
-    /// The control must mix; with cudarun every file is of one directory.
+    /// The control must mix installations. With cudarun, all files must come from one directory.
     #[track_caller]
     fn is_cured(&self) -> Got {
         let control = self.control();
@@ -105,7 +105,7 @@ fn a_library_that_a_constant_names_is_followed() {
         let program = opening(&workshop, name, &[&way, OLD], flags);
         let start = Start { directory: Some(home.clone()), ..on_path(&program, &["new"]) };
         start.is_cured();
-        // With nothing else in the program.
+        // A program that opens nothing else.
         let alone = workshop.compile(
             &format!("{name}-alone"),
             &PROGRAM.replace("int cudnnGetVersion(void);", "#include <dlfcn.h>").replace(
@@ -128,8 +128,8 @@ fn constants_of_an_opened_library_count_with_its_search_path() {
     on_path(&program, &["new"]).is_cured();
 }
 
-/// The neighbours: a name without a file changes nothing, nor does a library of the system; a library that needs an
-/// installation that is not there refuses nothing.
+/// A name without a file and a library of the system change nothing. A library that needs a missing installation causes no
+/// refusal.
 #[test]
 fn names_that_lead_nowhere_change_nothing() {
     let workshop = Workshop::new();
@@ -140,7 +140,7 @@ fn names_that_lead_nowhere_change_nothing() {
     assert_eq!(Got::read(&start.with(&[]).any_stdout().check()), start.control());
     let explained = start.with(&["explain", "--json"]).json();
     assert_eq!(explained["families"].as_array().unwrap().len(), 0, "{explained:#}");
-    // Linked against a cuBLAS that no machine has here.
+    // This cuBLAS is not installed on any machine.
     let needy = workshop.library("needy.so", "needy.so", "int needy;", &[]);
     let stub = workshop.library("stub/libcublas.so.99", "libcublas.so.99", "int stub;", &[]);
     workshop.library(
@@ -164,11 +164,11 @@ fn a_path_is_looked_into_beside_a_name() {
     {
         let program = opening(&workshop, name, &names, &[]);
         on_path(&program, &["new"]).is_cured();
-        // Nothing whole is on the path.
+        // No complete installation is in LD_LIBRARY_PATH.
         let got = on_path(&program, &["torn"]).is_cured();
         assert_eq!(got.directories, [WORLD.path("old")]);
     }
-    // A torn installation that is named by its path is no reason to refuse the whole one.
+    // An incomplete installation that is named by path does not prevent the use of the complete one.
     let torn = WORLD.path("torn").join(OLD);
     let program = opening(&workshop, "torn-path", &[torn.to_str().unwrap(), OLD], &[]);
     let got = on_path(&program, &["new"]).is_cured();
@@ -191,7 +191,7 @@ fn a_family_is_found_below_the_origin_of_its_opener() {
 fn every_name_may_be_the_first_that_is_opened() {
     let workshop = Workshop::new();
     let rpath = format!("-Wl,-rpath,{}:{}", WORLD.path("old").display(), WORLD.path("new").display());
-    // `libcudnn.so` is in `new` alone; opened first, it is the one answer to both names.
+    // Only `new` has `libcudnn.so`. If that name is opened first, the loader returns the same library for both names.
     for (name, names, is_mixed) in
         [("long-first", [OLD, "libcudnn.so"], true), ("short-first", ["libcudnn.so", OLD], false)]
     {
@@ -207,7 +207,7 @@ fn every_name_may_be_the_first_that_is_opened() {
     }
 }
 
-/// Starts in two directories with one cache, the first of them without the library.
+/// Starts in two directories with one cache. The first directory does not have the library.
 #[test]
 fn a_start_that_depends_on_the_directory_is_not_kept_for_another() {
     let workshop = Workshop::new();
@@ -239,7 +239,7 @@ fn a_start_that_depends_on_the_directory_is_not_kept_for_another() {
     }
 }
 
-/// A namespace of its own has no preloaded libraries, and glibc tells an auditor nothing about a path there.
+/// A namespace of its own has no preloaded libraries, and glibc does not ask an audit module about a path in it.
 #[test]
 fn namespaces_are_answered_by_name_and_announced_by_path() {
     let workshop = Workshop::new();
@@ -264,19 +264,19 @@ fn namespaces_are_answered_by_name_and_announced_by_path() {
     let path = WORLD.path("old").join(OLD);
     let by_path = in_namespace("by-path", path.to_str().unwrap(), &[]);
     let start = on_path(&by_path, &["new"]);
-    // The neighbour: what is named is picked.
+    // Control: the installation at that path is picked.
     let got = start.with(&[]).any_stdout().check();
     assert_eq!(Got::read(&got).directories, [WORLD.path("old")]);
     let pin = format!("--pin=cudnn={}", WORLD.path("new").display());
     let said = start.with(&[&pin]).any_stdout();
     said.stderr_contains(&[
         "may open libraries in",
-        "by dlmopen and their path, which cudarun cannot change",
+        "by path with dlmopen, and cudarun cannot redirect that",
     ])
     .check();
 }
 
-/// The loader knows the library by its SONAME, and its parts come from where the search leads.
+/// The loader identifies the library by its SONAME, and its parts come from the search path.
 #[test]
 fn a_library_under_another_file_name_opens_parts_of_one_installation() {
     let workshop = Workshop::new();
@@ -309,7 +309,7 @@ fn a_program_that_changes_its_directory_keeps_its_set() {
     }
 }
 
-/// A program that sets `LD_LIBRARY_PATH` and starts again has the plan all the same.
+/// A program that sets `LD_LIBRARY_PATH` and starts itself again still gets the plan.
 #[test]
 fn a_program_that_changes_the_path_itself_is_pinned_by_the_module() {
     let workshop = Workshop::new();
@@ -332,7 +332,7 @@ fn a_program_that_changes_the_path_itself_is_pinned_by_the_module() {
     said.stderr_contains(&["`again` may change LD_LIBRARY_PATH itself"]).check();
 }
 
-/// A shim from elsewhere works over the picked parts; beside the picked shim it is a second one.
+/// A shim from another installation works with the picked sublibraries, but not beside the picked shim.
 #[test]
 fn a_mode_that_maps_two_shims_is_not_enough() {
     let workshop = Workshop::new();

@@ -1,5 +1,5 @@
-//! Python code that leads to cuDNN without an import of a package: libraries that it opens, code that runs before the program,
-//! directories that it names. Each case mixes two installations without cudarun, under the real loader.
+//! Python code that uses cuDNN without the import of a package: libraries that it opens, code that runs before the program,
+//! and directories that it names. Without cudarun, each case mixes two installations under the real loader.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ int cudnnGetVersion(void)
 }
 "#;
 
-/// An environment of its own, with `plug.so` beside it and a module `framework` in a directory of modules.
+/// A virtual environment with `plug.so` beside it and a module `framework` in a directory of modules.
 struct Place {
     root: PathBuf,
     python: PathBuf,
@@ -63,7 +63,7 @@ impl Place {
         file
     }
 
-    /// The program mixes 9.10.2 into 9.1.0 without cudarun, and gets one of them whole with it.
+    /// Without cudarun, the program mixes 9.10.2 into 9.1.0. With cudarun, it gets all of one of them.
     fn is_cured(&self, script: &Path) {
         let (path, words) = (WORLD.library_path(&["new"]), [script.to_str().unwrap()]);
         let control = Environments::without(&self.python, &words, &path);
@@ -82,7 +82,7 @@ fn a_library_that_python_opens_is_followed() {
         "import ctypes, os\nreport(ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'plug.so')))\n";
     p.is_cured(&p.script("by_path.py", &by_path));
     p.is_cured(&p.script("beside.py", beside));
-    // The neighbour: a plugin that is not there, and one of the system, ask for nothing.
+    // Controls: a missing plugin and a library of the system require nothing.
     for name in ["/nowhere/plug.so", "libm.so.6"] {
         let script = p.script("other.py", &format!("import ctypes\nctypes.CDLL({name:?})\n"));
         let explain = ["explain", "--json", p.python.to_str().unwrap(), script.to_str().unwrap()];
@@ -102,7 +102,7 @@ fn code_that_runs_before_the_program_is_followed() {
     let p = place!("sitecustomize");
     fs::write(p.site.join("sitecustomize.py"), open(&p)).unwrap();
     p.is_cured(&p.script("show.py", show));
-    // The neighbour: other code does not make all installed packages count.
+    // Control: other code does not make all installed packages count.
     let p = place!("other-code");
     fs::write(p.site.join("other.pth"), "import sys; exec('pass')\n").unwrap();
     fs::create_dir(p.site.join("plugin")).unwrap();
@@ -127,7 +127,7 @@ fn a_directory_that_the_program_adds_to_its_search_path_is_searched() {
         let code = format!("{add}import framework\nreport(framework.library)\n");
         p.is_cured(&p.script("show.py", &code));
     }
-    // The neighbour: the directory alone asks for nothing.
+    // Control: the directory alone requires nothing.
     let script = p.script("alone.py", &format!("import sys\nsys.path.insert(0, {modules:?})\n"));
     let explain = ["explain", "--json", p.python.to_str().unwrap(), script.to_str().unwrap()];
     let explained = Run::new(explain).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])).json();

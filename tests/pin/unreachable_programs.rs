@@ -85,18 +85,15 @@ fn libraries_packed_by_pyinstaller_come_first_with_a_warning() {
     };
     is_silent(&program("plain", &[(b's', "app"), (b'b', "libz.so.1")]), "is packed by PyInstaller");
     let one = program("one", &[(b'b', "nvidia/cudnn/lib/libcudnn.so.9"), (b'b', "libcudart.so.12")]);
-    let sentence = "cudarun: `app` is packed by PyInstaller: libcudart.so.12 and 1 more library in it comes before LD_LIBRARY_PATH\n";
+    let sentence = "cudarun: `app` is packed by PyInstaller: the loader finds libcudart.so.12 and 1 more library in it before LD_LIBRARY_PATH\n";
     Run::new([&one]).status(7).stderr(sentence).check();
     let many = program("many", &[(b'o', "pyi-contents-directory parts"), (b's', "app")]);
     is_silent(&many, "is packed by PyInstaller");
     workshop.write("many/parts/nvidia/libcudart.so.12", "");
-    Run::new([&many])
-        .status(7)
-        .stderr_contains(&["libcudart.so.12 in it comes before LD_LIBRARY_PATH"])
-        .check();
+    Run::new([&many]).status(7).stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"]).check();
 }
 
-/// Opens its extension by a path that is made at run time, as Python does.
+/// A program that opens its extension by a path that it builds at run time, as Python does.
 fn source_of_app() -> String {
     PROGRAM
         .replace("int cudnnGetVersion(void);", "#include <dlfcn.h>\n#include <libgen.h>\n#include <unistd.h>")
@@ -109,7 +106,7 @@ fn source_of_app() -> String {
         )
 }
 
-/// The packages in a directory of PyInstaller's are the program's own.
+/// Packages in a directory that PyInstaller made count as the program's own.
 #[test]
 fn packages_frozen_into_a_directory_are_read() {
     let world = &*WORLD;
@@ -149,10 +146,7 @@ fn libraries_beside_a_program_of_an_old_pyinstaller_come_first_too() {
     workshop.write("old/libcudart.so.12", "");
     is_silent(&program, "is packed by PyInstaller");
     workshop.write("old/base_library.zip", "");
-    Run::new([&program])
-        .status(7)
-        .stderr_contains(&["libcudart.so.12 in it comes before LD_LIBRARY_PATH"])
-        .check();
+    Run::new([&program]).status(7).stderr_contains(&["libcudart.so.12 in it before LD_LIBRARY_PATH"]).check();
 }
 
 #[test]

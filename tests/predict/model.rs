@@ -133,5 +133,5 @@ fn an_extension_that_names_a_path_opens_it_by_path() {
         of(&predicted, "libcudnn.so.9").0.to_owned()
     };
     assert_eq!(top("/opt/own/libcudnn.so.9"), "/opt/own/libcudnn.so.9");
-    assert_eq!(top("libcudnn.so.9"), format!("{NEW}/libcudnn.so.9"), "the neighbour");
+    assert_eq!(top("libcudnn.so.9"), format!("{NEW}/libcudnn.so.9"), "the control");
 }

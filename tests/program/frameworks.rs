@@ -445,7 +445,7 @@ fn a_package_built_on_a_framework_uses_it() {
     assert_eq!((&alone["packages"], &alone["requirements"]), (&json!([]), &json!([])));
 }
 
-/// Each program beside an installed torch that it does not import by itself.
+/// torch is installed, but none of these programs imports it directly.
 #[test]
 fn only_packages_within_reach_are_guessed() {
     let source = [

@@ -1,5 +1,5 @@
-//! Packages that open the libraries of NVIDIA's wheels by absolute path, and the names that profiles alone know: each with the
-//! version or the package to which it does not apply.
+//! Packages that open the libraries of NVIDIA's wheels by absolute path, and library names that only profiles have. The
+//! control of each case is a version or a package to which it does not apply.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{SITE, elf, library, python, text};
 
-/// Another copy, first in `LD_LIBRARY_PATH`.
+/// Another installation, which is first in `LD_LIBRARY_PATH`.
 const OTHER: &str = "/opt/other";
 
 fn wheel(library: &str) -> String {
@@ -31,7 +31,7 @@ fn explain(machine: &Machine, code: &str) -> Value {
     run.env("LD_LIBRARY_PATH", OTHER).json()
 }
 
-/// The directories of the files of this stem that the program maps without cudarun.
+/// The directories of the files with this stem that the program maps without cudarun.
 fn mapped(explained: &Value, stem: &str) -> Vec<String> {
     let files = explained["before"].as_array().unwrap().iter();
     let paths = files.map(|file| file["path"].as_str().unwrap()).filter(|path| path.contains(stem));
@@ -121,7 +121,7 @@ fn parts_of_shared_directories_have_profiles_of_their_own() {
         names(&explain(&machine, "from nvidia import nvimgcodec")),
         ["libcuda.so.1", "libnvjpeg.so.12"]
     );
-    // The neighbour: a package of the program that has the name of the shared directory.
+    // Control: a package of the program with the name of the shared directory.
     let own = Run::on(&machine, &["explain", "--json", "python3", "-c", "import cuda"]);
     let own = own.env("PYTHONPATH", format!("{SITE}/own")).json();
     assert_eq!(names(&own), ["libcurand.so.10"], "{own:#}");

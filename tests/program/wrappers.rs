@@ -170,7 +170,7 @@ fn the_predicted_program_is_the_one_that_runs() {
     }
 }
 
-/// The program is a part of an expression, which is not read.
+/// The program is part of an expression, which cudarun does not parse.
 #[test]
 fn find_is_spoken_of_where_it_starts_a_program() {
     let two = Two::new();

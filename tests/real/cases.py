@@ -25,7 +25,7 @@ CTRANSLATE = ["ctranslate2==4.6.1", "numpy==2.2.6", "pyyaml==6.0.2"]
 CTRANSLATE_8 = ["ctranslate2==4.4.0", *CTRANSLATE[1:]]
 # All that `import faster_whisper` imports.
 WHISPER = ["faster-whisper==1.2.1", "av==15.1.0", "tokenizers==0.21.4", "huggingface_hub==0.36.0", "tqdm==4.67.1"]
-# Without a GPU these packages use the CPU; a person who requires cuDNN is refused as where there is one.
+# Without a GPU, these packages use the CPU. `--require` of a cuDNN that does not fit is refused with or without one.
 REQUIRED = [CUDARUN, "--require", "cudnn>=8"]
 HAS_GPU = os.path.exists("/dev/nvidiactl")
 ON_THE_CPU = "cudarun: no GPU is reachable, and cuDNN is not pinned: nothing fits"
@@ -240,7 +240,7 @@ def main():
     python, site = environment("faster-whisper-mended", *wheels)
     cured = start(python, TRANSCRIBE, [], *REQUIRED)
     case(f"c: after {new}, it starts", (len(new) == 1 and cured.status == 0 and len(cured.files) == 5, cured))
-    # A person's range that the installed cuDNN does not meet.
+    # A range that the installed cuDNN does not meet.
     python, site = environment("faster-whisper", *WHISPER, *CTRANSLATE, CUDNN_OLD)
     wish = [CUDARUN, "--require", "cudnn>=9.5,<9.11"]
     refused = start(python, TRANSCRIBE, [], *wish)

@@ -1,4 +1,4 @@
-"""Programs drawn by a seed, and the files that they really map: tests/real/generated.py [cudarun] [SEED [STARTS]]
+"""Random programs from a seed, and the files that they really map: tests/real/generated.py [cudarun] [SEED [STARTS]]
 
 Each program reaches cuDNN in its own way: it is linked against it or opens it, by SONAME, bare name, long name, absolute
 path or `$ORIGIN`, by itself or through a plugin, in C or in Python, with search paths of all kinds, and may start
@@ -59,7 +59,7 @@ int graph_version(void)
     return 90000 + 100 * MINOR + PATCH;
 }
 """
-# Uses every cuDNN that the process has opened, and prints the version that the last one gives, and the files.
+# Uses every cuDNN that the process has opened, and prints the mapped files and the version of the last cuDNN.
 REPORT = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -129,7 +129,7 @@ class World:
                 (directory / link).symlink_to(long.name)
 
     def program_of_another_environment(self, name):
-        """A program whose DT_RPATH leads to one installation, which works wherever it is started."""
+        """A program whose DT_RPATH leads to one installation, so that it works in every environment."""
         if name not in self.other:
             flags = [f"-Wl,--disable-new-dtags,-rpath,{self.top / name}", str(self.top / name / "libcudnn.so.9")]
             source = REPORT + "int cudnnGetVersion(void); int main() { version = cudnnGetVersion(); report(\"other\"); }"
@@ -206,7 +206,7 @@ class Draw:
         }[way]
 
     def body(self):
-        """C that opens cuDNN in each way; a linked one is the last."""
+        """C code that opens cuDNN in each way; the linked library comes last."""
         lines, flags = [], []
         for way, place in self.opens:
             if way == "linked":
@@ -309,7 +309,7 @@ def run(command, environment, directory):
 
 
 def is_mixed(files):
-    """True if the files are of two installations, and not of one below a shim that works over it."""
+    """True if the files are from two installations, except for a shim that is compatible with the other files."""
     shims = {file.parent for file in files if file.name.startswith("libcudnn.so")}
     parts = {file.parent for file in files if not file.name.startswith("libcudnn.so")}
     if len(parts) > 1 or len(shims) > 1:
@@ -323,7 +323,7 @@ def is_mixed(files):
 def documented(draw, mode, label, before):
     """True for the exceptions that docs/modes.md names."""
     if label == "other" and draw.child == "other":
-        # It keeps what it gets without cudarun, unless a view reaches it or a preloaded file is gone.
+        # The program keeps its own libraries, as without cudarun, unless a view affects it or a preloaded file is gone.
         return mode in ("view", "preload") or is_mixed(before[1]) or "LD_PRELOAD" in draw.environment
     if label == "child":
         is_replaced = draw.child == "changed" and mode in ("view", "preload")
@@ -332,7 +332,7 @@ def documented(draw, mode, label, before):
 
 
 def judge(draw, mode, bare, done, processes):
-    """The kind of wrong answer, or of a right one."""
+    """The kind of the answer, wrong or right."""
     stderr = done.stderr.decode(errors="replace")
     said = [line for line in stderr.splitlines() if line.startswith("cudarun: ")]
     works = lambda process: process[0] > 0 and not is_mixed(process[1])

@@ -17,7 +17,7 @@ from wheels import environment, unpacked
 CUDARUN = os.path.abspath(sys.argv[1])
 
 NCCL_12, NCCL_13 = "nvidia-nccl-cu12==2.21.5", "nvidia-nccl-cu13==2.27.7"
-# torch for aarch64 is built without CUDA, and so small enough. Its files are read, and never loaded.
+# torch for aarch64 is built without CUDA, so it is small. Its files are read but never loaded.
 TORCH, FITTING, OTHER = "torch==2.6.0", "torchaudio==2.6.0", "torchaudio==2.5.1"
 CUBLAS = "nvidia-cublas-cu12==12.4.5.8"
 
@@ -88,7 +88,7 @@ def extensions():
         listed = [row for row in listed if row["path"].startswith(str(site))]
         files = {row["path"]: set(row["lacks_symbols"]) for row in listed}
         beside = set().union(*(symbols(file)[1] for file in tree.rglob("*.so")))
-        # Names of torch's own namespaces, as the C++ ABI begins them.
+        # Symbols in torch's own namespaces, by their mangled prefixes.
         own = tuple(kind + name for kind in ("_ZN", "_ZNK") for name in ("3c10", "2at", "5torch", "6caffe2"))
         expected = {
             str(site / file.relative_to(tree)): {

@@ -407,7 +407,7 @@ def python_programs(rows):
     words = ["LD_LIBRARY_PATH alone cannot help", "its DT_RPATH", "leave out --pin-mode: audit is enough"]
     rows.refused("jax 0.4.38, --pin-mode view", program, path(new), *wanted, "--pin-mode", "view", words=words)
 
-    # That of 0.8.3 has it too, and JAX itself opens the wheel by its absolute path.
+    # The plugin of 0.8.3 has that DT_RPATH too, and JAX itself opens the wheel by absolute path.
     python, site = environment("pinned-jax-0.8.3", *JAX, NEW, *OTHERS)
     own, program = site / "nvidia" / "cudnn" / "lib", [python, versions]
     initialize = [python, machine.script("initialize.py", INITIALIZE)]

@@ -155,7 +155,7 @@ def packed(cudarun, tools, root, environment):
         run = subprocess.run([cudarun, program], **how)
         # It does what is said of it.
         parts = run.stdout.strip().split(":")
-        fits = len(parts) == 2 and parts[1] == "/mine" and f"PyInstaller: {library} in it comes before" in run.stderr
+        fits = len(parts) == 2 and parts[1] == "/mine" and f"PyInstaller: the loader finds {library} in it before" in run.stderr
         failures += not fits
         print("ok  " if fits else "FAIL", f"PyInstaller, {kind}")
         if not fits:

@@ -43,7 +43,7 @@ fn a_machine_without_libraries_says_so() {
     assert_eq!(explained["schema"], 2);
     assert_eq!(explained["driver"], Value::Null);
     Run::on(&machine, &["export", "python3", "/home/user/train.py"])
-        .stderr_contains(&["imports `torch`, which is in no directory of Python's search path"])
+        .stderr_contains(&["imports `torch`, which is not on Python's search path"])
         .check();
 }
 
@@ -201,14 +201,14 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
         .status(1)
         .stderr_contains(&[
             "error: no cuBLAS here fits `torch 2.11.0`",
-            "audit is not enough: the audit module needs glibc 2.35 or newer: glibc 2.31 slows down every library call with it",
+            "audit is not enough: the audit module needs glibc 2.35 or newer: with glibc 2.31, it slows down every library call",
             "preload is not enough: libcublas.so.13 would come from site-packages/nvidia/cu13/lib (by its path)",
             "hint: pip --python /opt/venv/bin/python3 install --force-reinstall",
         ])
         .check();
     let explain =
         |machine: &Machine| Run::on(machine, &[&["explain", "--json"], &program[..]].concat()).json();
-    // The neighbour: the shim of an incomplete cuDNN opens the parts of a whole one.
+    // Control: the shim of an incomplete cuDNN opens the sublibraries of a complete one.
     let shim = explain(&with_glibc("2.31", "cudnn/lib/libcudnn_cnn.so.9"));
     assert_eq!((&shim["decision"], &shim["mode"]), (&"plan".into(), &"preload".into()), "{shim:#}");
     let explained = explain(&with_glibc("2.35", part));

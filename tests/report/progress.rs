@@ -31,7 +31,7 @@ fn slow(milliseconds: u32) -> String {
 
 #[test]
 fn a_long_scan_shows_progress_and_erases_it() {
-    // A script may start anything, so that the machine is inspected.
+    // A script may start any program, so cudarun inspects the machine.
     let start = "./job";
     for words in [start, "list", "explain true", "export ./job", "verify ./job"] {
         let text = at_terminal(&slow(600), words);

@@ -151,7 +151,7 @@ fn hidden_gpus_need_nothing_that_is_not_linked() {
     assert_eq!(run("0").status(1).json()["decision"], "conflict");
 }
 
-/// Packages use the CPU where there is no GPU. The neighbours: there is one, a person requires the library, a program is linked
+/// Packages use the CPU if there is no GPU. Controls: there is a GPU, a person requires the library, or a program is linked
 /// against it.
 #[test]
 fn without_a_gpu_packages_start_on_the_cpu() {
@@ -167,7 +167,7 @@ fn without_a_gpu_packages_start_on_the_cpu() {
     let without = python(&packages);
     let line = "no GPU is reachable, and cuDNN is not pinned: nothing fits";
     export(&without, &[]).any_stdout().stderr_contains(&[line]).check();
-    // A person hides the GPUs on purpose.
+    // CUDA_VISIBLE_DEVICES hides the GPUs on purpose, so no message is needed.
     export(&without, &[]).env("CUDA_VISIBLE_DEVICES", "").any_stdout().stderr("").check();
     let refused_with = "error: no cuDNN here fits";
     let with = python(&[&packages[..], &[node()]].concat());
@@ -178,7 +178,7 @@ fn without_a_gpu_packages_start_on_the_cpu() {
     assert_eq!(refused(&linked, "/opt/lib", &["app"])["unmet"][0]["family"], "cublas");
 }
 
-/// A library that the loader cannot map is as good as absent. The neighbours: it is absent, and a program that is linked
+/// A library that the loader cannot map counts as absent. Controls: the library is absent, and a program that is linked
 /// against it.
 #[test]
 fn a_broken_optional_library_is_as_good_as_absent() {
@@ -470,7 +470,7 @@ fn links_into_a_world_writable_directory_are_refused() {
     let found = candidates.iter().find(|candidate| candidate["directory"] == "/opt/x").unwrap();
     assert_eq!(found["why"], "all users can write to /scratch/cudnn");
     assert_eq!(conflict["hint"], "chmod o-w /scratch/cudnn");
-    // The neighbour: the loader alone takes nothing else.
+    // Control: without cudarun, the loader takes nothing else.
     assert_eq!(picked(&explain(&machine, "/opt/x", &["app"]), "cudnn"), "/opt/x");
 }
 

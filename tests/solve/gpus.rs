@@ -477,12 +477,13 @@ fn a_compiler_that_does_not_know_the_gpu_is_reported() {
         said.map(|caution| caution["why"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let wheel = format!("{SITE}/nvidia/cuda_nvrtc/lib");
-    let why = "NVRTC 12.4.127 cannot compile for compute capability 12.0; that of CUDA 12.8 or newer can: ";
+    let why =
+        "NVRTC 12.4.127 cannot compile for compute capability 12.0, but NVRTC of CUDA 12.8 or newer can: ";
     assert_eq!(
         cautions(BLACKWELL, &wheel, "12.4.127"),
-        [format!("{why}install another torch, built for such a CUDA")]
+        [format!("{why}install a build of torch for such a CUDA version")]
     );
-    assert_eq!(cautions(BLACKWELL, "/opt/lib", "12.4.127"), [format!("{why}use such an NVRTC")]);
+    assert_eq!(cautions(BLACKWELL, "/opt/lib", "12.4.127"), [format!("{why}use that NVRTC")]);
     assert_eq!(cautions(BLACKWELL, &wheel, "12.8.93"), [""; 0], "the control: a newer one");
     assert_eq!(cautions(HOPPER, &wheel, "12.4.127"), [""; 0], "the control: an older GPU");
 }

@@ -1,4 +1,4 @@
-//! Each hint is done as it is written, in a copy of the machine, and the same command then starts.
+//! Follows each hint literally in a copy of the machine, and checks that the same command then starts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const PASCAL: &str = "0x1b80";
 const HOPPER: &str = "0x2335";
 const BLACKWELL: &str = "0x2b85";
 
-/// A command on a machine, each file of which is one text.
+/// A command on a machine. Each element of `files` describes one file.
 struct Case {
     name: String,
     files: Vec<String>,
@@ -59,7 +59,7 @@ impl Case {
         if self.is_python { python(&self.files) } else { machine(&self.files) }
     }
 
-    /// The hint of the conflict, or nothing where the program would start.
+    /// The hint of the conflict; `None` if the program would start.
     fn hint(&self) -> Option<String> {
         let arguments: Vec<&str> =
             ["export", "--json"].into_iter().chain(self.words.iter().map(String::as_str)).collect();
@@ -136,7 +136,7 @@ impl Case {
         }
     }
 
-    /// A person drops the last wish of its kind, and the others only if that is not enough.
+    /// Removes the last option of this name. A person removes the others only if that is not enough.
     fn drop_option(&mut self, option: &str) {
         let last = self.words.iter().rposition(|word| word == option).unwrap();
         self.words.drain(last..=last + 1);
@@ -190,7 +190,7 @@ impl Case {
         found
     }
 
-    /// As pip: a version that is allowed stays, else the newest takes its place.
+    /// Like pip: keeps an allowed version, else replaces it by the newest.
     fn install_wheel(&mut self, name: &str, range: &str, is_anew: bool) {
         let range: Range = range.parse().unwrap();
         let start = format!("{SITE}/{}-", name.replace('-', "_"));
@@ -228,7 +228,7 @@ impl Case {
         });
     }
 
-    /// The build that the range allows, and no code of it is read.
+    /// Installs a build that the range allows. Its code is not read.
     fn install_torch(&mut self, range: &Range) {
         assert!(range.lowest().is_some());
         self.remove(|path| path.ends_with("CUDAConfig.h"));
@@ -299,7 +299,7 @@ fn place(file: &str) -> &str {
     file.split("path = '").nth(1).unwrap().split('\'').next().unwrap()
 }
 
-/// The files of a wheel's row in a directory.
+/// The files that a row of the table describes, in a directory.
 fn libraries(wheel: &Wheel, version: &str, directory: &str) -> String {
     let runtime = format!("{}0", wheel.cuda * 100);
     if wheel.family == "cudnn" && wheel.sonames.iter().any(|soname| soname == "libcudnn.so.9") {
@@ -320,7 +320,7 @@ fn libraries(wheel: &Wheel, version: &str, directory: &str) -> String {
     wheel.sonames.iter().map(file).collect()
 }
 
-/// The wheel as pip unpacks it.
+/// The files of a wheel as pip installs them.
 fn wheel(wheel: &Wheel, version: &str) -> String {
     let info = format!("{SITE}/{}-{version}.dist-info", wheel.name.replace('-', "_"));
     let files = libraries(wheel, version, &format!("{SITE}/{}", wheel.directory));
@@ -331,7 +331,7 @@ fn wheel(wheel: &Wheel, version: &str) -> String {
         + &text(&format!("{info}/METADATA"), &format!("Name: {}\nVersion: {version}\n\n", wheel.name))
 }
 
-/// A wheel of the table.
+/// An installed wheel from the table.
 fn installed(name: &str, version: &str) -> String {
     let least: Version = version.parse().unwrap();
     let row = wheels().iter().filter(|row| row.name == name).rfind(|row| row.versions[0] <= least);
@@ -375,7 +375,7 @@ fn torch_with(cuda: &str, needed: &[&str], requires: &str, rpath: &str) -> Strin
 const TORCH: &[&str] = &["python3", "-c", "import torch"];
 const PIP: &str = "/opt/venv/bin/python3 -m pip install \"";
 
-/// Libraries that torch lacks beside a GPU.
+/// Machines with a GPU on which torch lacks libraries.
 fn lacking() -> Vec<(Case, String)> {
     let lacks = [
         ("12.4", "libcudnn.so.9", "nvidia-cudnn-cu12=="),

@@ -457,7 +457,7 @@ fn packages_that_come_to_a_directory_on_the_python_path_are_seen() {
     workshop.library("lib/libcudart.so.12", "libcudart.so.12", "int cudaFree(void) { return 0; }", &[]);
     settle();
     let has_view = || {
-        // Code that is not seen may import any of them.
+        // Code that cannot be read may import any of them.
         let code = "import os; exec(''); print('CUDARUN_VIEW' in os.environ)";
         let run = Run::new(["python3", "-c", code]).env("HOME", home.path()).env("PYTHONPATH", &packages);
         run.env("CUDARUN_PIN_MODE", "view").env("LD_LIBRARY_PATH", workshop.path("lib")).any_stdout().check()

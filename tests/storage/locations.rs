@@ -1,5 +1,5 @@
-//! The places of views: the first that can be written to and named, and the same place for those who only
-//! ask.
+//! The directory of views: the first one that is writable and can be named in a search path. `explain` names the directory
+//! that a start would use.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use crate::storage::kept_starts::Two;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
-/// Nothing can be made in `/sys`, as on a disk that is full; that it can be entered does not show it.
+/// Nothing can be created in `/sys`, as on a full disk, although the directory can be entered.
 #[test]
 fn an_unwritable_directory_gives_way_to_the_next() {
     let two = Two::new();
@@ -95,7 +95,7 @@ fn a_umask_decides_nothing_about_what_is_ours() {
     }
 }
 
-/// A user who can write above a view can put another in its place.
+/// A user who can write to a directory above a view can replace the view.
 #[test]
 fn a_directory_below_a_world_writable_one_is_skipped() {
     let two = Two::new();

@@ -68,7 +68,7 @@ pub fn kernel(version: &str) -> String {
     text("/sys/module/nvidia/version", version) + &node()
 }
 
-/// The device of a GPU: without one, packages that would use it get the CPU.
+/// The device node of a GPU. Without one, packages use the CPU.
 pub fn node() -> String {
     text("/dev/nvidia0", "") + &text("/dev/nvidiactl", "")
 }

@@ -409,7 +409,8 @@ fn files_from_elsewhere_are_a_failure() {
     let (failure, cause) = WORLD.trial("foreign").fails();
     let files = vec![WORLD.path("other/libcublas.so.13").display().to_string()];
     assert_eq!((failure, cause.kind), (Failure::Foreign { files }, CauseKind::ForeignFiles));
-    // A library in LD_PRELOAD is not of the set, and the program does not use it; one of a planned family is a fault.
+    // A library in LD_PRELOAD is not part of the set and the program does not request it. It is a fault only if its family
+    // is planned.
     let preloaded =
         |file: &str| WORLD.trial("foreign").with("LD_PRELOAD", WORLD.path(file).to_str().unwrap());
     assert!(matches!(preloaded("other/libcublas.so.13").verdict(), Verdict::Passed { .. }));
@@ -575,7 +576,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
         "exact, 27 terms per number",
         "GPU 0: Stand-in, compute capability 9.0, 70.0 GiB of 80.0 GiB free",
         "libcudnn.so.9 is cuDNN 9.19.0",
-        "driver for CUDA up to 13.0",
+        "the driver supports CUDA up to 13.0",
         "proved (level conv, ",
         "seed 7)",
     ] {
