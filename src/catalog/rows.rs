@@ -190,8 +190,7 @@ pub enum Record {
     Define { file: String, names: Vec<String> },
     /// The name of a file that was packed in under its own version: `libcudnn-74a4c495.so.9.1.0`.
     FileName { file: String },
-    /// The digits after `word` in the version that a Python file assigns to `name` (after `cu` in `2.5.1+cu124`). The first
-    /// `major` of them are the CUDA major.
+    /// The first `major` digits after `word` in a version that a Python file assigns to `name`: `cu` in `2.5.1+cu124`.
     Local { file: String, name: String, word: String, major: usize },
     /// Such digits in the name and version of an installed distribution: `mxnet-cu112`, `jaxlib 0.4.23+cuda12.cudnn89`.
     Installed { distribution: String, word: String, major: usize },

@@ -35,7 +35,7 @@ pub(super) fn fault(fault: &SettingFault) -> String {
         FaultKind::NoFile => format!("{at}: no such file"),
         FaultKind::NotRegular => format!("{at} is not a regular file"),
         FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
-        FaultKind::NotText => format!("{at} is not UTF-8"),
+        FaultKind::NotText => format!("{at}: not UTF-8"),
         FaultKind::NotToml { what, .. } => format!("{at}: {}", show(what)),
         FaultKind::Type { key, wants, has } => {
             format!("{} must be {}, but is of type {has}", named(key), wanted(*wants))

@@ -318,7 +318,7 @@ fn a_settings_file_that_is_no_file_is_named_and_never_blocks() {
     fs::write(&file, "\u{feff}[requires]\r\ncudnn = \">=9\"\r\n").unwrap();
     starts();
     fs::write(&file, b"[requires]\ncudnn = \"\xff\"\n").unwrap();
-    refuses(":2 is not UTF-8");
+    refuses(":2: not UTF-8");
     fs::write(&file, "a = 1\n\0\n").unwrap();
     refuses(":2: ");
     let many: String = (0..70_000).map(|number| format!("key{number} = 1\n")).collect();
