@@ -6,13 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use super::hint::Wanted;
-use crate::catalog::{Family, Group, Wheel, catalog, knowledge, soname_number, wheels};
+use crate::catalog::{Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels};
 use crate::formats::names;
 use crate::formats::symbols::Exports;
 use crate::host::FileId;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin};
 use crate::program::{Program, Want};
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
 
 /// The device of files that do not exist.
 const NOWHERE: u64 = u64::MAX;
@@ -67,7 +67,7 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         let version = wanted.at_least.or(wanted.major.map(|major| Version::new(&[major])));
         let suffix = wanted.major.map(|major| major.to_string());
         let suffix = suffix.or_else(|| family.suffix(wanted.cuda?).map(str::to_owned)).unwrap_or_default();
-        let required = family.required(first(&suffix));
+        let required = family.required(first_number(&suffix).unwrap_or(0));
         let sonames: Vec<String> = required.iter().map(|stem| format!("{stem}.so.{suffix}")).collect();
         let offer = Offer { family, cuda: wanted.cuda, version, directory: directory.to_owned() };
         return vec![offer.installation(&sonames, &[], inventory)];
@@ -84,10 +84,6 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         }
     }
     found
-}
-
-fn first(suffix: &str) -> u32 {
-    crate::catalog::first_number(suffix).unwrap_or(0)
 }
 
 struct Offer {
@@ -166,7 +162,7 @@ fn serves(
     cuda: Option<u32>,
     version: Option<Version>,
     inventory: &Inventory,
-) -> Option<BTreeMap<crate::version::ComputeCapability, Code>> {
+) -> Option<BTreeMap<ComputeCapability, Code>> {
     let (cuda, version) = cuda.zip(version).filter(|_| family.name == "cudnn")?;
     let gpus: BTreeSet<_> = inventory.capabilities().collect();
     let is_served = |gpu: &_| knowledge().cudnn_for(*gpu, cuda).iter().any(|range| range.allows(&version));
