@@ -50,17 +50,14 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
         let modules = modules(host, framework, &distributions);
         let print = fingerprint(look, &libraries, &modules);
-        let known = look.known.extensions.get(&stat).filter(|(of, _)| Some(*of) == print);
-        let found = known.map_or_else(
-            || {
-                let found = compare(host, framework, &libraries, &modules, &distributions);
-                if let Some(print) = print {
-                    look.known.extensions.insert(&stat, &(print, found.clone()));
-                }
-                found
-            },
-            |(_, found)| found,
-        );
+        if let Some((_, found)) = look.known.extensions.get(&stat).filter(|(of, _)| Some(*of) == print) {
+            all.extend(found);
+            continue;
+        }
+        let found = compare(host, framework, &libraries, &modules, &distributions);
+        if let Some(print) = print {
+            look.known.extensions.insert(&stat, &(print, found.clone()));
+        }
         all.extend(found);
     }
     all.sort_by(|a, b| a.path.cmp(&b.path));
@@ -86,9 +83,9 @@ fn modules<'d>(host: &Host, framework: &Framework, distributions: &'d [Distribut
         let paths = listed.into_iter().map(|(path, _)| by.directory.with_file_name(path));
         paths.filter_map(|path| Some((host.stat(&path).ok()?, path))).collect::<Vec<_>>()
     });
-    let module = |by, (stat, path)| Module { path, stat, by };
     let modules = distributions.iter().zip(recorded);
-    modules.flat_map(|(by, found)| found.into_iter().map(move |found| module(by, found))).collect()
+    let of = |(by, found): (_, Vec<_>)| found.into_iter().map(move |(stat, path)| Module { path, stat, by });
+    modules.flat_map(of).collect()
 }
 
 /// Identifies everything that is compared; none if a file has just changed.

@@ -141,6 +141,8 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         not_read(program, &image.path);
     }
     let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let own = host.own_executable().and_then(|own| host.stat(&own)).ok();
+    let own = own.filter(|_| !host.is_rerooted()).map(|own| own.id);
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
     let mut next = 0;
     while let Some(consumer) = walk.consumers.get(next).cloned() {
@@ -163,8 +165,9 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
             linked_before.extend(consumer.needed.iter().cloned());
         }
         // Libraries of the system name many that they would use if they were there.
-        let is_program = consumer.object.path == real;
-        if is_program && is_cudarun(host, &consumer) || !is_program && is_system(path) {
+        // cudarun's own binary names every library, and needs none.
+        let is_left_out = if *path == real { own == Some(consumer.object.id) } else { is_system(path) };
+        if is_left_out {
             continue;
         }
         program.depends_on_directory |= has_relative_paths(&consumer);
@@ -264,12 +267,6 @@ fn has_relative_paths(consumer: &Consumer) -> bool {
 fn at_origin(path: &str, consumer: &Consumer) -> PathBuf {
     let origin = consumer.object.path.parent().unwrap_or(Path::new("/")).to_string_lossy();
     path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin).into()
-}
-
-/// True for cudarun's own binary: it names every library and needs none.
-fn is_cudarun(host: &Host, consumer: &Consumer) -> bool {
-    let own = host.own_executable().and_then(|own| host.stat(&own));
-    !host.is_rerooted() && own.is_ok_and(|own| own.id == consumer.object.id)
 }
 
 pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: ImportCertainty) -> Asker {

@@ -141,7 +141,12 @@ impl PackageReader<'_> {
             for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
                 walk.add_closure(object);
             }
-            let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
+            let mut consumers = walk.consumers;
+            // One of NVIDIA's libraries that a package keeps for itself is not a consumer.
+            consumers.retain(|consumer| {
+                let name = consumer.object.path.file_name().and_then(OsStr::to_str);
+                !name.is_some_and(executable::is_library)
+            });
             program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
                 program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
@@ -412,10 +417,4 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         by: by.clone(),
         search_first: First::rpath(&consumer.search_first),
     })
-}
-
-/// False for one of NVIDIA's libraries that a package keeps for itself.
-fn is_consumer(consumer: &Consumer) -> bool {
-    let name = consumer.object.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    !executable::is_library(name)
 }
