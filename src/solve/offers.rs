@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use super::hint::Wanted;
 use crate::catalog::{Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels};
 use crate::formats::names;
-use crate::formats::symbols::Exports;
 use crate::host::FileId;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin};
 use crate::program::{Program, Want};
@@ -112,46 +111,25 @@ impl Offer {
             soname: soname.clone(),
             names: vec![soname.clone()],
             path: directory.join(soname),
-            size: 0,
             id: id(soname),
-            modified: (0, 0),
-            uid: 0,
-            gid: 0,
             mode: 0o644,
-            build_id: None,
             needed: if Some(soname) == main { needs.to_vec() } else { Vec::new() },
-            imports: BTreeMap::new(),
-            exports: Exports::default(),
-            symbols: None,
             // An entry without architectures: there is code, and `serves` has its GPUs.
             code: serves.iter().map(|_| (String::new(), BTreeMap::new())).collect(),
-            glibc: None,
-            glibcxx: None,
-            rpath: None,
             runpath: Some("$ORIGIN".to_owned()),
-            searched: Vec::new(),
+            ..Member::default()
         };
         Installation {
             family: family.name.clone(),
             soname: main.filter(|_| family.group == Group::Soname).and_then(|main| soname_number(main)),
             version,
-            version_from: None,
             shim: version,
-            evidence: Vec::new(),
             cuda,
-            built_for: None,
-            origin: Origin::Loose,
-            also: Vec::new(),
-            package: None,
-            open: Vec::new(),
             is_named: true,
-            position: None,
-            loader_gives: false,
             files: sonames.iter().map(member).collect(),
             serves: serves.unwrap_or_default(),
-            forward_compatibility: None,
-            problems: Vec::new(),
             directory: directory.clone(),
+            ..Installation::default()
         }
     }
 }
