@@ -35,27 +35,23 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
     let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
     let real = host.canonical(path).map_err(refused)?;
     program.watched.insert(real.clone());
+    let unpinned = |program: &mut Program, note| {
+        program.notes.push(note);
+        Ok(None)
+    };
     if let Some(why) = secure_execution(host, &real) {
-        program.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
-        return Ok(None);
+        return unpinned(program, Note::SecureExecution { why, names: own_library(host, &real) });
     }
     let data = match host.map(&real) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            program.notes.push(Note::NotReadable);
-            return Ok(None);
+            return unpinned(program, Note::NotReadable);
         }
         mapped => mapped.map_err(refused)?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
-        Err(ElfError::WrongClass) => {
-            program.notes.push(Note::ForeignMachine);
-            return Ok(None);
-        }
-        Err(ElfError::Malformed(why)) => {
-            program.notes.push(Note::Malformed { why: why.to_owned() });
-            return Ok(None);
-        }
+        Err(ElfError::WrongClass) => return unpinned(program, Note::ForeignMachine),
+        Err(ElfError::Malformed(why)) => return unpinned(program, Note::Malformed { why: why.to_owned() }),
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
             not_read(program, Path::new("/bin/sh"));
@@ -63,8 +59,7 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         }
     };
     if !matches!(elf.machine(), X86_64 | AARCH64) {
-        program.notes.push(Note::ForeignMachine);
-        return Ok(None);
+        return unpinned(program, Note::ForeignMachine);
     }
     if let Some(by) = packer(host, &real, &data, program) {
         let is_hidden = by == Packer::AppImage;
@@ -75,13 +70,12 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         }
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => program.notes.push(Note::Static { names: first_library(&elf) }),
+        None => unpinned(program, Note::Static { names: first_library(&elf) }),
         Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
-            program.notes.push(Note::ForeignLoader { loader, names: first_library(&elf) });
+            unpinned(program, Note::ForeignLoader { loader, names: first_library(&elf) })
         }
-        Some(_) => return Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
+        Some(_) => Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
     }
-    Ok(None)
 }
 
 /// Returns a library of a known family that a dynamically linked program is linked against, or that its constants name.
