@@ -119,6 +119,15 @@ fn compare(
     let beside = modules.iter().filter_map(|module| Some((module.path.file_name()?.to_str()?, &module.path)));
     let beside: BTreeMap<&str, &PathBuf> = beside.collect();
     let present: BTreeSet<&str> = of_framework.chain(beside.keys().copied()).collect();
+    let linked: BTreeSet<&String> = libraries.iter().flat_map(|library| &library.needed).collect();
+    // A library of the framework that is missing, or one of NVIDIA's of which the framework is linked against another
+    // number.
+    let is_lacking = |name: &&String| {
+        let is_rival = |other: &&String| stem(other) == stem(name);
+        let is_nvidias = catalog().family_of(name).is_some() && !linked.contains(name);
+        is_of(framework, name) && !present.contains(name.as_str())
+            || is_nvidias && linked.iter().any(is_rival)
+    };
     let extension = |(module, uses): (&Module<'_>, Use)| {
         let Distribution { directory, name, version: own, .. } = module.by;
         let metadata = host.read_text(&directory.join("METADATA")).unwrap_or_default();
@@ -130,7 +139,7 @@ fn compare(
             framework: format!("{} {version}", framework.name).trim_end().to_owned(),
             built_for: built_for.and_then(Requires::pinned).map(|pin| pin.to_string()),
             lacks_symbols: uses.lacking_symbols(host, &libraries, &beside),
-            lacks_libraries: uses.lacking_libraries(framework, &libraries, &present),
+            lacks_libraries: uses.needed.iter().filter(is_lacking).cloned().collect(),
         }
     };
     uses.into_iter().map(extension).collect()
@@ -190,24 +199,6 @@ impl Use {
             }
         }
         lacked.into_iter().map(|symbol| symbol.name.clone()).collect()
-    }
-
-    /// The framework's own libraries that are missing, and those of NVIDIA's of which the framework is linked against
-    /// another number.
-    fn lacking_libraries(
-        &self,
-        framework: &Framework,
-        libraries: &[Library],
-        present: &BTreeSet<&str>,
-    ) -> Vec<String> {
-        let linked: BTreeSet<&String> = libraries.iter().flat_map(|library| &library.needed).collect();
-        let is_lacking = |name: &&String| {
-            let is_rival = |other: &&String| stem(other) == stem(name);
-            let is_nvidias = catalog().family_of(name).is_some() && !linked.contains(name);
-            is_of(framework, name) && !present.contains(name.as_str())
-                || is_nvidias && linked.iter().any(is_rival)
-        };
-        self.needed.iter().filter(is_lacking).cloned().collect()
     }
 }
 
