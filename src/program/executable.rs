@@ -284,7 +284,13 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     let Ok(data) = host.map(&consumer.object.path) else { return found };
     let Ok(elf) = Elf::parse(&data) else { return found };
     if need != Need::Linked {
-        found.extend(opened_names(&expected(&elf), by, &[], need));
+        // A build that removes libraries from DT_NEEDED loads them before the object, which requires their symbol versions.
+        let files = elf.required_versions().into_iter().map(|(file, _)| file);
+        let files: BTreeSet<&[u8]> =
+            files.filter(|file| elf.needed().all(|needed| needed != *file)).collect();
+        let names: Vec<String> =
+            files.iter().map(|file| String::from_utf8_lossy(file).into_owned()).collect();
+        found.extend(opened_names(&names, by, &[], need));
     }
     let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
     let imports = symbols::imports(&elf, is_library, exports);
@@ -296,15 +302,6 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         }
     }
     found
-}
-
-/// Returns the libraries whose symbol versions an object requires although DT_NEEDED does not name them. A build that removes
-/// them from DT_NEEDED loads them before the object.
-fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let needed: BTreeSet<String> = elf.needed().map(text).collect();
-    let wanted = elf.required_versions().into_iter().map(|(file, _)| text(file));
-    wanted.filter(|name| is_library(name) && !needed.contains(name)).collect()
 }
 
 /// Returns a requirement for each name of a known family.

@@ -378,16 +378,15 @@ impl PackageReader<'_> {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker { line: Some(place.line), ..by }
         };
-        for (name, place) in &imports.libraries {
-            let named = opened_names([name], &by(place), &search_first, Need::Named);
-            program.loads.extend(named.iter().filter_map(|requirement| Load::required(requirement, None)));
-            program.requirements.extend(named);
-        }
-        for (path, place) in &imports.library_paths {
-            let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
-            program.located.insert(PathBuf::from(path));
-            program.loads.extend(opened.iter().filter_map(|requirement| Load::required(requirement, None)));
-            program.requirements.extend(opened);
+        let named = imports.libraries.iter();
+        let named =
+            named.flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
+        let paths = imports.library_paths.iter().map(|(path, place)| (PathBuf::from(path), place));
+        program.located.extend(paths.clone().map(|(path, _)| path));
+        let opened = paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
+        for requirement in named.chain(opened) {
+            program.loads.extend(Load::required(&requirement, None));
+            program.requirements.push(requirement);
         }
     }
 }
