@@ -65,7 +65,7 @@ fn of_kernel(
             vec![Finding::error(FindingKind::DriverMismatch { installed, kernel: kernel.version }, evidence)]
         }
         // The environment's section reports a libcuda from LD_LIBRARY_PATH.
-        (Some(right), Some(given)) if is_other(given) && !is_by_path(inventory, given) => {
+        (Some(right), Some(given)) if is_other(given) && !inventory.is_on_path(given) => {
             let what = FindingKind::LibcudaShadowed { given: given.version, kernel: kernel.version };
             vec![Finding::error(
                 what,
@@ -77,12 +77,6 @@ fn of_kernel(
         }
         _ => Vec::new(),
     }
-}
-
-fn is_by_path(inventory: &Inventory, installation: &Installation) -> bool {
-    let mut elements =
-        inventory.search.library_path.iter().filter_map(|element| element.directory.as_deref());
-    elements.any(|element| installation.directories().any(|own| own == element))
 }
 
 /// A card is present, but no NVIDIA driver runs it.

@@ -129,7 +129,8 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
                 is_rival(installation, first) && installation.version != first.version
             });
             let Some((rival, by)) = rival.filter(|_| is_taken) else { continue };
-            if is_shim_over(first, rival) {
+            // It has only a shim, which works over the other.
+            if first.files.iter().all(|file| first.is_shim(&file.stem)) && rival.works_under_shim_of(first) {
                 continue;
             }
             let (taken, other) = (Summary::of(first), Summary::of(rival));
@@ -156,11 +157,6 @@ fn is_rival(installation: &Installation, other: &Installation) -> bool {
     installation.family == other.family
         && installation.soname == other.soname
         && installation.origin != Origin::Stub
-}
-
-/// True if the first has only a shim, which works over the other.
-fn is_shim_over(first: &Installation, other: &Installation) -> bool {
-    first.files.iter().all(|file| first.is_shim(&file.stem)) && other.works_under_shim_of(first)
 }
 
 /// The required files that the first lacks and the other has.

@@ -6,7 +6,7 @@ use nix::sys::stat::{FileStat, SFlag};
 use serde::{Deserialize, Serialize};
 
 /// Identifies a file. Two names with one identity are one file to the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,
     pub inode: u64,

@@ -50,17 +50,14 @@ pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
         let modules = modules(host, framework, &distributions);
         let print = fingerprint(look, &libraries, &modules);
-        let known = look.known.extensions.get(&stat).filter(|(of, _)| Some(*of) == print);
-        let found = known.map_or_else(
-            || {
-                let found = compare(host, framework, &libraries, &modules, &distributions);
-                if let Some(print) = print {
-                    look.known.extensions.insert(&stat, &(print, found.clone()));
-                }
-                found
-            },
-            |(_, found)| found,
-        );
+        if let Some((_, found)) = look.known.extensions.get(&stat).filter(|(of, _)| Some(*of) == print) {
+            all.extend(found);
+            continue;
+        }
+        let found = compare(host, framework, &libraries, &modules, &distributions);
+        if let Some(print) = print {
+            look.known.extensions.insert(&stat, &(print, found.clone()));
+        }
         all.extend(found);
     }
     all.sort_by(|a, b| a.path.cmp(&b.path));
@@ -86,9 +83,9 @@ fn modules<'d>(host: &Host, framework: &Framework, distributions: &'d [Distribut
         let paths = listed.into_iter().map(|(path, _)| by.directory.with_file_name(path));
         paths.filter_map(|path| Some((host.stat(&path).ok()?, path))).collect::<Vec<_>>()
     });
-    let module = |by, (stat, path)| Module { path, stat, by };
     let modules = distributions.iter().zip(recorded);
-    modules.flat_map(|(by, found)| found.into_iter().map(move |found| module(by, found))).collect()
+    let of = |(by, found): (_, Vec<_>)| found.into_iter().map(move |(stat, path)| Module { path, stat, by });
+    modules.flat_map(of).collect()
 }
 
 /// Identifies everything that is compared; none if a file has just changed.
@@ -122,6 +119,15 @@ fn compare(
     let beside = modules.iter().filter_map(|module| Some((module.path.file_name()?.to_str()?, &module.path)));
     let beside: BTreeMap<&str, &PathBuf> = beside.collect();
     let present: BTreeSet<&str> = of_framework.chain(beside.keys().copied()).collect();
+    let linked: BTreeSet<&String> = libraries.iter().flat_map(|library| &library.needed).collect();
+    // A library of the framework that is missing, or one of NVIDIA's of which the framework is linked against another
+    // number.
+    let is_lacking = |name: &&String| {
+        let is_rival = |other: &&String| stem(other) == stem(name);
+        let is_nvidias = catalog().family_of(name).is_some() && !linked.contains(name);
+        is_of(framework, name) && !present.contains(name.as_str())
+            || is_nvidias && linked.iter().any(is_rival)
+    };
     let extension = |(module, uses): (&Module<'_>, Use)| {
         let Distribution { directory, name, version: own, .. } = module.by;
         let metadata = host.read_text(&directory.join("METADATA")).unwrap_or_default();
@@ -133,7 +139,7 @@ fn compare(
             framework: format!("{} {version}", framework.name).trim_end().to_owned(),
             built_for: built_for.and_then(Requires::pinned).map(|pin| pin.to_string()),
             lacks_symbols: uses.lacking_symbols(host, &libraries, &beside),
-            lacks_libraries: uses.lacking_libraries(framework, &libraries, &present),
+            lacks_libraries: uses.needed.iter().filter(is_lacking).cloned().collect(),
         }
     };
     uses.into_iter().map(extension).collect()
@@ -193,24 +199,6 @@ impl Use {
             }
         }
         lacked.into_iter().map(|symbol| symbol.name.clone()).collect()
-    }
-
-    /// The framework's own libraries that are missing, and those of NVIDIA's of which the framework is linked against
-    /// another number.
-    fn lacking_libraries(
-        &self,
-        framework: &Framework,
-        libraries: &[Library],
-        present: &BTreeSet<&str>,
-    ) -> Vec<String> {
-        let linked: BTreeSet<&String> = libraries.iter().flat_map(|library| &library.needed).collect();
-        let is_lacking = |name: &&String| {
-            let is_rival = |other: &&String| stem(other) == stem(name);
-            let is_nvidias = catalog().family_of(name).is_some() && !linked.contains(name);
-            is_of(framework, name) && !present.contains(name.as_str())
-                || is_nvidias && linked.iter().any(is_rival)
-        };
-        self.needed.iter().filter(is_lacking).cloned().collect()
     }
 }
 

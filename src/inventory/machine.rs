@@ -169,11 +169,14 @@ impl Inventory {
 
     /// True if `LD_LIBRARY_PATH` or `LD_PRELOAD` leads any program to an installation.
     pub fn is_led_to(&self) -> bool {
-        let mut installed = self.installations.iter().flat_map(Installation::directories);
-        let is_on_path = |directory: &Path| {
-            self.search.library_path.iter().any(|element| element.directory.as_deref() == Some(directory))
-        };
-        self.search.preload.iter().any(|preload| preload.family.is_some()) || installed.any(is_on_path)
+        self.search.preload.iter().any(|preload| preload.family.is_some())
+            || self.installations.iter().any(|installation| self.is_on_path(installation))
+    }
+
+    /// True if `LD_LIBRARY_PATH` contains a directory of the installation.
+    pub fn is_on_path(&self, installation: &Installation) -> bool {
+        let mut elements = self.search.library_path.iter().filter_map(|element| element.directory.as_deref());
+        elements.any(|element| installation.directories().any(|own| own == element))
     }
 
     /// Returns the file of this name in a directory that was scanned.

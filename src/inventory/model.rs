@@ -15,7 +15,7 @@ use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion, Version};
 
 /// One family in one directory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Installation {
     pub family: String,
     /// The number in its SONAMEs; none if the family has one installation for all numbers.
@@ -81,7 +81,7 @@ impl Code {
 }
 
 /// One file of an installation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Member {
     pub stem: String,
     pub soname: String,
@@ -130,7 +130,7 @@ pub struct RpathDirectory {
 }
 
 /// How an installation was made. If two sources name one directory, the first of these counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     Wheel,
@@ -148,6 +148,7 @@ pub enum Origin {
     Debian,
     /// A loose installation that `rpm` knows.
     Rpm,
+    #[default]
     Loose,
 }
 

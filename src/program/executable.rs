@@ -35,27 +35,23 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
     let refused = |error| Error::NotExecutable { path: path.to_owned(), why: Refusal::System { error } };
     let real = host.canonical(path).map_err(refused)?;
     program.watched.insert(real.clone());
+    let unpinned = |program: &mut Program, note| {
+        program.notes.push(note);
+        Ok(None)
+    };
     if let Some(why) = secure_execution(host, &real) {
-        program.notes.push(Note::SecureExecution { why, names: own_library(host, &real) });
-        return Ok(None);
+        return unpinned(program, Note::SecureExecution { why, names: own_library(host, &real) });
     }
     let data = match host.map(&real) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            program.notes.push(Note::NotReadable);
-            return Ok(None);
+            return unpinned(program, Note::NotReadable);
         }
         mapped => mapped.map_err(refused)?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
-        Err(ElfError::WrongClass) => {
-            program.notes.push(Note::ForeignMachine);
-            return Ok(None);
-        }
-        Err(ElfError::Malformed(why)) => {
-            program.notes.push(Note::Malformed { why: why.to_owned() });
-            return Ok(None);
-        }
+        Err(ElfError::WrongClass) => return unpinned(program, Note::ForeignMachine),
+        Err(ElfError::Malformed(why)) => return unpinned(program, Note::Malformed { why: why.to_owned() }),
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
             not_read(program, Path::new("/bin/sh"));
@@ -63,8 +59,7 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         }
     };
     if !matches!(elf.machine(), X86_64 | AARCH64) {
-        program.notes.push(Note::ForeignMachine);
-        return Ok(None);
+        return unpinned(program, Note::ForeignMachine);
     }
     if let Some(by) = packer(host, &real, &data, program) {
         let is_hidden = by == Packer::AppImage;
@@ -75,13 +70,12 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         }
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => program.notes.push(Note::Static { names: first_library(&elf) }),
+        None => unpinned(program, Note::Static { names: first_library(&elf) }),
         Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
-            program.notes.push(Note::ForeignLoader { loader, names: first_library(&elf) });
+            unpinned(program, Note::ForeignLoader { loader, names: first_library(&elf) })
         }
-        Some(_) => return Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
+        Some(_) => Ok(Some(Image { path: path.to_owned(), machine: elf.machine() })),
     }
-    Ok(None)
 }
 
 /// Returns a library of a known family that a dynamically linked program is linked against, or that its constants name.
@@ -141,6 +135,8 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         not_read(program, &image.path);
     }
     let name = program.runs().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let own = host.own_executable().and_then(|own| host.stat(&own)).ok();
+    let own = own.filter(|_| !host.is_rerooted()).map(|own| own.id);
     let mut linked_before: BTreeSet<String> = BTreeSet::new();
     let mut next = 0;
     while let Some(consumer) = walk.consumers.get(next).cloned() {
@@ -163,8 +159,9 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
             linked_before.extend(consumer.needed.iter().cloned());
         }
         // Libraries of the system name many that they would use if they were there.
-        let is_program = consumer.object.path == real;
-        if is_program && is_cudarun(host, &consumer) || !is_program && is_system(path) {
+        // cudarun's own binary names every library, and needs none.
+        let is_left_out = if *path == real { own == Some(consumer.object.id) } else { is_system(path) };
+        if is_left_out {
             continue;
         }
         program.depends_on_directory |= has_relative_paths(&consumer);
@@ -266,12 +263,6 @@ fn at_origin(path: &str, consumer: &Consumer) -> PathBuf {
     path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin).into()
 }
 
-/// True for cudarun's own binary: it names every library and needs none.
-fn is_cudarun(host: &Host, consumer: &Consumer) -> bool {
-    let own = host.own_executable().and_then(|own| host.stat(&own));
-    !host.is_rerooted() && own.is_ok_and(|own| own.id == consumer.object.id)
-}
-
 pub(super) fn asker(name: &str, file: &Path, cuda: Option<u32>, standing: ImportCertainty) -> Asker {
     Asker { name: name.to_owned(), file: file.to_owned(), line: None, cuda, standing }
 }
@@ -293,7 +284,13 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     let Ok(data) = host.map(&consumer.object.path) else { return found };
     let Ok(elf) = Elf::parse(&data) else { return found };
     if need != Need::Linked {
-        found.extend(opened_names(&expected(&elf), by, &[], need));
+        // A build that removes libraries from DT_NEEDED loads them before the object, which requires their symbol versions.
+        let files = elf.required_versions().into_iter().map(|(file, _)| file);
+        let files: BTreeSet<&[u8]> =
+            files.filter(|file| elf.needed().all(|needed| needed != *file)).collect();
+        let names: Vec<String> =
+            files.iter().map(|file| String::from_utf8_lossy(file).into_owned()).collect();
+        found.extend(opened_names(&names, by, &[], need));
     }
     let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
     let imports = symbols::imports(&elf, is_library, exports);
@@ -305,15 +302,6 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
         }
     }
     found
-}
-
-/// Returns the libraries whose symbol versions an object requires although DT_NEEDED does not name them. A build that removes
-/// them from DT_NEEDED loads them before the object.
-fn expected(elf: &Elf<'_>) -> BTreeSet<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let needed: BTreeSet<String> = elf.needed().map(text).collect();
-    let wanted = elf.required_versions().into_iter().map(|(file, _)| text(file));
-    wanted.filter(|name| is_library(name) && !needed.contains(name)).collect()
 }
 
 /// Returns a requirement for each name of a known family.

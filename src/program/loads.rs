@@ -32,7 +32,12 @@ pub(super) fn loads(
         !consumer.needed.is_empty() || is_packer(consumer) || packers.contains(path) || named.contains(path)
     };
     loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
-    let openers = openers(host, candidate);
+    // The files that open the libraries that only the profile names.
+    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.dlopened_by);
+    let is_file = |file: &PathBuf| host.is_file(file);
+    let first =
+        |pattern: &String| framework::expand(host, &candidate.sites, pattern).into_iter().find(is_file);
+    let openers: Vec<PathBuf> = patterns.iter().filter_map(first).collect();
     loads.extend(openers.iter().map(|opener| Load::path(opener)));
     for requirement in requirements.iter().filter(|requirement| requirement.named().is_some()) {
         let object = consumers.iter().find(|consumer| consumer.object.path == requirement.by.file);
@@ -52,16 +57,6 @@ pub(super) fn loads(
 /// True if an object is linked against an NVIDIA library that its package bundles under another name.
 pub(super) fn is_packer(consumer: &Consumer) -> bool {
     consumer.object.needed.iter().any(|name| catalog().family_of_bundled(Path::new(name)).is_some())
-}
-
-/// Returns the files that open the libraries that only the profile names.
-fn openers(host: &Host, candidate: &Candidate) -> Vec<PathBuf> {
-    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.dlopened_by);
-    let first = |pattern: &String| {
-        let found = framework::expand(host, &candidate.sites, pattern);
-        found.into_iter().find(|file| host.is_file(file))
-    };
-    patterns.iter().filter_map(first).collect()
 }
 
 /// Returns the libraries that were packed into the package under a name with a hash, and the objects that load them.

@@ -141,7 +141,12 @@ impl PackageReader<'_> {
             for object in candidate.objects(self.host).iter().filter_map(|path| self.searcher.object(path)) {
                 walk.add_closure(object);
             }
-            let consumers: Vec<Consumer> = walk.consumers.into_iter().filter(is_consumer).collect();
+            let mut consumers = walk.consumers;
+            // One of NVIDIA's libraries that a package keeps for itself is not a consumer.
+            consumers.retain(|consumer| {
+                let name = consumer.object.path.file_name().and_then(OsStr::to_str);
+                !name.is_some_and(executable::is_library)
+            });
             program.notes.extend(self.moved(&candidate));
             if candidate.standing == ImportCertainty::Imported {
                 program.imported.extend(candidate.directories.iter().chain(&candidate.extensions).cloned());
@@ -373,16 +378,15 @@ impl PackageReader<'_> {
             let by = asker(&place.name(), &place.file, None, ImportCertainty::Imported);
             Asker { line: Some(place.line), ..by }
         };
-        for (name, place) in &imports.libraries {
-            let named = opened_names([name], &by(place), &search_first, Need::Named);
-            program.loads.extend(named.iter().filter_map(|requirement| Load::required(requirement, None)));
-            program.requirements.extend(named);
-        }
-        for (path, place) in &imports.library_paths {
-            let opened = by_path(self.host, Path::new(path), &by(place), Need::Used);
-            program.located.insert(PathBuf::from(path));
-            program.loads.extend(opened.iter().filter_map(|requirement| Load::required(requirement, None)));
-            program.requirements.extend(opened);
+        let named = imports.libraries.iter();
+        let named =
+            named.flat_map(|(name, place)| opened_names([name], &by(place), &search_first, Need::Named));
+        let paths = imports.library_paths.iter().map(|(path, place)| (PathBuf::from(path), place));
+        program.located.extend(paths.clone().map(|(path, _)| path));
+        let opened = paths.filter_map(|(path, place)| by_path(self.host, &path, &by(place), Need::Used));
+        for requirement in named.chain(opened) {
+            program.loads.extend(Load::required(&requirement, None));
+            program.requirements.push(requirement);
         }
     }
 }
@@ -412,10 +416,4 @@ fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         by: by.clone(),
         search_first: First::rpath(&consumer.search_first),
     })
-}
-
-/// False for one of NVIDIA's libraries that a package keeps for itself.
-fn is_consumer(consumer: &Consumer) -> bool {
-    let name = consumer.object.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    !executable::is_library(name)
 }

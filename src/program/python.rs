@@ -103,7 +103,10 @@ impl Python {
             home.as_bytes().split(|byte| *byte == b':').next().map(|p| PathBuf::from(OsStr::from_bytes(p)))
         });
         if !safe_path && let Some(start) = self.start_directory(host) {
-            self.watch_start(&start);
+            // These would make it a place of installed packages. The program may write other files there.
+            let modules = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
+            self.located.extend(modules.map(|module| start.join(module)));
+            self.located.push(start.join("nvidia"));
             self.add(host, &start, EntryKind::Own);
         }
         let elements = path.iter().flat_map(|path| path.as_bytes().split(|byte| *byte == b':'));
@@ -187,14 +190,6 @@ impl Python {
             }
             Run::Nothing | Run::Unknown => None,
         }
-    }
-
-    /// Watches the names that would make the script's directory a place of installed packages. The program may write other
-    /// files there.
-    fn watch_start(&mut self, start: &Path) {
-        let modules = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
-        self.located.extend(modules.map(|module| start.join(module)));
-        self.located.push(start.join("nvidia"));
     }
 
     /// Adds an existing directory to the search path. Returns its real path if it is new.

@@ -27,7 +27,8 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
     let Some((shims, name)) = file.parent().zip(file.file_name()) else { return Shim::No };
     let is_script = start.starts_with(b"#!") && shims.file_name() == Some(OsStr::new("shims"));
     let Some(root) = shims.parent().filter(|_| is_script) else { return Shim::No };
-    if memchr::memmem::find(start, b"pyenv").is_none() && !mentions_pyenv(host, file) {
+    let mentions_pyenv = |script: Vec<u8>| memchr::memmem::find(&script, b"pyenv\" exec").is_some();
+    if memchr::memmem::find(start, b"pyenv").is_none() && !host.read(file).is_ok_and(mentions_pyenv) {
         return Shim::No;
     }
     let installed = root.join("versions");
@@ -40,10 +41,6 @@ pub(super) fn resolve(host: &Host, file: &Path, start: &[u8], program: &mut Prog
         host.is_executable(&candidate).then_some(candidate)
     });
     found.map_or(Shim::Unresolved, Shim::Of)
-}
-
-fn mentions_pyenv(host: &Host, file: &Path) -> bool {
-    host.read(file).is_ok_and(|script| memchr::memmem::find(&script, b"pyenv\" exec").is_some())
 }
 
 /// Returns the versions in `PYENV_VERSION`, else in the nearest `.python-version` upward, else pyenv's global one, else

@@ -150,7 +150,10 @@ impl<'a> Way<'a> {
             Err(Ending::Elsewhere) => return Err(Some(Note::Elsewhere)),
             Err(Ending::Unknown) | Ok(_) => return Err(Some(Note::StartsAnother)),
         };
-        program.undone.extend(undone_by(&start));
+        program.undone.extend(PINNING.into_iter().filter(|variable| {
+            start.set.iter().any(|(name, _)| name == variable)
+                || start.values(Meaning::Unsets).any(|name| name == *variable)
+        }));
         if start.has(Meaning::User) {
             self.loses(EnvironmentLoss::Rights, program);
         }
@@ -294,14 +297,6 @@ fn loss_by(start: &Start) -> Option<EnvironmentLoss> {
         let unsets = start.values(Meaning::Unsets).any(|name| name == LIBRARY_PATH);
         unsets.then_some(EnvironmentLoss::Unsets { variable: LIBRARY_PATH })
     }
-}
-
-/// Returns the variables of the stronger modes that the command line sets or unsets.
-fn undone_by(start: &Start) -> impl Iterator<Item = &'static str> {
-    PINNING.into_iter().filter(|variable| {
-        start.set.iter().any(|(name, _)| name == variable)
-            || start.values(Meaning::Unsets).any(|name| name == *variable)
-    })
 }
 
 /// True if a row names the whole directory of a program: `snap/bin/*`.

@@ -16,7 +16,7 @@ use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
 use crate::program::Program;
-use crate::solve::Outcome;
+use crate::solve::{Outcome, Pick};
 use crate::text::show;
 use crate::variables;
 
@@ -65,22 +65,18 @@ pub fn examined_program(
 ) -> ExaminedProgram {
     let command: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
     let is_refused = decision.is_refused();
-    let uses = match &decision.outcome {
-        Outcome::Plan(plan) => plan
-            .picks
-            .iter()
-            .map(|pick| {
-                let version = words::version(pick.installation.version.as_ref());
-                format!("{} {version}", words::family(&pick.installation.family))
-            })
-            .collect(),
-        _ => Vec::new(),
+    let picks = match &decision.outcome {
+        Outcome::Plan(plan) => Some(&plan.picks),
+        _ => None,
     };
-    let is_picked = |installation: &Installation| match &decision.outcome {
-        Outcome::Plan(plan) => {
-            plan.picks.iter().any(|pick| pick.installation.directory == installation.directory)
-        }
-        _ => true,
+    let used = |pick: &Pick| {
+        let version = words::version(pick.installation.version.as_ref());
+        format!("{} {version}", words::family(&pick.installation.family))
+    };
+    let uses = picks.into_iter().flatten().map(used).collect();
+    let is_picked = |installation: &Installation| {
+        let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
+        picks.is_none_or(|picks| picks.iter().any(is_in))
     };
     let fault = |(family, supply): (&str, Supply<'_>)| {
         let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
@@ -244,13 +240,11 @@ fn details(
     let mut text = String::new();
     let mut notes = 0;
     for finding in &all {
-        if finding.severity == Severity::Note {
-            notes += 1;
-            if notes > NOTES && verbosity == 0 {
-                continue;
-            }
+        let is_note = finding.severity == Severity::Note;
+        notes += usize::from(is_note);
+        if !is_note || notes <= NOTES || verbosity > 0 {
+            text.push_str(&self::finding(finding, verbosity, style));
         }
-        text.push_str(&self::finding(finding, verbosity, style));
     }
     if notes > NOTES && verbosity == 0 {
         let more = counted(notes - NOTES, "more note");

@@ -27,6 +27,7 @@ const GPUS: &str = "name GPUs that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_
 fn words_for(finding: &Finding) -> (String, Option<String>) {
     let fixed = |sentence: &str, remedy: &str| (sentence.to_owned(), Some(remedy.to_owned()));
     let by = |sentence: String, remedy: &str| (sentence, Some(remedy.to_owned()));
+    let and_more = |count: usize| if count == 0 { String::new() } else { format!(", and {count} more") };
     let fact = |sentence: String| (sentence, None);
     let edit = |sentence: String| (sentence, Some(edit(finding)));
     let edit_or_cudarun = |sentence: String| {
@@ -163,12 +164,10 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             (sentence, Some(mend_installation(installation, problem)))
         }
         Kind::ExtensionMismatch { first, more } => {
-            let more = if *more == 0 { String::new() } else { format!(", and {more} more") };
-            (format!("{}{more}", extensions::sentence(first)), Some(extensions::remedy(first)))
+            (extensions::sentence(first) + &and_more(*more), Some(extensions::remedy(first)))
         }
         Kind::PassedOver { first, more } => {
-            let more = if *more == 0 { String::new() } else { format!(", and {more} more") };
-            fact(format!("skipped: {}, {}{more}", show(&first.path), words::fault(&first.fault)))
+            fact(format!("skipped: {}, {}{}", show(&first.path), words::fault(&first.fault), and_more(*more)))
         }
         Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
         Kind::PathEmpty { directory } => edit(format!(

@@ -1,6 +1,6 @@
 //! Finds what could help against a conflict. `remedy` tries each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::hint::{Hint, Wanted};
@@ -175,7 +175,8 @@ fn leftover(missing: &Unmet, inventory: &Inventory) -> Option<String> {
     let package =
         |installation: &Installation| Some(installation.package.as_ref()?.split(' ').next()?.to_owned());
     let wanted = Some(catalog().family(&missing.family)?.wheel(cuda_major(missing)?)?);
-    installed(inventory, &missing.family, |installation| package(installation) == wanted)?;
+    let is_right = |one: &&Installation| one.family == missing.family && package(one) == wanted;
+    inventory.installations.iter().find(is_right)?;
     let taken = package(installed_in(inventory, missing, &opened.installation.directory)?)?;
     (opened.installation.origin == Origin::Wheel && Some(&taken) != wanted.as_ref()).then_some(taken)
 }
@@ -199,11 +200,8 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
         let reinstall =
             world.inventory.installations.iter().any(|one| wheels.iter().any(|wheel| brings(one, wheel)));
         let requirements: Vec<String> = wheels.iter().map(|wheel| wheel.replace(' ', "==")).collect();
-        let by_extras = if reinstall {
-            None
-        } else {
-            extras(&requirements, world.program.packages.iter().flat_map(|package| &package.extras))
-        };
+        let known = program.packages.iter().flat_map(|package| &package.extras).filter(|_| !reinstall);
+        let by_extras = extras(&requirements, known);
         let pip = |requirements| Hint::Pip { pip: pip.clone(), requirements, reinstall };
         hints.extend(by_extras.into_iter().chain([requirements]).map(pip));
     }
@@ -311,29 +309,19 @@ fn wanted(missing: &Unmet, world: &World<'_>) -> Wanted {
 
 /// Replaces what search paths lead to.
 fn replaced(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
-    let places =
-        unmet.iter().flat_map(|missing| &missing.forced).map(|forced| &forced.installation.directory);
-    let places: BTreeSet<&PathBuf> = places.collect();
-    let replace = |directory: &PathBuf| {
-        let leads_there = |missing: &&Unmet| {
-            missing.forced.iter().any(|forced| forced.installation.directory == *directory)
-        };
-        let libraries = unmet.iter().filter(leads_there).map(|missing| wanted(missing, world)).collect();
-        Hint::Replace { libraries, directory: directory.clone() }
-    };
+    let mut places: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
+    for missing in unmet {
+        let directories = missing.forced.iter().map(|forced| forced.installation.directory.clone());
+        for directory in directories.collect::<BTreeSet<_>>() {
+            places.entry(directory).or_default().push(wanted(missing, world));
+        }
+    }
+    let replace = |(directory, libraries)| Hint::Replace { libraries, directory };
     places.into_iter().map(replace).collect()
 }
 
-fn installed<'i>(
-    inventory: &'i Inventory,
-    family: &str,
-    fits: impl Fn(&Installation) -> bool,
-) -> Option<&'i Installation> {
-    inventory.installations.iter().find(|installation| installation.family == family && fits(installation))
-}
-
 fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path) -> Option<&'i Installation> {
-    installed(inventory, &missing.family, |installation| installation.directory == directory)
+    inventory.installations.iter().find(|one| one.family == missing.family && one.directory == directory)
 }
 
 /// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
@@ -381,13 +369,14 @@ fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
     catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
 }
 
-/// Returns the number in the requested SONAME.
+/// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.
 fn soname(missing: &Unmet) -> Option<u32> {
-    let of_name = missing.requirements.iter().find_map(|requirement| match &requirement.want {
-        Want::Name(name) => soname_number(name),
+    let of_name = missing.requirements.iter().find_map(|requirement| soname_number(requirement.named()?));
+    let of_version = missing.requirements.iter().find_map(|requirement| match requirement.want {
+        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => Some(version.major()),
         _ => None,
     });
-    of_name.or_else(|| missing.requirements.iter().find_map(bound).map(|version| version.major()))
+    of_name.or(of_version)
 }
 
 /// Returns the newest of the compiled floors.
@@ -397,14 +386,6 @@ fn floor(missing: &Unmet) -> Option<Version> {
         _ => None,
     });
     floors.max()
-}
-
-/// Returns the version that a requirement insists on.
-fn bound(requirement: &Requirement) -> Option<Version> {
-    match requirement.want {
-        Want::AtLeast(version) | Want::Exactly(version) | Want::Rest(version) => Some(version),
-        _ => None,
-    }
 }
 
 fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {

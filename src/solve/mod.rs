@@ -32,6 +32,7 @@ pub use model::{
 };
 pub use reason::{Criterion, Reason};
 
+use remedy::Copy;
 use slots::Slots;
 use world::World;
 
@@ -73,11 +74,11 @@ fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
         return None;
     }
     let helpful = |hints: &[Hint], world: &World<'_>| {
-        hints.iter().find(|hint| remedy::leads_to_a_solution(hint, world)).cloned()
+        hints.iter().find(|hint| Copy::after(hint, world).has_set()).cloned()
     };
     let hints = hints::hints(conflict, world);
     let then = |first: &Hint| {
-        let copy = remedy::Copy::after(first, world);
+        let copy = Copy::after(first, world);
         let Outcome::Conflict(next) = decide(&copy.world()) else { return None };
         let second = helpful(&hints::hints(&next, &copy.world()), &copy.world())?;
         Some(Hint::Both { steps: Box::new([first.clone(), second]) })

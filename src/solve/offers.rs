@@ -6,13 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use super::hint::Wanted;
-use crate::catalog::{Family, Group, Wheel, catalog, knowledge, soname_number, wheels};
+use crate::catalog::{Family, Group, Wheel, catalog, first_number, knowledge, soname_number, wheels};
 use crate::formats::names;
-use crate::formats::symbols::Exports;
 use crate::host::FileId;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin};
 use crate::program::{Program, Want};
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
 
 /// The device of files that do not exist.
 const NOWHERE: u64 = u64::MAX;
@@ -67,7 +66,7 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         let version = wanted.at_least.or(wanted.major.map(|major| Version::new(&[major])));
         let suffix = wanted.major.map(|major| major.to_string());
         let suffix = suffix.or_else(|| family.suffix(wanted.cuda?).map(str::to_owned)).unwrap_or_default();
-        let required = family.required(first(&suffix));
+        let required = family.required(first_number(&suffix).unwrap_or(0));
         let sonames: Vec<String> = required.iter().map(|stem| format!("{stem}.so.{suffix}")).collect();
         let offer = Offer { family, cuda: wanted.cuda, version, directory: directory.to_owned() };
         return vec![offer.installation(&sonames, &[], inventory)];
@@ -84,10 +83,6 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         }
     }
     found
-}
-
-fn first(suffix: &str) -> u32 {
-    crate::catalog::first_number(suffix).unwrap_or(0)
 }
 
 struct Offer {
@@ -116,46 +111,25 @@ impl Offer {
             soname: soname.clone(),
             names: vec![soname.clone()],
             path: directory.join(soname),
-            size: 0,
             id: id(soname),
-            modified: (0, 0),
-            uid: 0,
-            gid: 0,
             mode: 0o644,
-            build_id: None,
             needed: if Some(soname) == main { needs.to_vec() } else { Vec::new() },
-            imports: BTreeMap::new(),
-            exports: Exports::default(),
-            symbols: None,
             // An entry without architectures: there is code, and `serves` has its GPUs.
             code: serves.iter().map(|_| (String::new(), BTreeMap::new())).collect(),
-            glibc: None,
-            glibcxx: None,
-            rpath: None,
             runpath: Some("$ORIGIN".to_owned()),
-            searched: Vec::new(),
+            ..Member::default()
         };
         Installation {
             family: family.name.clone(),
             soname: main.filter(|_| family.group == Group::Soname).and_then(|main| soname_number(main)),
             version,
-            version_from: None,
             shim: version,
-            evidence: Vec::new(),
             cuda,
-            built_for: None,
-            origin: Origin::Loose,
-            also: Vec::new(),
-            package: None,
-            open: Vec::new(),
             is_named: true,
-            position: None,
-            loader_gives: false,
             files: sonames.iter().map(member).collect(),
             serves: serves.unwrap_or_default(),
-            forward_compatibility: None,
-            problems: Vec::new(),
             directory: directory.clone(),
+            ..Installation::default()
         }
     }
 }
@@ -166,7 +140,7 @@ fn serves(
     cuda: Option<u32>,
     version: Option<Version>,
     inventory: &Inventory,
-) -> Option<BTreeMap<crate::version::ComputeCapability, Code>> {
+) -> Option<BTreeMap<ComputeCapability, Code>> {
     let (cuda, version) = cuda.zip(version).filter(|_| family.name == "cudnn")?;
     let gpus: BTreeSet<_> = inventory.capabilities().collect();
     let is_served = |gpu: &_| knowledge().cudnn_for(*gpu, cuda).iter().any(|range| range.allows(&version));

@@ -27,11 +27,6 @@ pub(super) struct Copy {
     policy: Policy,
 }
 
-/// True if there is a set then.
-pub(super) fn leads_to_a_solution(hint: &Hint, world: &World<'_>) -> bool {
-    Copy::after(hint, world).has_set()
-}
-
 impl Copy {
     pub(super) fn after(hint: &Hint, world: &World<'_>) -> Copy {
         let World { inventory, program, policy, .. } = *world;
@@ -46,7 +41,7 @@ impl Copy {
     }
 
     /// True if there is a set, or one that a stronger mode than the view can force.
-    fn has_set(mut self) -> bool {
+    pub(super) fn has_set(mut self) -> bool {
         let is_solved = |world: &World<'_>| conditions::broken(world).is_empty() && has_solution(world);
         is_solved(&self.world())
             || self.policy.can_force && {
