@@ -99,9 +99,14 @@ fn code_that_runs_before_the_program_is_followed() {
     let p = place!("pth");
     fs::write(p.site.join("library.pth"), format!("# a comment\n{}", open(&p))).unwrap();
     p.is_cured(&p.script("show.py", show));
-    let p = place!("sitecustomize");
-    fs::write(p.site.join("sitecustomize.py"), open(&p)).unwrap();
-    p.is_cured(&p.script("show.py", show));
+    // A file of Debian's own Python comes before the one of an environment.
+    let own = system_python()
+        .map(|python| python.parent().unwrap().with_file_name("lib").join(python.file_name().unwrap()));
+    if own.is_some_and(|own| !own.join("sitecustomize.py").exists()) {
+        let p = place!("sitecustomize");
+        fs::write(p.site.join("sitecustomize.py"), open(&p)).unwrap();
+        p.is_cured(&p.script("show.py", show));
+    }
     // Control: other code does not make all installed packages count.
     let p = place!("other-code");
     fs::write(p.site.join("other.pth"), "import sys; exec('pass')\n").unwrap();
@@ -110,8 +115,7 @@ fn code_that_runs_before_the_program_is_followed() {
     let script = p.script("show.py", "print('done')\n");
     let explain = ["explain", "--json", p.python.to_str().unwrap(), script.to_str().unwrap()];
     let explained = Run::new(explain).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])).json();
-    let packages = explained["program"]["packages"].as_array().unwrap();
-    assert!(packages.iter().all(|package| package["standing"] == "installed"), "{explained:#}");
+    assert_eq!(explained["program"]["packages"], serde_json::json!([]), "{explained:#}");
 }
 
 #[test]

@@ -139,7 +139,8 @@ fn signals_sent_to_cudarun_reach_the_program() {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "{signal}");
-        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        let kill = format!("kill -s {signal} {}", child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
         assert!(sent.success());
         assert_eq!(child.wait().unwrap().code(), Some(9), "{signal}");
     }

@@ -169,6 +169,23 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// True if a program is not here, and so the test is skipped. In CI it must be here.
+pub fn lacks(program: &str) -> bool {
+    let is_here = which::which(program).is_ok();
+    assert!(is_here || std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "{program} is not here");
+    if !is_here {
+        skipped(&format!("{program} is not here"));
+    }
+    !is_here
+}
+
+/// True if this process has the rights of root. In CI it must have them.
+pub fn is_root() -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    assert!(is_root || std::env::var_os("CUDARUN_TESTS_ALL").is_none(), "not root");
+    is_root
+}
+
 /// A directory in which C is compiled: shared libraries and programs for the real loader.
 pub struct Workshop {
     pub directory: tempfile::TempDir,
