@@ -124,8 +124,11 @@ fn signals_and_streams_are_inherited() {
     let (home, result) = (workshop.path("home"), workshop.path("result"));
     let run = |state: &str, closed: &str, through: &[&str]| {
         let _ = std::fs::remove_file(&result);
-        let mut command = Command::new("bash");
+        // This test itself may run under nohup.
+        let mut command = Command::new("env");
         command.env_remove("XDG_CACHE_HOME").env("HOME", &home).args([
+            "--default-signal",
+            "bash",
             "-c",
             &format!("{state} \"$@\" {closed}"),
             "bash",
