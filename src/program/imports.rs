@@ -192,12 +192,9 @@ impl<'a> ImportReader<'a> {
         }
         self.read_all();
         self.found.installed.retain(|module, _| catalog().framework_of(module).is_some());
-        self.found = Imports {
-            is_open: false,
-            starts_programs: false,
-            opens_unnamed: false,
-            ..std::mem::take(&mut self.found)
-        };
+        self.found.is_open = false;
+        self.found.starts_programs = false;
+        self.found.opens_unnamed = false;
     }
 
     fn read_all(&mut self) {
