@@ -28,7 +28,7 @@ fn gpu(minor: u32, device: &str) -> String {
         + &text(&format!("/dev/nvidia{minor}"), "")
 }
 
-fn host(version: &str, gpus: &[&str]) -> String {
+pub fn host(version: &str, gpus: &[&str]) -> String {
     let gpus: String = (0..).zip(gpus).map(|(minor, device)| gpu(minor, device)).collect();
     // The first device node comes with the kernel.
     let gpus = gpus.replacen(&text("/dev/nvidia0", ""), "", 1);

@@ -6,6 +6,7 @@ use cudarun::catalog::{Wheel, catalog, soname_number, wheels};
 use cudarun::range::Range;
 use cudarun::version::Version;
 
+use crate::solve::gpus::host;
 use crate::support::Run;
 use crate::support::machine::Machine;
 use crate::support::parts::{
@@ -336,21 +337,6 @@ fn installed(name: &str, version: &str) -> String {
     let least: Version = version.parse().unwrap();
     let row = wheels().iter().filter(|row| row.name == name).rfind(|row| row.versions[0] <= least);
     wheel(row.or_else(|| wheels().iter().find(|row| row.name == name)).unwrap(), version)
-}
-
-fn gpu(minor: u32, device: &str) -> String {
-    let bus = format!("0000:0{minor}:00.0");
-    let information = format!(
-        "Model: \t\t GPU {minor}\nGPU UUID: \t GPU-{minor}{minor}-aa\nBus Location: \t {bus}\nDevice Minor: \t {minor}\n"
-    );
-    text(&format!("/proc/driver/nvidia/gpus/{bus}/information"), &information)
-        + &text(&format!("/sys/bus/pci/devices/{bus}/device"), device)
-        + &text(&format!("/dev/nvidia{minor}"), "")
-}
-
-fn host(version: &str, gpus: &[&str]) -> String {
-    let gpus: String = (0..).zip(gpus).map(|(minor, device)| gpu(minor, device)).collect();
-    kernel(version).replace(&text("/dev/nvidia0", ""), "") + &gpus + &driver(SYSTEM, version)
 }
 
 /// torch, linked against these, whose DT_RPATH leads to the usual wheels.
