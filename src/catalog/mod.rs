@@ -119,6 +119,11 @@ impl PythonFacts {
         self.runners.iter().any(|name| name == top_level)
     }
 
+    /// True if it imports modules that a file or an argument names.
+    pub fn is_loader(&self, top_level: &str) -> bool {
+        self.loaders.iter().any(|name| name == top_level)
+    }
+
     pub fn is_tool(&self, top_level: &str) -> bool {
         self.tools.iter().any(|name| name == top_level)
     }

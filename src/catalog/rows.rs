@@ -244,6 +244,7 @@ pub struct Variable {
 pub struct PythonFacts {
     pub builtin: Vec<String>,
     pub runners: Vec<String>,
+    pub loaders: Vec<String>,
     pub tools: Vec<String>,
     pub source: String,
     pub date: String,

@@ -459,7 +459,7 @@ fn only_packages_within_reach_are_guessed() {
     files.extend(source.map(|(module, text)| file(&format!("{module}/__init__.py"), text)));
     files.push(file("plain/part.py", ""));
     files.extend(
-        ["ctypes", "json", "os", "subprocess"]
+        ["ctypes", "json", "os", "pickle", "subprocess"]
             .map(|name| text(&format!("/usr/lib/python3.12/{name}.py"), "")),
     );
     files.push(file("plain/tests/test_part.py", "import torch"));
@@ -475,10 +475,31 @@ fn only_packages_within_reach_are_guessed() {
         ("import os\nos.execv('train', [])", true),
         ("import ctypes\nctypes.CDLL(name)", true),
         ("import plain\n__import__(name)", true),
+        ("import pickle\npickle.load(file)", true),
     ] {
         let program = program(&files, code);
         assert_eq!(program["packages"] != json!([]), is_within_reach, "{code}");
         assert_eq!(program["requirements"] != json!([]), is_within_reach, "{code}");
+    }
+}
+
+/// The kernel of a notebook, or a server whose argument names the program's module.
+#[test]
+fn an_installed_command_may_import_any_package() {
+    let mut files = torch(VERSION, CONFIG).to_vec();
+    files.push(file("server/__init__.py", ""));
+    files.push(file("server/__main__.py", ""));
+    let source = "#!/opt/venv/bin/python3\nimport server";
+    files.extend(["/opt/venv/bin/serve", "/srv/serve"].map(|script| text(script, source)));
+    let machine = python(&files);
+    for (words, is_installed) in [
+        (&["python3", "-m", "server", "app"][..], true),
+        (&["python3", "/opt/venv/bin/serve", "app"], true),
+        (&["python3", "/srv/serve", "app"], false),
+    ] {
+        let (text, _) = Run::on(&machine, &[&["explain", "--json"], words].concat()).output();
+        let program = &serde_json::from_str::<Value>(&text).unwrap()["program"];
+        assert_eq!(program["packages"] != json!([]), is_installed, "{words:?}");
     }
 }
 
