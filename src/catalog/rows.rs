@@ -1,5 +1,4 @@
-//! The types of the rows in `profiles/`. The heads of those files explain the fields. The build script includes this
-//! file as well, so it must not use anything of the crate but versions and ranges.
+//! The rows of `profiles/`, whose heads explain the fields. `build.rs` includes this file: use only versions and ranges here.
 
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ pub enum Keeping {
 pub fn kept_start(host: &Host, command: &Command) -> Option<Exec> {
     let program = program::locate(host, &command.program).ok()?;
     let key = start_key(host, &program, command)?;
-    let diff = storage::find_start(host, storage::safe_directories(host), &key)?;
+    let diff = storage::find_start(host, storage::candidates(host), &key)?;
     Some(Exec { diff, ..launch::unchanged(&program, command) })
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::errors::{mend_or, unfit};
 use super::extensions;
+use super::places::{mend_or, unfit};
 use super::settings;
 use super::words::{self, at, family, list, quoted_to_show, shown, size};
 use crate::doctor::{Evidence, Finding, FindingKind as Kind};

@@ -1,14 +1,15 @@
 //! Errors in words, and the command to type after each.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::notes;
+use super::places::{mend_or, unfit};
 use super::settings;
-use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
+use super::words::{list, nearest, one_of, plain, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::{Unfit, Unsafe, UnsafeFault};
+use crate::storage::{Unfit, Unsafe};
 use crate::text::show;
 use crate::version::Version;
 
@@ -119,38 +120,6 @@ fn refusal(refusal: &Refusal) -> String {
         }
         Refusal::Circle => "its `#!` lines form a circle".to_owned(),
         Refusal::System { error } => plain(&error.to_string()).to_owned(),
-    }
-}
-
-/// The reason why a directory is not used; names the file or directory at fault if that is another one.
-pub(super) fn unfit(place: &Path, unfit: &Unfit) -> String {
-    let Unsafe { path, fault } = match unfit {
-        Unfit::Name => return "LD_LIBRARY_PATH cannot hold this name".to_owned(),
-        Unfit::Unwritable { why } => return plain(why).to_lowercase(),
-        Unfit::Unsafe(it) => it,
-    };
-    let subject = if path == place { "it".to_owned() } else { show(path) };
-    let mode = |mode: &u32| format!("mode {:04o}", mode & 0o7777);
-    match fault {
-        UnsafeFault::Owner { uid, mode: bits } => format!("{subject} belongs to user {uid} ({})", mode(bits)),
-        UnsafeFault::Group { uid, gid, mode: bits } => {
-            format!("group {gid} can write to {subject} (user {uid}, {})", mode(bits))
-        }
-        UnsafeFault::Others { uid, mode: bits } => {
-            format!("others can write to {subject} (user {uid}, {})", mode(bits))
-        }
-        UnsafeFault::NotDirectory => format!("{subject} is not a directory"),
-        UnsafeFault::Unreadable { kind } => format!("{subject} cannot be read: {kind}"),
-    }
-}
-
-/// The command that makes a directory safe, followed by `, or `; empty if there is none.
-pub(super) fn mend_or(unfit: &Unfit) -> String {
-    match unfit {
-        Unfit::Unsafe(Unsafe { path, fault: UnsafeFault::Group { .. } | UnsafeFault::Others { .. } }) => {
-            format!("chmod go-w {}, or ", quoted_to_show(path.as_os_str()))
-        }
-        _ => String::new(),
     }
 }
 

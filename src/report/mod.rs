@@ -16,6 +16,7 @@ mod listed;
 mod loader;
 mod notes;
 mod pinned;
+mod places;
 mod project;
 mod reasons;
 mod settings;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Style;
+use super::places::{mend_or, unsafe_way};
 use super::style::columns;
 use super::words::{self, at, list, nearest, one_of, plain, quoted_to_show, short};
 use crate::settings::container::Malformed;
@@ -12,6 +13,7 @@ use crate::settings::trust::Allowed;
 use crate::settings::{
     BadLock, ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
 };
+use crate::storage::Unfit;
 use crate::text::show;
 
 /// Further keys are only counted.
@@ -62,8 +64,8 @@ pub(super) fn fault(fault: &SettingFault) -> String {
         FaultKind::OtherCudarun { needed, own } => {
             format!("{at}: needs cudarun {needed}, but this is cudarun {own}")
         }
-        FaultKind::OpenToOthers { path } => {
-            format!("{at} is ignored: other users can write to {}", show(path))
+        FaultKind::Unsafe(way) => {
+            format!("{at} is ignored: another user can change it: {}", unsafe_way(Path::new(""), way))
         }
         FaultKind::OfAStranger { directory } => {
             format!(
@@ -123,10 +125,7 @@ pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             Some(one_of(text, "values", &known))
         }
-        FaultKind::OpenToOthers { path } => Some(format!(
-            "chmod go-w {} if the file is yours, or --no-config",
-            quoted_to_show(path.as_os_str())
-        )),
+        FaultKind::Unsafe(way) => Some(format!("{}--no-config", mend_or(&Unfit::Unsafe(way.clone())))),
         FaultKind::OfAStranger { .. } => Some("--no-config, or --config FILE if you trust it".to_owned()),
         FaultKind::OtherCudarun { needed, .. } => Some(format!(
             "install cudarun {needed} (docs/install.md), or ignore the file: cudarun --no-config PROGRAM …"

@@ -35,7 +35,7 @@ const REST: &str = r#"
 # also = ["vendor/cuda"]
 # without = ["conda"]
 
-# When a start proves its set on the GPU first: "never", "auto" or "always".
+# When a start proves its set on the GPU first: "never" (needs `cudarun allow`), "auto" or "always".
 # [verify]
 # when = "auto"
 # level = "conv"                  # load, handle, conv or deep

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::model::{FaultKind, LOCK, PROJECT, SettingFault, SettingPlace};
 use crate::host::{FileId, Host, Stat};
+use crate::storage::{self, Unsafe, UnsafeFault};
 
 /// Larger files are not read, in bytes: no person writes more by hand.
 const LIMIT: u64 = 1 << 20;
@@ -60,8 +61,7 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
         found.watched.insert(path.clone());
         // Another user may become able to write to it.
         found.watched.extend(path.parent().map(Path::to_owned));
-        if let Some(bytes) = read(host, &path)? {
-            must_be_closed(host, &path)?;
+        if let Some(bytes) = read_closed(host, &path)? {
             found.add(path, bytes, false);
         }
     }
@@ -138,9 +138,6 @@ pub fn missing(host: &Host, path: &Path) -> SettingFault {
 pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
     let place = SettingPlace::whole_file(path);
     let unreadable = |error: &std::io::Error| place.fault(FaultKind::Unreadable { why: error.to_string() });
-    // A file in a directory without permission may not exist.
-    let is_absent =
-        |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied);
     let stat = match host.stat(path) {
         Ok(stat) => stat,
         Err(error) if is_absent(error.kind()) => return Ok(None),
@@ -156,13 +153,16 @@ pub fn read(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
     Ok(Some(bytes))
 }
 
+/// A file in a directory without permission may not exist.
+fn is_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
+}
+
 /// Fails for another user's file in a directory like `/tmp`, where every user can put one: it could disable pins and
 /// proofs of all programs that start below.
 fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
-    const STICKY_AND_WRITABLE: u32 = 0o1002;
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let is_shared =
-        host.stat(directory).is_ok_and(|stat| stat.mode & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE);
+    let is_shared = host.stat(directory).is_ok_and(|stat| stat.mode & 0o002 != 0);
     let is_theirs = |stat: Stat| stat.uid != 0 && stat.uid != host.uid;
     if host.is_rerooted() || !is_shared || !host.lstat(path).is_ok_and(is_theirs) {
         return Ok(());
@@ -170,21 +170,19 @@ fn must_be_of_user(host: &Host, path: &Path) -> Result<(), SettingFault> {
     Err(SettingPlace::whole_file(path).fault(FaultKind::OfAStranger { directory: directory.to_owned() }))
 }
 
-/// Fails if another user can write the file or its directory: the user's own settings and those for all users count
-/// without approval. Both places of a link count.
-fn must_be_closed(host: &Host, path: &Path) -> Result<(), SettingFault> {
-    if host.is_rerooted() {
-        return Ok(());
+/// Reads a file that counts without approval: the user's own settings, or those for all users. Fails if another user could
+/// change it or lead to another file.
+fn read_closed(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault> {
+    // A missing file is harmless in any directory.
+    if host.stat(path).is_err_and(|error| is_absent(error.kind())) {
+        return Ok(None);
     }
-    let is_closed = |stat: Stat| (stat.uid == 0 || stat.uid == host.uid) && stat.mode & 0o022 == 0;
-    let real = host.canonical(path).unwrap_or_else(|_| path.to_owned());
-    let places = [Some(real.as_path()), real.parent(), path.parent()];
-    for open in places.into_iter().flatten() {
-        if !host.stat(open).is_ok_and(is_closed) {
-            return Err(
-                SettingPlace::whole_file(path).fault(FaultKind::OpenToOthers { path: open.to_owned() })
-            );
+    // This comes before reading: on a safe way, no other user can change anything in between.
+    match storage::judge_file(host, path) {
+        Err(Unsafe { fault: UnsafeFault::NotDirectory | UnsafeFault::Unreadable { .. }, .. }) | Ok(_) => {
+            read(host, path)
         }
+        Err(_) if host.is_rerooted() => read(host, path),
+        Err(why) => Err(SettingPlace::whole_file(path).fault(FaultKind::Unsafe(why))),
     }
-    Ok(())
 }

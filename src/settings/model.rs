@@ -12,6 +12,7 @@ use crate::inventory::Origin;
 use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
+use crate::storage::Unsafe;
 use crate::text;
 use crate::version::Version;
 
@@ -135,10 +136,8 @@ pub enum FaultKind {
         needed: VersionReq,
         own: semver::Version,
     },
-    /// Another user could have written it.
-    OpenToOthers {
-        path: PathBuf,
-    },
+    /// Another user could change the file, or lead to another one.
+    Unsafe(Unsafe),
     /// Another user put it into a directory that every user can write to.
     OfAStranger {
         directory: PathBuf,
@@ -265,10 +264,15 @@ impl Key {
 }
 
 impl Setting {
-    /// True if it makes programs read other files or variables: a project's file may set that only after `cudarun allow`.
+    /// True if it makes programs read other files or variables, or weakens a check: a project's file may set that only after
+    /// `cudarun allow`.
     pub fn needs_trust(&self) -> bool {
-        matches!(self.key, Key::SearchAlso | Key::SearchWithout | Key::Variable(_))
-            || matches!(self.value, Value::Directory(_))
+        match (&self.key, &self.value) {
+            (Key::SearchAlso | Key::SearchWithout | Key::Variable(_) | Key::PinMode, _)
+            | (_, Value::Directory(_) | Value::When(When::Never)) => true,
+            (_, Value::Level(level)) => *level < Level::default(),
+            _ => false,
+        }
     }
 
     pub fn stands_in(&self, file: &Path) -> bool {

@@ -40,7 +40,9 @@ pub fn name(real: &Path, bytes: &[u8]) -> String {
 
 pub fn is_allowed(host: &Host, path: &Path, bytes: &[u8]) -> bool {
     let (Some(directory), Ok(real)) = (directory(host), real(host, path)) else { return false };
-    storage::read(host, &directory, &name(&real, bytes)).is_some()
+    // Only a content that an approval has: another user may have linked the name to another file of ours.
+    let approval = storage::read(host, &directory, &name(&real, bytes));
+    approval.is_some_and(|path| path == real.as_os_str().as_bytes())
 }
 
 /// Returns the paths that `is_allowed` depends on.

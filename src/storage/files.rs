@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
+use super::judge::judge_own;
 use crate::host::{Host, Stat};
 
 /// Thirty days in seconds. All kept files can be worked out again.
@@ -21,10 +22,15 @@ pub fn is_ours(host: &Host, stat: &Stat) -> bool {
 }
 
 fn own_directory(host: &Host, directory: &Path) -> io::Result<()> {
-    if is_ours(host, &host.lstat(directory)?) {
-        return Ok(());
-    }
-    Err(io::Error::other("another user can write to it"))
+    judge_own(host, directory).map_err(|_| io::Error::other("another user can write to it or replace it"))
+}
+
+/// Makes nothing where another user could replace it.
+fn make_own_directory(host: &Host, directory: &Path) -> io::Result<()> {
+    own_directory(host, directory)?;
+    create_directory(directory)?;
+    // Another user may have made it in the meantime.
+    own_directory(host, directory)
 }
 
 /// Makes a directory and its missing parents, with mode 0700 whatever the umask is.
@@ -68,9 +74,9 @@ pub fn full_digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file that only we can write, in a directory that only we can write to. The caller judges the directories above:
-/// a user who controls one of them cannot make a file of ours, but can lead us to one by a link. Root, for example, owns
-/// the repositories that it has cloned, with content by others.
+/// Reads a file that only we can write, in a directory that only we can write to or replace. A user who controls a
+/// directory above could lead us to another file of ours by a link. Root, for example, owns the repositories that it has
+/// cloned, with content by others.
 pub fn read(host: &Host, directory: &Path, name: &str) -> Option<Vec<u8>> {
     own_directory(host, directory).ok()?;
     let (bytes, stat) = host.read_own(&directory.join(name)).ok()?;
@@ -91,8 +97,7 @@ pub struct Lock {
 
 /// Takes the lock of this name in a directory that is ours alone. Returns `None` while another process holds it.
 pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock>> {
-    create_directory(directory)?;
-    own_directory(host, directory)?;
+    make_own_directory(host, directory)?;
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))?;
     match file.try_lock() {
@@ -104,8 +109,7 @@ pub fn lock(host: &Host, directory: &Path, name: &str) -> io::Result<Option<Lock
 
 /// Writes a file for us alone, in a directory that only we can write to. Fails where it cannot be written.
 pub fn deliver(host: &Host, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    create_directory(directory)?;
-    own_directory(host, directory)?;
+    make_own_directory(host, directory)?;
     write_atomically(host, &directory.join(name), 0o600, bytes)
 }
 

@@ -1,5 +1,5 @@
-//! Judges if users other than root and this user can replace a directory: as its owner, in its group, or by renaming a
-//! directory above it or a link on the way.
+//! Judges if users other than root and this user can replace a directory or a file: as its owner, in its group, or by
+//! renaming a directory above it or a link on the way.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -35,15 +35,31 @@ pub enum UnsafeFault {
 /// directory's metadata, or `None` if it is missing and its nearest existing ancestor is safe. It costs one `lstat` for
 /// each component.
 pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
-    let directory = host.absolute(directory);
+    walk(host, directory, Last::Directory)
+}
+
+/// Judges a regular file and the way to it, as [`judge`] does for a directory.
+pub fn judge_file(host: &Host, file: &Path) -> Result<Option<Stat>, Unsafe> {
+    walk(host, file, Last::File)
+}
+
+/// The kind of file at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Directory,
+    File,
+}
+
+fn walk(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
+    let path = host.absolute(path);
     let unreadable =
         |path: &Path, kind| Unsafe { path: path.to_owned(), fault: UnsafeFault::Unreadable { kind } };
-    if !directory.is_absolute() {
-        return Err(unreadable(&directory, ErrorKind::NotFound));
+    if !path.is_absolute() {
+        return Err(unreadable(&path, ErrorKind::NotFound));
     }
-    let mut rest = backwards(&directory);
+    let mut rest = backwards(&path);
     let mut at = PathBuf::from("/");
-    let root = examine(host, &at)?;
+    let root = examine(host, &at, Last::Directory)?;
     let mut seen = root;
     let mut links = 0;
     while let Some(name) = rest.pop() {
@@ -52,14 +68,16 @@ pub fn judge(host: &Host, directory: &Path) -> Result<Option<Stat>, Unsafe> {
         } else {
             at.push(&name);
         }
-        let Some(stat) = examine(host, &at)? else { return Ok(None) };
+        let Some(stat) = examine(host, &at, if rest.is_empty() { last } else { Last::Directory })? else {
+            return Ok(None);
+        };
         if stat.kind != Kind::Link {
             seen = Some(stat);
             continue;
         }
         links += 1;
         if links > LINK_LIMIT {
-            return Err(unreadable(&directory, ErrorKind::TooManyLinks));
+            return Err(unreadable(&path, ErrorKind::TooManyLinks));
         }
         let target = host.read_link(&at).map_err(|error| unreadable(&at, error.kind()))?;
         at.pop();
@@ -94,9 +112,9 @@ fn backwards(path: &Path) -> Vec<OsString> {
     path.components().rev().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
 }
 
-fn examine(host: &Host, path: &Path) -> Result<Option<Stat>, Unsafe> {
+fn examine(host: &Host, path: &Path, last: Last) -> Result<Option<Stat>, Unsafe> {
     let fault = match host.lstat(path) {
-        Ok(stat) => match fault(host, path, &stat) {
+        Ok(stat) => match fault(host, path, &stat, last) {
             None => return Ok(Some(stat)),
             Some(fault) => fault,
         },
@@ -106,17 +124,19 @@ fn examine(host: &Host, path: &Path) -> Result<Option<Stat>, Unsafe> {
     Err(Unsafe { path: path.to_owned(), fault })
 }
 
-fn fault(host: &Host, path: &Path, stat: &Stat) -> Option<UnsafeFault> {
+fn fault(host: &Host, path: &Path, stat: &Stat, last: Last) -> Option<UnsafeFault> {
     let Stat { uid, gid, mode, .. } = *stat;
     let is_link = stat.kind == Kind::Link;
     // In a sticky directory, only the owner of an entry can replace it.
-    let is_closed = is_link || mode & 0o1000 != 0 || mode & 0o022 == 0;
-    if !is_link && !stat.is_directory() {
+    let is_sticky = stat.is_directory() && mode & 0o1000 != 0;
+    let is_closed = is_link || is_sticky || mode & 0o022 == 0;
+    let is_file = last == Last::File && stat.is_file();
+    if !(is_link || is_file || stat.is_directory()) {
         return Some(UnsafeFault::NotDirectory);
     }
     // In a container without root, files of the real root show an unmapped owner. If the namespace maps that number too,
     // a file that the container's root cannot write to belongs to the real root.
-    let is_foreign = || mode & 0o1000 != 0 || !host.may_write(path);
+    let is_foreign = || is_sticky || !host.may_write(path);
     let is_of_root = || is_closed && uid == UNMAPPED && !maps_everybody(host) && is_foreign();
     if !is_trusted(host, uid) && !is_of_root() {
         return Some(UnsafeFault::Owner { uid, mode });

@@ -61,7 +61,7 @@ pub fn planned_cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
     first_possible(host, |directory| Ok(directory.to_owned()))
 }
 
-/// The candidates whose content can be trusted, existing or not. A warm start mostly reads the first alone.
+/// The candidates whose content can be trusted, existing or not.
 pub fn safe_directories(host: &Host) -> impl Iterator<Item = PathBuf> {
     candidates(host).into_iter().filter(|directory| is_suitable(host, directory).is_ok())
 }

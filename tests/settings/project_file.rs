@@ -162,6 +162,7 @@ fn requirements_of_several_sources_are_shown_together() {
 fn every_key_works_in_a_file_or_a_variable() {
     let text = "uses = [\"x\"]\npin-mode = \"audit\"\nlocked = false\n[verify]\nwhen = \"never\"\n[prefer]\ncudnn = \"9.1\"\norigin = [\"wheel\"]\n";
     let project = Project::with(text);
+    project.run(&["-q", "allow"]).check();
     let seen = |key: &str| Project::setting(project.plain(&["explain", "--json"]), key).unwrap();
     for (key, value, line) in [
         ("uses", "x", 1),
@@ -452,6 +453,16 @@ fn proposals_of_a_project_must_be_allowed() {
     project.run(&["--no-config", "true"]).check();
     project.says("[pin]\ncudnn = \"sub\"\n");
     project.plain(&[]).status(125).stderr_contains(&["`pin.cudnn` counts only after"]).check();
+    for (weaker, stronger) in [
+        ("[verify]\nwhen = \"never\"\n", "[verify]\nwhen = \"always\"\n"),
+        ("[verify]\nlevel = \"load\"\n", "[verify]\nlevel = \"deep\"\n"),
+        ("pin-mode = \"none\"\n", "uses = []\n"),
+    ] {
+        project.says(weaker);
+        project.run(&["true"]).status(125).stderr_contains(&["only after `cudarun allow"]).check();
+        project.says(stronger);
+        project.run(&["true"]).check();
+    }
     project.says("[pin]\ncudnn = \"9.1\"\n");
     assert_eq!(Project::picks(project.plain(&[])), "old", "versions need no trust");
 }
@@ -527,8 +538,19 @@ fn approvals_are_kept_where_only_their_owner_can_write() {
     project.run(&["allow"]).status(2).stderr_contains(&["another user can write to it"]).check();
     mode(&kept, 0o700);
     project.run(&["true"]).check();
+    // A directory above it that another user could replace counts too.
+    let above = project.home().join(".config");
+    mode(&above, 0o777);
+    project.run(&["true"]).status(125).any_stderr().check();
+    mode(&above, 0o755);
+    project.run(&["true"]).check();
     let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
     mode(&entry, 0o666);
+    project.run(&["true"]).status(125).any_stderr().check();
+    mode(&entry, 0o600);
+    project.run(&["true"]).check();
+    // Another file of ours under the name of the approval.
+    fs::write(&entry, "anything").unwrap();
     project.run(&["true"]).status(125).any_stderr().check();
     project.run(&["allow", "/nowhere"]).status(2).stderr_contains(&["/nowhere: no such file"]).check();
     project.says("uses = 1\n");
@@ -568,39 +590,64 @@ fn a_strangers_file_in_a_shared_directory_is_no_project_file() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
-    let project = Project::with("pin-mode = \"clean\"\n");
+    let project = Project::with("[requires]\ncudnn = \">=9\"\n");
     let run = || project.run(&["true"]).in_directory(project.path("deep"));
     let (file, directory) = (project.path(".cudarun.toml"), project.path(""));
     let chmod = |mode| fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
     chmod(0o1777);
     run().check();
     std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
-    run().status(125).stderr_contains(&["another user created it in", "hint: --no-config"]).check();
+    for mode in [0o1777, 0o777] {
+        chmod(mode);
+        run().status(125).stderr_contains(&["another user created it in", "hint: --no-config"]).check();
+    }
     project.run(&["--no-config", "true"]).check();
     project.run(&["--config", ".cudarun.toml", "true"]).check();
     chmod(0o755);
     run().check();
 }
 
+/// The control of each case is the same file before and after.
 #[test]
-fn settings_that_another_user_can_write_are_refused() {
+fn settings_that_another_user_could_have_written_are_refused() {
     let project = Project::new();
     project.user_says("[env]\nFOO = \"bar\"\n");
     let run = || project.run(&["sh", "-c", "echo $FOO"]).any_stderr();
     run().stdout("bar\n").check();
     let file = project.home().join(".config/cudarun/config.toml");
-    for open in [file.as_path(), file.parent().unwrap()] {
+    // A kept start goes on with the settings that were read, as long as the file is the same.
+    let is_refused = |says: &[&str]| {
+        let says = [&["is ignored: another user can change it:"][..], says].concat();
+        project.plain(&["explain"]).status(2).stderr_contains(&says).check();
+    };
+    for open in file.ancestors().take(3) {
         let before = fs::metadata(open).unwrap().permissions();
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
-        let says = ["is ignored: other users can write to", "hint: chmod go-w"];
-        run().status(125).stderr_contains(&says).check();
+        is_refused(&["others can write to", &open.display().to_string(), "hint: chmod go-w"]);
         fs::set_permissions(open, before).unwrap();
         run().stdout("bar\n").check();
     }
+    if nix::unistd::geteuid().is_root() {
+        let config = project.home().join(".config");
+        std::os::unix::fs::chown(&config, Some(12345), None).unwrap();
+        is_refused(&["/.config belongs to user 12345"]);
+        std::os::unix::fs::chown(&config, Some(0), None).unwrap();
+    }
+    // Without a file there is nothing to distrust.
+    fs::rename(&file, project.path("elsewhere.toml")).unwrap();
+    let above = project.home().join(".config");
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o777)).unwrap();
+    run().stdout("\n").check();
+    // A link to a file elsewhere leads through that directory too.
+    symlink(&above, project.path("link")).unwrap();
+    fs::rename(project.path("elsewhere.toml"), above.join("there.toml")).unwrap();
     let elsewhere = project.path("xdg/cudarun");
     fs::create_dir_all(&elsewhere).unwrap();
-    fs::write(elsewhere.join("config.toml"), "[env]\nFOO = \"xdg\"\n").unwrap();
-    run().env("XDG_CONFIG_HOME", project.path("xdg")).stdout("xdg\n").check();
+    symlink(project.path("link/there.toml"), elsewhere.join("config.toml")).unwrap();
+    let linked = || run().env("XDG_CONFIG_HOME", project.path("xdg"));
+    linked().status(125).stderr_contains(&["others can write to"]).check();
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o755)).unwrap();
+    linked().stdout("bar\n").check();
 }
 
 #[test]
