@@ -171,6 +171,14 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     }
 }
 
+/// True if this process has more rights than its user: set-user-ID, set-group-ID, or capabilities of its file. It must
+/// then not choose code by that user's files and variables.
+pub fn has_more_rights() -> bool {
+    const AT_SECURE: libc::c_ulong = 23;
+    // SAFETY: reads a number that the kernel gave to this process.
+    unsafe { libc::getauxval(AT_SECURE) != 0 }
+}
+
 /// Records the inherited state that the program must get back. It runs before Rust's runtime, so it uses nothing that
 /// the runtime sets up.
 pub fn record_inherited() {

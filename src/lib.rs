@@ -62,16 +62,26 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
         verify::child::main(&host);
     }
-    match Cli::try_parse_from(arguments).and_then(Cli::settle) {
+    if launch::has_more_rights() {
+        return complain(&Error::MoreRights, Form::Run, false, false);
+    }
+    let parse = |words: &[OsString]| Cli::try_parse_from(words).and_then(Cli::settle);
+    match parse(arguments) {
         Ok(cli) => dispatch(host, &cli, arguments),
-        Err(error) => usage(&error, arguments),
+        Err(error) => {
+            // clap quotes the words, and a terminal obeys their control codes.
+            let shown: Vec<OsString> = arguments.iter().map(|word| text::show(word).into()).collect();
+            usage(&parse(&shown).err().unwrap_or(error), arguments)
+        }
     }
 }
 
 /// Runs before Rust's runtime, which costs time and changes state that a program inherits: becomes the program if its start
 /// is kept, and otherwise records the state that the runtime is about to change.
 pub extern "C" fn before_the_runtime() {
-    warm_start();
+    if !launch::has_more_rights() {
+        warm_start();
+    }
     launch::record_inherited();
 }
 

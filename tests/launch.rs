@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use crate::support::{CUDARUN, Run, Workshop};
+use crate::support::{CUDARUN, Run, Workshop, copy_program};
 
 /// Writes its signals and what its descriptors lead to into the file that is named.
 const STATE: &str = r#"
@@ -51,6 +51,31 @@ fn name_arguments_directory_and_status_are_passed_on() {
             .status(7)
             .check();
     }
+}
+
+/// It would choose code by files and variables of a user with fewer rights. Its neighbour is the same copy without the bit.
+#[test]
+fn a_cudarun_with_more_rights_than_its_user_starts_nothing() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let workshop = Workshop::new();
+    let copy = workshop.path("cudarun");
+    copy_program(CUDARUN, &copy);
+    chown(&copy, Some(12345), None).unwrap();
+    let start = |mode| {
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::process::Command::new(&copy).args(["sh", "-c", "exit 7"]).output().unwrap()
+    };
+    assert_eq!(start(0o755).status.code(), Some(7));
+    let refused = start(0o4755);
+    if refused.status.code() == Some(7) {
+        return; // The directory is mounted without such bits.
+    }
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(125), "{said}");
+    assert!(said.starts_with("cudarun: cudarun has more rights than its user"), "{said}");
 }
 
 #[test]

@@ -87,6 +87,10 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::MoreRights => {
+            "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
+                .to_owned()
+        }
         Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook") } => {
             format!("`{verb}` works only on this machine: remove {option}")
         }
@@ -142,6 +146,7 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
             let near = nearest(name.to_str()?, verbs.iter().copied())?;
             Some(format!("did you mean the verb `{near}`?"))
         }
+        Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {
             Some("chown root:root / && chmod go-w /".to_owned())

@@ -374,3 +374,17 @@ fn an_interpreter_that_is_not_there_is_named_with_its_script() {
         .stderr_contains(&["a value is required for '--uses"])
         .check();
 }
+
+/// The control is the colour of the message itself.
+#[test]
+fn a_wrong_word_sends_no_control_codes_to_a_terminal() {
+    for words in [&["--\u{1b}]0;owned\u{7}"][..], &["verify", "--level=\u{1b}[2J"], &["list", "--\u{9b}2J"]] {
+        let words = [&["--color=always"], words].concat();
+        let output = std::process::Command::new(crate::support::CUDARUN).args(words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains('\u{1b}'), "{said:?}");
+        for code in ["\u{1b}]", "\u{1b}[2J", "\u{7}", "\u{9b}"] {
+            assert!(!said.contains(code), "{said:?}");
+        }
+    }
+}

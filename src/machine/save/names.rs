@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
+use crate::storage;
 
 /// Below these, the next part of a path is a user's name.
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/export/home/"];
@@ -14,6 +15,9 @@ const COMMON: &[&str] = &[
 ];
 /// Parts of the names of variables with secrets.
 const SECRETS: [&str; 7] = ["token", "secret", "passw", "credential", "api_key", "apikey", "private"];
+
+/// The length of the shortest words that may be keys.
+const KEY_LENGTH: usize = 20;
 
 /// Names to replace, each by one other name everywhere.
 #[derive(Debug, Default)]
@@ -112,7 +116,7 @@ impl Names {
         for above in &self.homes {
             text = without_others(&text, above);
         }
-        without_logins(&text)
+        without_keys(&without_logins(&text))
     }
 
     pub(super) fn hide_path(&self, path: &Path) -> Option<String> {
@@ -208,6 +212,29 @@ fn without_logins(text: &str) -> String {
     out + rest
 }
 
+/// Replaces words that look like keys: long ones of capitals, small letters and digits. Hashes in directories have no
+/// capitals.
+fn without_keys(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_key = |word: &str| {
+        let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
+        word.len() >= KEY_LENGTH
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_uppercase)
+            && (has(u8::is_ascii_lowercase) || !word.contains('_'))
+    };
+    let mut out = String::new();
+    for part in text.split_inclusive(|c| !is_part(c)) {
+        let word = part.trim_end_matches(|c| !is_part(c));
+        match is_key(word) {
+            true => out.push_str(&format!("hidden{}", &storage::digest([word.as_bytes()])[..8])),
+            false => out.push_str(word),
+        }
+        out.push_str(&part[word.len()..]);
+    }
+    out
+}
+
 /// Returns the path without `.` and `..`.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
@@ -235,6 +262,17 @@ mod tests {
         assert_eq!(names.hide("/home/alice-secrets"), "/home/someone", "an unknown user");
         assert_eq!(names.hide("/tmp/env-alice-secret-1"), "/tmp/env-user-1");
         assert_eq!(names.hide("x https://me:tok3n@host.org/p"), "x https://host.org/p");
+        for key in ["hf_aBcDeFgHiJkLmNoPqRsTuVw1", "AKIAIOSFODNN7EXAMPLE", "ghp_Zz0123456789Zz0123456789"] {
+            let hidden = names.hide(&format!("/opt/{key}/lib:brand=tesla,{key}"));
+            assert!(!hidden.contains(key) && hidden.starts_with("/opt/hidden"), "{hidden}");
+        }
+        for kept in [
+            "/nix/store/0123456789abcdfghijklmnpqrsvwxyz-cudnn-9.1.0/lib",
+            "glibc.malloc.arena_max=1:CUDA_DEVICE_MAX_CONNECTIONS_2",
+            "GPU-6d1cba10-9bd4-4b3c-8f3a-0123456789ab",
+        ] {
+            assert_eq!(names.hide(kept), kept);
+        }
         let env: Environment =
             [("API_TOKEN", "x"), ("LD_LIBRARY_PATH", "/home/bob/l"), ("CUDA_SECRET", "y"), ("OTHER", "z")]
                 .into_iter()
