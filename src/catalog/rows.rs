@@ -142,6 +142,7 @@ pub struct Framework {
     #[serde(default = "yes")]
     pub scan_objects: bool,
     pub dlopens_wheels_since: Option<Version>,
+    pub dlopens_wheels_by: Option<String>,
     #[serde(default)]
     pub dlopens_from_wheels: Vec<String>,
     pub dlopens_some_wheels: Option<BTreeMap<String, Version>>,
