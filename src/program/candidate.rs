@@ -118,7 +118,7 @@ impl Candidates<'_> {
             let imported_by = (!by.is_empty()).then_some(by);
             let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
             // A framework imports the ones that it is built upon first.
-            let imports = framework.map_or(&[][..], |framework| &framework.imports);
+            let imports = framework.and_then(|framework| framework.imports.as_deref()).unwrap_or_default();
             let used =
                 catalog().frameworks.iter().filter(|known| imports.contains(&known.name)).chain(framework);
             for framework in used {
