@@ -73,7 +73,8 @@ fn every_profile_names_what_there_is() {
     let mut modules = BTreeSet::new();
     for framework in &catalog.frameworks {
         let name = &framework.name;
-        let stems = [&framework.dlopens, &framework.dlopens_from_wheels];
+        let from_wheels = framework.dlopens_from_wheels.clone().unwrap_or_default();
+        let stems = [&framework.dlopens, &from_wheels];
         let unknown = stems.into_iter().flatten().find(|stem| !is_known(stem));
         assert!(unknown.is_none(), "{name}: {unknown:?}");
         assert!(framework.required_for_gpu.iter().all(|stem| framework.dlopens.contains(stem)), "{name}");
@@ -81,7 +82,7 @@ fn every_profile_names_what_there_is() {
         let stranger = families.into_iter().find(|family| catalog.family(family).is_none());
         assert!(stranger.is_none(), "{name}: {stranger:?}");
         let is_framework = |other: &String| catalog.frameworks.iter().any(|known| known.name == *other);
-        assert!(framework.imports.iter().all(is_framework), "{name}");
+        assert!(framework.imports.iter().flatten().all(is_framework), "{name}");
         for module in &framework.modules {
             assert!(modules.insert(module), "{name}: {module} is another framework's too");
         }

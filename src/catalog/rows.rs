@@ -136,13 +136,12 @@ pub struct Framework {
     pub modules: Vec<String>,
     pub packages: Vec<String>,
     pub distributions: Vec<String>,
-    #[serde(default)]
-    pub imports: Vec<String>,
+    pub imports: Option<Vec<String>>,
     #[serde(default = "yes")]
     pub scan_objects: bool,
     pub dlopens_wheels_since: Option<Version>,
-    #[serde(default)]
-    pub dlopens_from_wheels: Vec<String>,
+    pub dlopens_wheels_by: Option<String>,
+    pub dlopens_from_wheels: Option<Vec<String>>,
     pub dlopens_some_wheels: Option<BTreeMap<String, Version>>,
     #[serde(default)]
     pub dlopens: Vec<String>,

@@ -1,6 +1,8 @@
 //! Imports and string literals of Python source. This is not a parser: it splits the text into strings, comments and
 //! statements, and works on any version of the language and on files that Python would refuse.
 
+use std::collections::BTreeSet;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub imports: Vec<Import>,
@@ -12,6 +14,8 @@ pub struct Source {
     pub dynamic: bool,
     /// True if it imports or calls functions that start programs.
     pub starts_programs: bool,
+    /// The names of the functions that it calls as attributes: `f` of `a.f(…)`.
+    pub called: BTreeSet<String>,
     /// True if it opens a library whose name is not a literal.
     pub opens_unnamed: bool,
 }
@@ -22,6 +26,8 @@ pub struct AddedPath {
     pub directory: String,
     /// True if it is put before all others.
     pub is_first: bool,
+    /// True if the `.pth` files in it count.
+    pub is_site: bool,
 }
 
 /// One module that an `import` or a `from … import` names.
@@ -69,6 +75,7 @@ pub fn read(source: &[u8]) -> Source {
                 let (dynamic, named) = calls(&statement, &words);
                 found.dynamic |= dynamic;
                 found.starts_programs |= starts_program(&words);
+                found.called.extend(called(&words));
                 found.opens_unnamed |= opens_unnamed(&statement, &words);
                 found.imports.extend(named);
                 found.search.extend(added_paths(&statement, &words));
@@ -156,7 +163,11 @@ fn added_paths(statement: &Statement, words: &[&str]) -> Vec<AddedPath> {
     }
     let is_first = matches!(words.get(4), Some(&"insert")) || words.get(3) == Some(&"[");
     let texts = statement.literals.iter().map(|(_, text)| text).filter(|text| text.starts_with('/'));
-    texts.map(|text| AddedPath { directory: text.clone(), is_first }).collect()
+    texts.map(|text| AddedPath { directory: text.clone(), is_first, is_site }).collect()
+}
+
+fn called<'w>(words: &'w [&str]) -> impl Iterator<Item = String> + 'w {
+    words.windows(3).filter(|words| words[0] == "." && words[2] == "(").map(|words| words[1].to_owned())
 }
 
 /// True for `Popen(…)`, `os.system(…)`, `os.exec…` and similar calls.

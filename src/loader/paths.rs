@@ -184,6 +184,8 @@ impl<'h> SearchPaths<'h> {
             }
         }
         let defaults = &self.setting.rules.defaults;
-        is_start && (!object.is_program || defaults.iter().any(|default| plain.starts_with(default)))
+        // Old linkers do not mark a program that may be at any address.
+        let is_program = object.is_program || object.interpreter.is_some();
+        is_start && (!is_program || defaults.iter().any(|default| plain.starts_with(default)))
     }
 }

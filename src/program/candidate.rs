@@ -30,6 +30,8 @@ pub(super) struct Candidate {
     pub imported_by: Option<String>,
     /// It comes with an imported package and is no known framework: perhaps it is never imported itself.
     pub is_brought: bool,
+    /// The program calls the function that opens the libraries in NVIDIA's wheels.
+    pub is_told_wheels: bool,
 }
 
 /// The Python environment in which candidates are found.
@@ -53,8 +55,13 @@ impl Candidates<'_> {
             }
         }
         let mut found = self.candidates(modules, ImportCertainty::Imported);
-        for candidate in found.iter_mut().filter(|candidate| candidate.framework.is_none()) {
-            candidate.is_brought = !imports.installed.contains_key(&candidate.name);
+        for candidate in &mut found {
+            match candidate.framework.map(|framework| &framework.dlopens_wheels_by) {
+                None => candidate.is_brought = !imports.installed.contains_key(&candidate.name),
+                Some(by) => {
+                    candidate.is_told_wheels = by.as_ref().is_some_and(|by| imports.called.contains(by));
+                }
+            }
         }
         found.extend(imports.extensions.iter().map(|(file, place)| own_extension(file, place)));
         found
@@ -111,7 +118,7 @@ impl Candidates<'_> {
             let imported_by = (!by.is_empty()).then_some(by);
             let framework = catalog().framework_of(&module).filter(|framework| self.is_there(framework));
             // A framework imports the ones that it is built upon first.
-            let imports = framework.map_or(&[][..], |framework| &framework.imports);
+            let imports = framework.and_then(|framework| framework.imports.as_deref()).unwrap_or_default();
             let used =
                 catalog().frameworks.iter().filter(|known| imports.contains(&known.name)).chain(framework);
             for framework in used {
@@ -217,6 +224,7 @@ impl Candidate {
             standing,
             imported_by,
             is_brought: false,
+            is_told_wheels: false,
         }
     }
 

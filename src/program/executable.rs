@@ -40,6 +40,9 @@ pub(super) fn inspect(host: &Host, path: &Path, program: &mut Program) -> Result
         Ok(None)
     };
     if let Some(why) = secure_execution(host, &real) {
+        let machine = host.map(&real).ok().and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
+        program.machine = machine.unwrap_or(program.machine);
+        program.secure = machine.map(|_| real.clone());
         return unpinned(program, Note::SecureExecution { why, names: own_library(host, &real) });
     }
     let data = match host.map(&real) {
@@ -144,7 +147,8 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         next += 1;
         let path = &consumer.object.path;
         program.watched.insert(path.clone());
-        program.own_directories.extend(consumer.search_later.iter().cloned());
+        let searched = consumer.search_first.iter().chain(&consumer.search_later);
+        program.own_directories.extend(searched.cloned());
         let by = asker(&name, path, None, ImportCertainty::Imported);
         // The program may work without a library that it opens.
         let need = if is_opened { Need::Named } else { Need::Linked };

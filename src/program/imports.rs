@@ -47,6 +47,8 @@ pub(super) struct Imports {
     pub opens_unnamed: bool,
     /// True if its arguments or files may name modules for it to import: an installed command, or an import of a loader.
     pub imports_by_name: bool,
+    /// The functions that it calls as attributes.
+    pub called: BTreeSet<String>,
     /// True if one of its strings is `LD_LIBRARY_PATH`.
     pub names_library_path: bool,
 }
@@ -237,6 +239,7 @@ impl<'a> ImportReader<'a> {
         self.found.is_open |= read.dynamic;
         self.found.starts_programs |= read.starts_programs;
         self.found.opens_unnamed |= read.opens_unnamed;
+        self.found.called.extend(read.called);
         self.found.names_library_path |=
             read.strings.iter().any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {

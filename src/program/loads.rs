@@ -102,8 +102,8 @@ fn by_absolute_path(
         let file = files.into_iter().find(|file| host.is_file(file));
         found.extend(position(&requirement.family).zip(file).filter(|new| !found.contains(new)));
     }
-    let stems = framework.dlopens_from_wheels.iter();
-    for stem in stems.filter(|stem| recorded::opens_by_path(framework, version, stem)) {
+    let stems = framework.dlopens_from_wheels.iter().flatten();
+    for stem in stems.filter(|stem| recorded::opens_by_path(candidate, version, stem)) {
         let Some(family) = catalog().family_of_stem(stem) else { continue };
         let file = directories.iter().find_map(|directory| numbered(host, directory, stem));
         // Libraries that depend on it come later.

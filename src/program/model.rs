@@ -54,6 +54,9 @@ pub struct Program {
     /// The executable that the loader starts; `None` where it cannot be pinned.
     #[serde(skip)]
     pub executable: Option<PathBuf>,
+    /// The executable, where it runs with more rights than its user: the loader ignores the environment.
+    #[serde(skip)]
+    pub secure: Option<PathBuf>,
     #[serde(skip)]
     pub called: Option<Called>,
     /// A wrapper on the way starts several programs: mpirun, torchrun, xargs.

@@ -1,7 +1,7 @@
 //! The installed Python packages that use a GPU, and their requirements: from the files that a framework's profile names,
 //! and from the shared objects of any package.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -253,6 +253,9 @@ impl PackageReader<'_> {
         if let Some(reader) = reader {
             requirements.extend(reader.recorded(&by, consumers, cuda.as_ref(), &mut readings));
         }
+        if let Some(major) = cuda_major {
+            forgo_other_majors(&mut requirements, major);
+        }
         if candidate.scans_objects() && has_variants(&requirements) {
             // It is built for several CUDA majors, and loads the libraries of one.
             for requirement in &mut requirements {
@@ -265,10 +268,10 @@ impl PackageReader<'_> {
         if let Some(distribution) = distribution {
             requirements.extend(recorded::pins(installed, &by, distribution));
         }
-        if let Some(framework) = profile {
+        if profile.is_some() {
             let opens = |name: &str| {
                 let stem = names::split(name).map_or(name, |(stem, _)| stem);
-                recorded::opens_by_path(framework, package.version.as_deref(), stem)
+                recorded::opens_by_path(candidate, package.version.as_deref(), stem)
             };
             let first = recorded::wheels(self.host, self.candidates.sites, cuda_major);
             for requirement in requirements.iter_mut().filter(|r| r.named().is_some_and(opens)) {
@@ -390,6 +393,23 @@ impl PackageReader<'_> {
             program.requirements.push(requirement);
         }
     }
+}
+
+/// Drops names for other CUDA majors than the one that the package is built for, where it also asks for the library of its
+/// own: code that serves several majors names all of them, and takes the one that is loaded.
+fn forgo_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
+    let of_own = |name: &str| {
+        let (family, stem) = catalog().family_of(name)?;
+        Some(format!("{stem}.so.{}", family.suffix(cuda)?))
+    };
+    let names: BTreeSet<String> =
+        requirements.iter().filter_map(|requirement| Some(requirement.named()?.to_owned())).collect();
+    requirements.retain(|requirement| {
+        let name = requirement.named().filter(|_| requirement.need == Need::Named);
+        let own = name.and_then(of_own).filter(|own| names.contains(own));
+        let is_numbered = name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
+        own.is_none_or(|own| name == Some(own.as_str()) || !is_numbered)
+    });
 }
 
 /// True if the objects are linked against one library in several SONAMEs.

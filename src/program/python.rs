@@ -158,7 +158,7 @@ impl Python {
             sites.push(base.join("lib/python3/dist-packages"));
         }
         for site in sites {
-            self.add_site(host, &site);
+            self.add_site(host, &site, EntryKind::Site);
         }
     }
 
@@ -171,7 +171,11 @@ impl Python {
         };
         for added in source::read(&code).search {
             let (directory, known) = (PathBuf::from(added.directory), self.search.len());
-            self.add(host, &directory, EntryKind::Own);
+            if added.is_site {
+                self.add_site(host, &directory, EntryKind::Own);
+            } else {
+                self.add(host, &directory, EntryKind::Own);
+            }
             self.read_from.push(directory);
             if added.is_first {
                 let new = self.search.len() - known;
@@ -208,9 +212,9 @@ impl Python {
         Some(directory)
     }
 
-    /// Adds a site-packages directory, and then the directories in its `.pth` files, as editable installs write them.
-    fn add_site(&mut self, host: &Host, site: &Path) {
-        let Some(site) = self.add(host, site, EntryKind::Site) else { return };
+    /// Adds a directory of packages, and then the directories in its `.pth` files, as editable installs write them.
+    fn add_site(&mut self, host: &Host, site: &Path, kind: EntryKind) {
+        let Some(site) = self.add(host, site, kind) else { return };
         let entries = host.list(&site).unwrap_or_default();
         for entry in entries.iter().filter(|entry| entry.name.as_bytes().ends_with(b".pth")) {
             let file = site.join(&entry.name);

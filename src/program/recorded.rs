@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::candidate::Candidate;
 use super::executable::opened_names;
 use super::framework::{FrameworkReader, Sourced};
 use super::installed::Installed;
 use super::model::{Extra, Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
-use crate::catalog::{Framework, catalog};
+use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
@@ -130,14 +131,15 @@ fn requirement(by: &Asker, family: &str, want: Want, file: &Path) -> Requirement
     Requirement { family: family.to_owned(), want, need: Need::Used, by, search_first: Vec::new() }
 }
 
-/// True if this version of a framework opens a library in NVIDIA's wheels by absolute path, before all others.
-pub(super) fn opens_by_path(framework: &Framework, version: Option<&str>, stem: &str) -> bool {
+/// True if this version of a package opens a library in NVIDIA's wheels by absolute path, before all others.
+pub(super) fn opens_by_path(candidate: &Candidate, version: Option<&str>, stem: &str) -> bool {
+    let Some(framework) = candidate.framework else { return false };
     // An unreadable version counts as new: the stricter answer.
     let version = version.and_then(leading_version);
     let is_since = |since: Version| version.is_none_or(|version| version >= since);
     let some = framework.dlopens_some_wheels.as_ref().and_then(|stems| stems.get(stem).copied());
     let since = [framework.dlopens_wheels_since, some];
-    since.into_iter().flatten().any(is_since)
+    candidate.is_told_wheels || since.into_iter().flatten().any(is_since)
 }
 
 /// Returns the directories of NVIDIA's wheels on a module search path. The directory of a single library comes before the

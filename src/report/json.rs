@@ -13,6 +13,7 @@ use super::hints;
 use super::loader;
 use super::pinned::{self, given_fault};
 use super::reasons::{decided_by, reason};
+use super::traced::is_of_interest;
 use super::words;
 use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
@@ -20,9 +21,9 @@ use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::inventory::{Installation, Inventory, Warning};
 use crate::pin::Decision;
-use crate::predict::Prediction;
 use crate::predict::observe::Observation;
 use crate::predict::supply::given;
+use crate::predict::{Predicted, Prediction};
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::show;
 use crate::verify::{Cause, Verdict};
@@ -85,10 +86,8 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "view": view.map(show),
         "mode": pinned.map(|pinned| pinned.mode),
         "passed_over": decision.passed_over,
-        "before": before.files.iter().filter(|file| file.family.is_some()).collect::<Vec<_>>(),
-        "after": pinned.map(|pinned| {
-            pinned.after.files.iter().filter(|file| file.family.is_some()).collect::<Vec<_>>()
-        }),
+        "before": nvidias(before),
+        "after": pinned.map(|pinned| nvidias(&pinned.after)),
         "faults": faults(before, inventory),
         "extensions": extensions::unfit(inventory, program),
     });
@@ -209,6 +208,11 @@ pub fn observation(observation: &Observation, all: bool) -> String {
 }
 
 /// By family, the faults of the libraries that the program would get without cudarun.
+/// The files of NVIDIA's, and those that packages bundle under other names.
+fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
+    prediction.files.iter().filter(|file| is_of_interest(file.family.as_ref(), &file.path)).collect()
+}
+
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let faults = given(before, inventory)
         .into_iter()

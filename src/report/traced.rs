@@ -44,7 +44,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
 }
 
 /// True for NVIDIA's libraries, including those that a package bundles under another name.
-fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
+pub(super) fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
     family.is_some() || catalog().family_of_bundled(path).is_some()
 }
 

@@ -32,7 +32,7 @@ pub use model::{
 };
 pub use reason::{Criterion, Reason};
 
-use remedy::Copy;
+use remedy::Remedied;
 use slots::Slots;
 use world::World;
 
@@ -74,11 +74,11 @@ fn hint(conflict: &Conflict, world: &World<'_>) -> Option<Hint> {
         return None;
     }
     let helpful = |hints: &[Hint], world: &World<'_>| {
-        hints.iter().find(|hint| Copy::after(hint, world).has_set()).cloned()
+        hints.iter().find(|hint| Remedied::after(hint, world).has_set()).cloned()
     };
     let hints = hints::hints(conflict, world);
     let then = |first: &Hint| {
-        let copy = Copy::after(first, world);
+        let copy = Remedied::after(first, world);
         let Outcome::Conflict(next) = decide(&copy.world()) else { return None };
         let second = helpful(&hints::hints(&next, &copy.world()), &copy.world())?;
         Some(Hint::Both { steps: Box::new([first.clone(), second]) })

@@ -21,19 +21,19 @@ const SYSTEM: &str = "/usr/lib";
 const CHOSEN: &str = "/DIR";
 
 /// The machine and the program once a person has done what a hint says.
-pub(super) struct Copy {
+pub(super) struct Remedied {
     inventory: Inventory,
     program: Program,
     policy: Policy,
 }
 
-impl Copy {
-    pub(super) fn after(hint: &Hint, world: &World<'_>) -> Copy {
+impl Remedied {
+    pub(super) fn after(hint: &Hint, world: &World<'_>) -> Remedied {
         let World { inventory, program, policy, .. } = *world;
-        let mut copy =
-            Copy { inventory: inventory.clone(), program: program.clone(), policy: policy.clone() };
-        copy.apply(hint);
-        copy
+        let mut remedied =
+            Remedied { inventory: inventory.clone(), program: program.clone(), policy: policy.clone() };
+        remedied.apply(hint);
+        remedied
     }
 
     pub(super) fn world(&self) -> World<'_> {

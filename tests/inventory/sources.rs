@@ -491,3 +491,28 @@ fn the_watch_list_is_complete_and_short() {
         assert!(all.contains(Path::new(path)), "{path}: {all:?}");
     }
 }
+
+/// DT_RUNPATH of a plug-in disables DT_RPATH of the program for its own requests, but not for those of libraries that it
+/// loads.
+#[test]
+fn the_rpath_of_a_program_is_searched_beside_the_runpath_of_its_plugin() {
+    let library =
+        |directory: &str| elf(&format!("{directory}/libcudart.so.12"), "soname = 'libcudart.so.12'");
+    let files = |rpath: &str| {
+        let plugin = "soname = 'libplug.so', needed = ['libcudart.so.12'], runpath = '/opt/second'";
+        [
+            program("app", &["libplug.so"], rpath),
+            elf("/usr/lib/x86_64-linux-gnu/libplug.so", plugin),
+            library("/opt/first"),
+            library("/opt/second"),
+        ]
+    };
+    let found = |rpath: &str| {
+        let explained = Run::on(&machine(&files(rpath)), &["explain", "--json", "app"]).output().0;
+        let explained: Value = serde_json::from_str(&explained).unwrap();
+        explained["families"].to_string()
+    };
+    assert!(found("").contains("/opt/second"));
+    assert!(found("rpath = '/opt/first'").contains("/opt/first"));
+    assert!(!found("").contains("/opt/first"), "the control");
+}

@@ -131,6 +131,18 @@ fn a_directory_that_the_program_adds_to_its_search_path_is_searched() {
         let code = format!("{add}import framework\nreport(framework.library)\n");
         p.is_cured(&p.script("show.py", &code));
     }
+    // Only `addsitedir` reads the `.pth` files of its directory.
+    let lists = p.root.join("lists");
+    fs::create_dir(&lists).unwrap();
+    fs::write(lists.join("modules.pth"), format!("{}\n", modules.display())).unwrap();
+    let imports =
+        "try:\n    import framework\n    report(framework.library)\nexcept ImportError:\n    pass\n";
+    let code = format!("import site\nsite.addsitedir({lists:?})\n{imports}");
+    p.is_cured(&p.script("show.py", &code));
+    let script = p.script("list.py", &format!("import sys\nsys.path.append({lists:?})\n{imports}"));
+    let explain = ["explain", "--json", p.python.to_str().unwrap(), script.to_str().unwrap()];
+    let explained = Run::new(explain).env("LD_LIBRARY_PATH", WORLD.library_path(&["new"])).json();
+    assert_eq!(explained["decision"], "nothing", "{explained:#}");
     // Control: the directory alone requires nothing.
     let script = p.script("alone.py", &format!("import sys\nsys.path.insert(0, {modules:?})\n"));
     let explain = ["explain", "--json", p.python.to_str().unwrap(), script.to_str().unwrap()];

@@ -135,3 +135,78 @@ fn an_extension_that_names_a_path_opens_it_by_path() {
     assert_eq!(top("/opt/own/libcudnn.so.9"), "/opt/own/libcudnn.so.9");
     assert_eq!(top("libcudnn.so.9"), format!("{NEW}/libcudnn.so.9"), "the control");
 }
+
+/// `preload_dlls` opens the files in the wheels by absolute path. Without it, the loader finds them in `LD_LIBRARY_PATH`.
+#[test]
+fn onnxruntime_opens_wheels_where_the_program_tells_it_to() {
+    let capi = format!("{SITE}/onnxruntime/capi");
+    let [cudart, nvrtc] = ["cudart", "nvrtc"].map(|stem| {
+        let soname = format!("lib{stem}.so.13");
+        [format!("{SITE}/nvidia/cu13/lib"), "/opt/other".to_owned()]
+            .map(|directory| elf(&format!("{directory}/{soname}"), &format!("soname = '{soname}'")))
+            .concat()
+    });
+    // As in the wheel 1.28.0, which names the libraries of CUDA 12 as well.
+    let constants = "constants = ['libnvrtc.so', 'libnvrtc.so.13', 'libnvrtc.so.12', 'libcudart.so.12']";
+    let provider = format!("needed = ['libcudart.so.13', 'libc.so.6'], {constants}");
+    let record = |cuda: &str| {
+        text(&format!("{capi}/build_and_package_info.py"), &format!("cuda_version = '{cuda}'\n"))
+    };
+    let files = [
+        loader(),
+        text(&format!("{SITE}/onnxruntime/__init__.py"), ""),
+        record("13.0"),
+        elf(&format!("{capi}/libonnxruntime_providers_cuda.so"), &provider),
+        cudart,
+        nvrtc,
+    ];
+    let machine = python(&files);
+    let found = |code: &str, name: &str| {
+        let found = predicted(&machine, "/opt/other", &["--as-is"], &["python3", "-c", code]);
+        let (path, rule, _) = of(&found, name);
+        (path.to_owned(), rule.to_owned())
+    };
+    let called = "import onnxruntime as ort; ort.preload_dlls()";
+    for name in ["libcudart.so.13", "libnvrtc.so.13"] {
+        let wheel = format!("{SITE}/nvidia/cu13/lib/{name}");
+        assert_eq!(found(called, name), (wheel, "path".to_owned()));
+        let other = format!("/opt/other/{name}");
+        assert_eq!(found("import onnxruntime", name), (other, "library-path".to_owned()), "the control");
+    }
+    let names = |machine: &Machine, family: &str| {
+        let explain = ["explain", "--json", "python3", "-c", "import onnxruntime"];
+        let explained: Value = serde_json::from_str(&Run::on(machine, &explain).output().0).unwrap();
+        let all = explained["program"]["requirements"].as_array().unwrap().clone();
+        let of_family = all.iter().filter(|requirement| requirement["family"] == family);
+        let mut names: Vec<String> =
+            of_family.filter_map(|it| it["want"]["name"].as_str().map(str::to_owned)).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    assert_eq!(names(&machine, "cudart"), ["libcudart.so.13"]);
+    assert_eq!(names(&machine, "nvrtc"), ["libnvrtc.so", "libnvrtc.so.13"]);
+    // Control: where it does not ask for the library of its own CUDA, every name counts.
+    let of_11 = python(&[&files[..2], &[record("11.8")], &files[3..]].concat());
+    assert_eq!(names(&of_11, "nvrtc"), ["libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"]);
+}
+
+/// The loader ignores `LD_LIBRARY_PATH` and `$ORIGIN` for a program with more rights than its user.
+#[test]
+fn a_program_with_more_rights_gets_the_libraries_of_the_system() {
+    let cudart = |directory: &str| elf(&format!("{directory}/libcudart.so.12"), "soname = 'libcudart.so.12'");
+    let files = |fields: &str, more: &str| {
+        let app =
+            program("app", &["libcudart.so.12"], fields).replacen("path =", &format!("{more}path ="), 1);
+        [loader(), app, cudart("/opt/other"), cudart("/usr/lib/x86_64-linux-gnu"), cudart("/usr/bin/own")]
+    };
+    for (rpath, plain) in [("", "/opt/other"), ("rpath = '$ORIGIN/own'", "/usr/bin/own")] {
+        let found = |more: &str| {
+            let machine = machine(&files(rpath, more));
+            let found = predicted(&machine, "/opt/other", &["--as-is"], &["app"]);
+            of(&found, "libcudart.so.12").0.to_owned()
+        };
+        assert_eq!(found(""), format!("{plain}/libcudart.so.12"), "the control");
+        assert_eq!(found("mode = 0o2755\n"), "/lib/x86_64-linux-gnu/libcudart.so.12");
+    }
+}

@@ -518,6 +518,21 @@ Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == \"cudnn\"";
         ),
         (
             Case::new(
+                "a wheel of CUDA 12 was left behind",
+                &[
+                    gpu(),
+                    torch("13.0", &["libcusparse.so.12"], "").replace("2.5.1", "2.11.0"),
+                    installed("nvidia-cusparse", "12.6.3.3"),
+                    installed("nvidia-nvjitlink", "13.0.88"),
+                    installed("nvidia-cusparse-cu12", "12.3.1.170"),
+                    installed("nvidia-nvjitlink-cu12", "12.4.127"),
+                ],
+                TORCH,
+            ),
+            "/opt/venv/bin/python3 -m pip uninstall nvidia-cusparse-cu12".to_owned(),
+        ),
+        (
+            Case::new(
                 "old GPU, new cuDNN",
                 &[
                     host("580.159.04", &[PASCAL]),
@@ -569,7 +584,29 @@ fn of_machines() -> Vec<(Case, String)> {
             ),
         ]
     };
+    // The loader alone would take the first, which is not whole.
+    let opened = |name: &str, mode: &str, expected: &str| {
+        let torn = elf("/opt/torn/libcudnn.so.9", &format!("soname = 'libcudnn.so.9', {SHIELDED}"));
+        let directory = format!("[[file]]\npath = '/opt/cuda'\ndirectory = true\nmode = {mode}\n");
+        let files = [torn, cudnn("/opt/cuda", "9.1.0.70", SHIELDED), directory];
+        let (case, expected) = linked(name, &files, &["libcudnn.so.9"], expected);
+        (case.path("/opt/torn:/opt/cuda"), expected)
+    };
+    let image = |name: &str, asked: &str, expected: &str| {
+        let files = [host("580.159.04", &[HOPPER]), cudart("12.4.127")];
+        let (mut case, expected) = linked(name, &files, &["libcudart.so.12"], expected);
+        case.env.insert("NVIDIA_REQUIRE_CUDA", asked.to_owned());
+        (case, expected)
+    };
     vec![
+        opened("a directory that every user can write to", "0o777", "chmod o-w /opt/cuda"),
+        opened(
+            "a directory that every user can add files to",
+            "0o1777",
+            "if you trust it: cudarun --also /opt/cuda …",
+        ),
+        image("an image for newer GPUs", "arch>=10.0", "change NVIDIA_REQUIRE_CUDA"),
+        image("an image for a newer driver", "driver>=590", "update the NVIDIA driver to 590"),
         linked("cuDNN by apt", &[apt()], &["libcudnn.so.9"], "apt install libcudnn9-cuda-12"),
         linked(
             "a toolkit by apt",
