@@ -345,7 +345,11 @@ impl<'h> Searcher<'h> {
         if let Some(known) = self.machine.files.borrow().get(path.as_os_str()) {
             return known.clone();
         }
-        let read = object::read(self.machine.host, self.machine.number, path).map(Rc::new);
+        let host = self.machine.host;
+        let read = match host.is_unlisted(path) {
+            true => Err(Refusal::Absent(ENOENT)),
+            false => object::read(host, self.machine.number, path).map(Rc::new),
+        };
         self.machine.files.borrow_mut().insert(path.into(), read.clone());
         read
     }
