@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
@@ -218,7 +218,7 @@ fn opened_objects(
     searcher: &Searcher<'_>,
     consumer: &Consumer,
     program: &mut Program,
-) -> Vec<Rc<Object>> {
+) -> Vec<Arc<Object>> {
     let Ok(elf) = Elf::parse(&consumer.object.data) else { return Vec::new() };
     let mut found = Vec::new();
     let is_named = |data: &[u8]| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some();
