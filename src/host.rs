@@ -39,6 +39,8 @@ const READ_LIMIT: u64 = 64 << 20;
 const LINK_LIMIT: u32 = 40;
 /// Deeper than any package; stops at what a loop of bind mounts would make.
 const WALK_DEPTH: usize = 24;
+/// Deeper than any path in use.
+const PATH_DEPTH: usize = 128;
 /// Bytes of a directory that are read at once.
 const LISTING: usize = 32 << 10;
 
@@ -283,8 +285,10 @@ impl Host {
 
     /// Like the C library's `realpath`, which reads each component of each path, but resolves a directory once.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        let bytes = path.as_os_str().as_bytes();
+        let is_deep = memchr::memchr_iter(b'/', bytes).count() > PATH_DEPTH;
         // A path that ends in these is that of a directory, or does not exist.
-        let is_plain = path.is_absolute() && !matches!(path.as_os_str().as_bytes().last(), Some(b'/' | b'.'));
+        let is_plain = path.is_absolute() && !is_deep && !matches!(bytes.last(), Some(b'/' | b'.'));
         let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name()) else {
             return fs::canonicalize(path);
         };

@@ -144,7 +144,7 @@ impl<'h> SearchPaths<'h> {
         // Most of the names that are sought in a directory are not there, and a listing shows that for all of them. The default
         // directories have thousands of files, and the cache knows which one is taken.
         let is_listed =
-            kind != PathKind::Default && self.is_outside(&path) && self.host.listing(&path).is_some();
+            kind != PathKind::Default && self.can_list(&path) && self.host.listing(&path).is_some();
         let exists = is_listed || self.is_directory(&path);
         // The loader does not check that a relative directory exists.
         let counts = exists || directory.is_relative();
@@ -160,8 +160,12 @@ impl<'h> SearchPaths<'h> {
         Directory { path, within, counts }
     }
 
-    /// True if a path does not lead through a view that is only planned.
-    fn is_outside(&self, path: &Path) -> bool {
+    /// True if a directory may be listed: it is on this machine, and not in a view that is only planned.
+    fn can_list(&self, path: &Path) -> bool {
+        if self.host.is_rerooted() {
+            // A description of the machine would hold all files in it.
+            return false;
+        }
         let position = self.setting.overlay.as_ref().map(|overlay| overlay.position(path));
         position.is_none_or(|position| matches!(position, Position::Outside(real) if real == path))
     }
