@@ -1,5 +1,6 @@
 //! Maps many items on all processors. Imports nothing of the crate.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -10,10 +11,13 @@ const THREADS: usize = 8;
 
 /// Returns the results of `work` in the order of the items.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    if items.len() <= FEW || threads == 1 {
+    // To ask for this takes a dozen system calls.
+    static PROCESSORS: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+    if items.len() <= FEW || *PROCESSORS == 1 {
         return items.iter().map(work).collect();
     }
+    let threads = THREADS.min(*PROCESSORS);
     let next = AtomicUsize::new(0);
     let take_turns = || {
         let mut done = Vec::new();

@@ -1,7 +1,5 @@
 //! Metadata of a file.
 
-use std::fs;
-
 use nix::sys::stat::{FileStat, SFlag};
 use serde::{Deserialize, Serialize};
 
@@ -67,14 +65,5 @@ impl From<FileStat> for Stat {
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
-    }
-}
-
-pub(super) fn kind_of(kind: fs::FileType) -> Kind {
-    match (kind.is_file(), kind.is_dir(), kind.is_symlink()) {
-        (true, ..) => Kind::File,
-        (_, true, _) => Kind::Directory,
-        (.., true) => Kind::Link,
-        _ => Kind::Other,
     }
 }

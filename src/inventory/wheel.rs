@@ -23,7 +23,7 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 /// The places of one site-packages directory, recorded or not.
 pub(super) fn in_site_packages(look: &mut ScanContext<'_>, site: &Path) -> Vec<SearchLocation> {
     look.watch(site);
-    let entries = look.host.list(site).unwrap_or_default();
+    let entries = look.host.listing(site).unwrap_or_default();
     let mut places = recorded(look, site, &entries);
     places.extend(laid_out(look, site, &entries));
     places

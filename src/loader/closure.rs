@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::search::{Object, Searcher};
 use crate::host::FileId;
@@ -10,9 +10,9 @@ use crate::host::FileId;
 /// An object that a walk has reached.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    pub object: Rc<Object>,
+    pub object: Arc<Object>,
     /// The object, those that loaded it, and the executable, in this order.
-    pub chain: Vec<Rc<Object>>,
+    pub chain: Vec<Arc<Object>>,
     /// The names of interest in its DT_NEEDED.
     pub needed: Vec<String>,
     /// The directories of DT_RPATH, which come before `LD_LIBRARY_PATH`.
@@ -24,7 +24,7 @@ pub struct Consumer {
 /// Collects objects, each once.
 pub struct Walk<'s, 'h> {
     searcher: &'s Searcher<'h>,
-    executable: Option<Rc<Object>>,
+    executable: Option<Arc<Object>>,
     is_of_interest: fn(&str) -> bool,
     seen: HashSet<FileId>,
     pub consumers: Vec<Consumer>,
@@ -36,7 +36,7 @@ impl<'s, 'h> Walk<'s, 'h> {
     /// `executable` is the program that loads the objects: its DT_RPATH counts for all of them.
     pub fn new(
         searcher: &'s Searcher<'h>,
-        executable: Option<Rc<Object>>,
+        executable: Option<Arc<Object>>,
         is_of_interest: fn(&str) -> bool,
     ) -> Walk<'s, 'h> {
         let (seen, consumers) = (HashSet::new(), Vec::new());
@@ -45,8 +45,8 @@ impl<'s, 'h> Walk<'s, 'h> {
 
     /// Walks from `root` breadth first, as the loader does. Names of interest are not followed, since the plan replaces
     /// their files.
-    pub fn add_closure(&mut self, root: Rc<Object>) {
-        let mut queue: VecDeque<Vec<Rc<Object>>> = VecDeque::from([vec![root]]);
+    pub fn add_closure(&mut self, root: Arc<Object>) {
+        let mut queue: VecDeque<Vec<Arc<Object>>> = VecDeque::from([vec![root]]);
         while let Some(chain) = queue.pop_front() {
             let object = chain[0].clone();
             if !self.seen.insert(object.id) {

@@ -1,10 +1,11 @@
 //! The part of a file's information that the loader uses, or the reason why it does not take the file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::formats::elf::Elf;
 use crate::formats::elf::loading::{self, Unfit};
-use crate::host::{FileId, Host, Kind};
+use crate::host::{FileId, Host, Mapped};
 
 /// A file as the loader sees it.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct Object {
     /// The path that it was found under. `$ORIGIN` is its directory, with links not resolved.
     pub path: PathBuf,
     pub id: FileId,
+    /// Its bytes.
+    pub data: Arc<Mapped>,
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub rpath: Option<Vec<u8>>,
@@ -45,13 +48,9 @@ pub(super) const ENOTDIR: i32 = 20;
 
 pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Refusal> {
     let absent = |error: std::io::Error| Refusal::Absent(error.raw_os_error().unwrap_or(ENOENT));
-    let stat = host.stat(path).map_err(absent)?;
-    match stat.kind {
-        Kind::File => {}
-        Kind::Directory => return Err(Refusal::Bad("a directory")),
-        _ => return Err(Refusal::Bad("not a regular file")),
-    }
-    let data = host.map(path).map_err(absent)?;
+    let (stat, data) = host.stat_and_map(path).map_err(absent)?;
+    let not_regular = Refusal::Bad(if stat.is_directory() { "a directory" } else { "not a regular file" });
+    let data = Arc::new(data.ok_or(not_regular)?);
     loading::check(&data, machine).map_err(|unfit| match unfit {
         Unfit::Foreign => Refusal::Foreign,
         Unfit::Broken(why) => Refusal::Bad(why),
@@ -71,6 +70,7 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Ref
     Ok(Object {
         path: path.to_owned(),
         id: stat.id,
+        data: data.clone(),
         soname: elf.soname().map(text),
         needed: elf.needed().map(text).collect(),
         rpath: elf.rpath().map(<[u8]>::to_vec),

@@ -99,7 +99,7 @@ impl<'h> SearchPaths<'h> {
         }
         let mut path: Vec<(Rc<Directory>, OsString)> = Vec::new();
         for element in self.elements(kind, object) {
-            let Some(directory) = self.directory(&element, object) else { continue };
+            let Some(directory) = self.directory(kind, &element, object) else { continue };
             if !path.iter().any(|(known, _)| Rc::ptr_eq(known, &directory)) {
                 path.push((directory, element));
             }
@@ -122,7 +122,7 @@ impl<'h> SearchPaths<'h> {
     }
 
     /// Returns the directory of an element. An empty one is the current directory, where relative ones start.
-    fn directory(&self, element: &OsStr, object: Option<&Object>) -> Option<Rc<Directory>> {
+    fn directory(&self, kind: PathKind, element: &OsStr, object: Option<&Object>) -> Option<Rc<Directory>> {
         let expanded = match object {
             Some(object) if !element.is_empty() => self.expand(element.as_bytes(), object)?.into_os_string(),
             _ => element.to_owned(),
@@ -133,24 +133,41 @@ impl<'h> SearchPaths<'h> {
         if let Some(known) = self.directories.borrow().get(&expanded) {
             return Some(known.clone());
         }
-        let directory = Rc::new(self.read_directory(Path::new(&expanded)));
+        let directory = Rc::new(self.read_directory(Path::new(&expanded), kind));
         self.directories.borrow_mut().insert(expanded, directory.clone());
         Some(directory)
     }
 
-    fn read_directory(&self, directory: &Path) -> Directory {
+    fn read_directory(&self, directory: &Path, kind: PathKind) -> Directory {
         // A file with a slash at its end would not be found. `components` removes the slash.
         let path: PathBuf = self.setting.directory.join(directory).components().collect();
-        let exists = self.is_directory(&path);
+        // Most of the names that are sought in a directory are not there, and a listing shows that for all of them. The default
+        // directories have thousands of files, and the cache knows which one is taken.
+        let is_listed =
+            kind != PathKind::Default && self.can_list(&path) && self.host.listing(&path).is_some();
+        let exists = is_listed || self.is_directory(&path);
         // The loader does not check that a relative directory exists.
         let counts = exists || directory.is_relative();
         let mut within = Vec::new();
         if exists {
-            let subdirectories = self.setting.rules.subdirectories.iter().map(|below| path.join(below));
+            let mut subdirectories = self.setting.rules.subdirectories.clone();
+            let first = |below: &PathBuf| path.join(below.iter().next().unwrap_or_default());
+            subdirectories.retain(|below| !(is_listed && self.host.is_unlisted(&first(below))));
+            let subdirectories = subdirectories.iter().map(|below| path.join(below));
             within.extend(subdirectories.filter(|below| self.is_directory(below)));
         }
         within.extend(counts.then(|| path.clone()));
         Directory { path, within, counts }
+    }
+
+    /// True if a directory may be listed: it is on this machine, and not in a view that is only planned.
+    fn can_list(&self, path: &Path) -> bool {
+        if self.host.is_rerooted() {
+            // A description of the machine would hold all files in it.
+            return false;
+        }
+        let position = self.setting.overlay.as_ref().map(|overlay| overlay.position(path));
+        position.is_none_or(|position| matches!(position, Position::Outside(real) if real == path))
     }
 
     fn is_directory(&self, path: &Path) -> bool {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::object::{Object, Refusal};
 use super::rules::Release;
@@ -34,7 +34,7 @@ pub struct Process<'s, 'h> {
 
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    pub object: Rc<Object>,
+    pub object: Arc<Object>,
     /// The name in the first request for it.
     pub name: String,
     pub requester: Option<usize>,
@@ -160,7 +160,7 @@ impl<'s, 'h> Process<'s, 'h> {
         &self.searcher
     }
 
-    fn new(searcher: Cow<'s, Searcher<'h>>, main: Rc<Object>) -> Process<'s, 'h> {
+    fn new(searcher: Cow<'s, Searcher<'h>>, main: Arc<Object>) -> Process<'s, 'h> {
         let mut process = Process {
             searcher,
             loaded: Vec::new(),
@@ -254,7 +254,7 @@ impl<'s, 'h> Process<'s, 'h> {
         name: &str,
         requester: usize,
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
         let mut chain = vec![self.loaded[requester].object.clone()];
         let mut last = requester;
         while let Some(loader) = self.loaders[last] {
@@ -278,7 +278,7 @@ impl<'s, 'h> Process<'s, 'h> {
 
     fn add(
         &mut self,
-        object: Rc<Object>,
+        object: Arc<Object>,
         name: String,
         requester: Option<usize>,
         loader: Option<usize>,
@@ -319,7 +319,7 @@ impl<'s, 'h> Process<'s, 'h> {
     }
 }
 
-fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Rc<Object>, Failure> {
+fn read(searcher: &Searcher<'_>, path: &Path) -> Result<Arc<Object>, Failure> {
     searcher.read(path).map_err(|refusal| {
         let path = path.to_owned();
         match refusal {

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -76,12 +77,12 @@ struct Machine<'h> {
 struct Answers {
     links: RefCell<HashMap<OsString, Reading>>,
     /// By name, for requesters without search paths of their own.
-    common: RefCell<HashMap<String, (Rc<Object>, Rule)>>,
+    common: RefCell<HashMap<String, (Arc<Object>, Rule)>>,
     /// True if `LD_LIBRARY_PATH` has equal directories for every program.
     is_common: bool,
 }
 
-type Reading = Result<Rc<Object>, Refusal>;
+type Reading = Result<Arc<Object>, Refusal>;
 
 /// A file at which the loader ends the program.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ pub(super) struct Bad {
 /// The source of a request: an object and those that loaded it, up to the executable.
 #[derive(Clone, Copy)]
 pub(super) struct Requester<'a> {
-    pub(super) chain: &'a [Rc<Object>],
+    pub(super) chain: &'a [Arc<Object>],
     pub(super) executable: Option<&'a Object>,
 }
 
@@ -208,13 +209,13 @@ impl<'h> Searcher<'h> {
     }
 
     /// Reads a file as the loader would; nothing if it is no object for this machine.
-    pub fn object(&self, path: &Path) -> Option<Rc<Object>> {
+    pub fn object(&self, path: &Path) -> Option<Arc<Object>> {
         self.read(path).ok()
     }
 
     /// Returns the file that the loader takes for `name`. The first object of `chain` requests it; each one was loaded by the
     /// next, up to the executable.
-    pub fn find(&self, name: &str, chain: &[Rc<Object>]) -> Option<(Rc<Object>, Rule)> {
+    pub fn find(&self, name: &str, chain: &[Arc<Object>]) -> Option<(Arc<Object>, Rule)> {
         let source = Requester { chain, executable: chain.last().map(AsRef::as_ref) };
         self.search(name, source, &mut Vec::new()).ok().flatten()
     }
@@ -225,7 +226,7 @@ impl<'h> Searcher<'h> {
         name: &str,
         source: Requester<'_>,
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
         let Some(requester) = source.chain.first() else { return Ok(None) };
         if let Some(answer) = self.setting().overlay.as_ref().and_then(|overlay| overlay.answer(name)) {
             return Ok(self.take(answer, tried)?.map(|object| (object, Rule::Pinned)));
@@ -236,7 +237,7 @@ impl<'h> Searcher<'h> {
             return Ok(self.take(path, tried)?.map(|object| (object, Rule::Path)));
         }
         // Most objects have no search path of their own, so they find equal files.
-        let has_no_path = |object: &Rc<Object>| object.rpath.is_none() && object.runpath.is_none();
+        let has_no_path = |object: &Arc<Object>| object.rpath.is_none() && object.runpath.is_none();
         let is_common =
             self.answers.is_common && !requester.no_defaults && source.chain.iter().all(has_no_path);
         if let Some(known) = self.answers.common.borrow().get(name).filter(|_| is_common) {
@@ -256,7 +257,7 @@ impl<'h> Searcher<'h> {
         requester: &Object,
         source: Requester<'_>,
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Rc<Object>, Rule)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, Rule)>, Bad> {
         if requester.runpath.is_none() {
             for object in source.chain {
                 if let Some((found, _)) =
@@ -293,7 +294,7 @@ impl<'h> Searcher<'h> {
 
     /// Returns the directories that come before `LD_LIBRARY_PATH` for requests of the first object of `chain`. A DT_RUNPATH of
     /// the requester disables every DT_RPATH.
-    pub fn rpath_directories(&self, chain: &[Rc<Object>]) -> Vec<PathBuf> {
+    pub fn rpath_directories(&self, chain: &[Arc<Object>]) -> Vec<PathBuf> {
         let mut directories = Vec::new();
         if chain.first().is_some_and(|requester| requester.runpath.is_some()) {
             return directories;
@@ -336,7 +337,7 @@ impl<'h> Searcher<'h> {
             return known.clone();
         }
         let read = self.read_file(&target);
-        let read = read.map(|object| Rc::new(Object { path: path.to_owned(), ..(*object).clone() }));
+        let read = read.map(|object| Arc::new(Object { path: path.to_owned(), ..(*object).clone() }));
         self.answers.links.borrow_mut().insert(path.into(), read.clone());
         read
     }
@@ -345,13 +346,17 @@ impl<'h> Searcher<'h> {
         if let Some(known) = self.machine.files.borrow().get(path.as_os_str()) {
             return known.clone();
         }
-        let read = object::read(self.machine.host, self.machine.number, path).map(Rc::new);
+        let host = self.machine.host;
+        let read = match host.is_unlisted(path) {
+            true => Err(Refusal::Absent(ENOENT)),
+            false => object::read(host, self.machine.number, path).map(Arc::new),
+        };
         self.machine.files.borrow_mut().insert(path.into(), read.clone());
         read
     }
 
     /// Reads one path. Fails where the loader ends the program.
-    fn take(&self, path: PathBuf, tried: &mut Vec<PathBuf>) -> Result<Option<Rc<Object>>, Bad> {
+    fn take(&self, path: PathBuf, tried: &mut Vec<PathBuf>) -> Result<Option<Arc<Object>>, Bad> {
         match self.read(&path) {
             Ok(object) => Ok(Some(object)),
             Err(Refusal::Bad(why)) => Err(Bad { path, why }),
@@ -368,7 +373,7 @@ impl<'h> Searcher<'h> {
         name: &str,
         path: &SearchPath,
         tried: &mut Vec<PathBuf>,
-    ) -> Result<Option<(Rc<Object>, OsString)>, Bad> {
+    ) -> Result<Option<(Arc<Object>, OsString)>, Bad> {
         for (directory, element) in path.iter() {
             let mut last = ENOENT;
             for within in &directory.within {

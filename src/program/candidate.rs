@@ -13,7 +13,7 @@ use super::requirement::ImportCertainty;
 use crate::catalog::{Framework, catalog};
 use crate::error::Error;
 use crate::formats::metadata;
-use crate::host::{Host, Kind};
+use crate::host::{Entry, Host, Kind};
 
 /// A package that may turn out to use a GPU.
 pub(super) struct Candidate {
@@ -91,8 +91,8 @@ impl Candidates<'_> {
         let known = catalog().frameworks.iter().flat_map(|framework| &framework.modules);
         let mut modules: BTreeSet<String> = known.filter(|module| module.contains('.')).cloned().collect();
         for site in self.sites {
-            for entry in self.host.list(site).unwrap_or_default() {
-                let Ok(name) = entry.name.into_string() else { continue };
+            for entry in self.host.listing(site).unwrap_or_default().iter() {
+                let Some(name) = entry.name.to_str() else { continue };
                 let is_record =
                     [".dist-info", ".egg-info", ".libs", ".pth", ".py"].iter().any(|end| name.ends_with(end));
                 let top = name.split('.').next().unwrap_or_default().to_owned();
@@ -203,12 +203,12 @@ impl Candidates<'_> {
     /// Returns the extension modules of this name in a site: `name.cpython-312-x86_64-linux-gnu.so`.
     fn extensions(&self, site: &Path, module: &str) -> Vec<PathBuf> {
         let prefix = format!("{module}.");
-        let mut entries = self.host.list(site).unwrap_or_default();
-        entries.retain(|entry| {
+        let is_one = |entry: &&Entry| {
             let name = entry.name.as_bytes();
             entry.kind != Kind::Directory && name.starts_with(prefix.as_bytes()) && name.ends_with(b".so")
-        });
-        entries.iter().map(|entry| site.join(&entry.name)).collect()
+        };
+        let entries = self.host.listing(site).unwrap_or_default();
+        entries.iter().filter(is_one).map(|entry| site.join(&entry.name)).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::model::{Program, StepKind};
 use super::note::{Note, Packer};
@@ -182,7 +182,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         }
         let (written, is_relative) = written_in(host, &consumer, &by);
         program.depends_on_directory |= is_relative;
-        if !written.is_empty() && imports(host, &consumer, &["dlmopen"]) {
+        if !written.is_empty() && imports(&consumer, &["dlmopen"]) {
             program.opens_namespaces = true;
             let mut paths = written.iter().flat_map(|requirement| &requirement.search_first);
             let path = paths.find(|first| first.rule == Before::AbsolutePath);
@@ -222,13 +222,12 @@ fn opened_objects(
     searcher: &Searcher<'_>,
     consumer: &Consumer,
     program: &mut Program,
-) -> Vec<Rc<Object>> {
-    let Ok(data) = host.map(&consumer.object.path) else { return Vec::new() };
-    let Ok(elf) = Elf::parse(&data) else { return Vec::new() };
+) -> Vec<Arc<Object>> {
+    let Ok(elf) = Elf::parse(&consumer.object.data) else { return Vec::new() };
     let mut found = Vec::new();
     let is_named = |data: &[u8]| memchr::memmem::find(data, LIBRARY_PATH.as_bytes()).is_some();
     program.sets_library_path |=
-        elf.constants().into_iter().any(is_named) && imports(host, consumer, &CHANGES_ENVIRONMENT);
+        elf.constants().into_iter().any(is_named) && imports(consumer, &CHANGES_ENVIRONMENT);
     let names: BTreeSet<String> = elf.constants().into_iter().flat_map(names::whole_objects).collect();
     for name in names.iter().filter(|name| !is_library(name) && !consumer.object.needed.contains(name)) {
         let object = if name.contains('/') {
@@ -245,9 +244,8 @@ fn opened_objects(
 }
 
 /// True if an object imports one of these functions.
-fn imports(host: &Host, consumer: &Consumer, functions: &[&str]) -> bool {
-    let Ok(data) = host.map(&consumer.object.path) else { return false };
-    let Ok(elf) = Elf::parse(&data) else { return false };
+fn imports(consumer: &Consumer, functions: &[&str]) -> bool {
+    let Ok(elf) = Elf::parse(&consumer.object.data) else { return false };
     let is_one = |name: &[u8]| functions.iter().any(|function| name == function.as_bytes());
     elf.symbols().iter().any(|symbol| !symbol.defined && is_one(symbol.name))
 }
@@ -285,8 +283,7 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
     if found.is_empty() && need == Need::Linked {
         return found;
     }
-    let Ok(data) = host.map(&consumer.object.path) else { return found };
-    let Ok(elf) = Elf::parse(&data) else { return found };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else { return found };
     if need != Need::Linked {
         // A build that removes libraries from DT_NEEDED loads them before the object, which requires their symbol versions.
         let files = elf.required_versions().into_iter().map(|(file, _)| file);
@@ -339,8 +336,7 @@ pub(super) fn by_path(host: &Host, path: &Path, by: &Asker, need: Need) -> Optio
 /// Returns requirements for the library names and paths in an object's constants: it may open them. The flag is true if a
 /// path starts from the current directory.
 pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<Requirement>, bool) {
-    let Ok(data) = host.map(&consumer.object.path) else { return (Vec::new(), false) };
-    let Ok(elf) = Elf::parse(&data) else { return (Vec::new(), false) };
+    let Ok(elf) = Elf::parse(&consumer.object.data) else { return (Vec::new(), false) };
     let (mut found, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for constants in elf.constants() {
         found.extend(names::libraries(constants));
@@ -351,9 +347,10 @@ pub(super) fn written_in(host: &Host, consumer: &Consumer, by: &Asker) -> (Vec<R
     if !consumer.needed.is_empty() && elf.machine() == X86_64 {
         for code in elf.code() {
             found.extend(names::in_instructions(code, &is_library));
-            data.release();
+            consumer.object.data.release();
         }
     }
+    consumer.object.data.release();
     found.extend(elf.notes(b".note.dlopen").flat_map(dlopen::sonames));
     found.retain(|name| is_library(name) && !consumer.needed.contains(name));
     paths.retain(|path| !consumer.needed.contains(path));

@@ -197,9 +197,10 @@ pub(super) fn expand(host: &Host, sites: &[PathBuf], pattern: &str) -> Vec<PathB
     for component in pattern.split('/') {
         found = if component.contains('*') {
             let matching = |directory: &PathBuf| {
-                let entries = host.list(directory).unwrap_or_default();
-                let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
-                names
+                let entries = host.listing(directory).unwrap_or_default();
+                entries
+                    .iter()
+                    .filter_map(|entry| entry.name.to_str())
                     .filter(|name| matches_pattern(component, name))
                     .map(|name| directory.join(name))
                     .collect::<Vec<_>>()

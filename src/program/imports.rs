@@ -1,13 +1,10 @@
 //! The modules that a Python program imports. Reads its own source and that of local modules, and only names installed
 //! packages.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ffi::{OsStr, OsString};
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use super::arguments::Run;
 use super::installed::Installed;
@@ -18,7 +15,7 @@ use crate::catalog::catalog;
 use crate::formats::elf::AARCH64;
 use crate::formats::names;
 use crate::formats::python::{self as source, Import};
-use crate::host::Host;
+use crate::host::{Entry, Host};
 use crate::variables::LIBRARY_PATH;
 
 /// More local modules than this are a framework, not a program.
@@ -99,7 +96,6 @@ struct ImportReader<'a> {
     program: &'a mut Program,
     queue: VecDeque<PathBuf>,
     seen: BTreeSet<PathBuf>,
-    listings: RefCell<HashMap<PathBuf, Rc<BTreeSet<OsString>>>>,
     found: Imports,
     /// True if installed packages are read too.
     enters_sites: bool,
@@ -177,7 +173,6 @@ impl<'a> ImportReader<'a> {
             program,
             queue: VecDeque::new(),
             seen: BTreeSet::new(),
-            listings: RefCell::default(),
             found: Imports::default(),
             enters_sites: false,
         }
@@ -355,21 +350,21 @@ impl<'a> ImportReader<'a> {
 
     /// Finds a module in the order of Python's own finder: a package, an extension, a source file.
     fn find(&self, directory: &Path, name: &str) -> Option<ModuleFile> {
-        let listing = self.listing(directory);
+        let listing = self.host.listing(directory).unwrap_or_default();
         let below = directory.join(name);
-        let is_there = listing.contains(OsStr::new(name));
+        let is_there = has(&listing, name);
         if is_there && self.host.is_file(&below.join("__init__.py")) {
             return Some(ModuleFile::Package(below));
         }
         let dotted = format!("{name}.");
-        let mut files = listing
-            .range::<OsStr, _>((Bound::Included(OsStr::new(&dotted)), Bound::Unbounded))
-            .take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
+        let first = listing.partition_point(|entry| entry.name.as_os_str() < OsStr::new(&dotted));
+        let files = listing[first..].iter().map(|entry| &entry.name);
+        let mut files = files.take_while(|file| file.as_bytes().starts_with(dotted.as_bytes()));
         if let Some(file) = files.find(|file| file.as_bytes().ends_with(b".so")) {
             return Some(ModuleFile::Extension(directory.join(file)));
         }
         let source = format!("{name}.py");
-        if listing.contains(OsStr::new(&source)) {
+        if has(&listing, &source) {
             return Some(ModuleFile::Source(directory.join(source)));
         }
         (is_there && self.host.is_directory(&below)).then_some(ModuleFile::Namespace(below))
@@ -382,19 +377,15 @@ impl<'a> ImportReader<'a> {
         let own = format!(".cpython-{short}-{machine}-linux-gnu.so");
         let below = |suffix: &str| directory.join(format!("{name}{suffix}"));
         self.program.located.extend(["", ".py", ".so", ".abi3.so", &own].map(below));
-        if self.listing(directory).contains(OsStr::new(name)) {
+        if has(&self.host.listing(directory).unwrap_or_default(), name) {
             self.program.located.insert(directory.join(name).join("__init__.py"));
         }
     }
+}
 
-    fn listing(&self, directory: &Path) -> Rc<BTreeSet<OsString>> {
-        let mut listings = self.listings.borrow_mut();
-        let read = || {
-            let entries = self.host.list(directory).unwrap_or_default();
-            Rc::new(entries.into_iter().map(|entry| entry.name).collect())
-        };
-        listings.entry(directory.to_owned()).or_insert_with(read).clone()
-    }
+/// True if a sorted listing has this name.
+fn has(listing: &[Entry], name: &str) -> bool {
+    listing.binary_search_by(|entry| entry.name.as_os_str().cmp(OsStr::new(name))).is_ok()
 }
 
 /// Returns the text if it is the name or the path of a library that is not NVIDIA's.

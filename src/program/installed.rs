@@ -26,7 +26,7 @@ impl<'h> Installed<'h> {
     pub(super) fn list(host: &'h Host, sites: &[PathBuf]) -> Installed<'h> {
         let mut distributions = BTreeMap::new();
         for site in sites {
-            for entry in host.list(site).unwrap_or_default() {
+            for entry in host.listing(site).unwrap_or_default().iter() {
                 let Some(name) = entry.name.to_str().and_then(|name| name.strip_suffix(".dist-info")) else {
                     continue;
                 };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
@@ -26,6 +26,7 @@ use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
+use crate::parallel;
 use crate::version::Version;
 
 /// Adds the requirements of a Python program to `program`. Fails where a package in `uses` is not installed.
@@ -117,7 +118,7 @@ struct PackageReader<'a> {
     host: &'a Host,
     candidates: Candidates<'a>,
     searcher: &'a Searcher<'a>,
-    executable: Option<Rc<Object>>,
+    executable: Option<Arc<Object>>,
 }
 
 impl PackageReader<'_> {
@@ -236,10 +237,8 @@ impl PackageReader<'_> {
         let cuda_major = cuda.as_ref().map(|cuda| cuda.value.major);
         let by = asker(&title, &candidate.place, cuda_major, candidate.standing);
 
-        let mut requirements = Vec::new();
-        for consumer in consumers {
-            requirements.extend(self.asked_by(consumer, candidate, &by));
-        }
+        let asked = parallel::map(consumers, |consumer| asked_by(self.host, consumer, candidate, &by));
+        let mut requirements: Vec<Requirement> = asked.into_iter().flatten().collect();
         let asks = requirements.iter().any(Requirement::is_wish);
         if let Some(file) = reader.and_then(|reader| reader.cpu_only(asks)) {
             // A package without CUDA has no requirements, and matters only if the program imports it.
@@ -328,23 +327,6 @@ impl PackageReader<'_> {
         Some(Condition { demand: Demand::Code(found.value), by, only_with_gpu: true, is_advice: !is_written })
     }
 
-    /// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
-    /// many libraries that it would use if they were there.
-    fn asked_by(&self, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
-        let path = &consumer.object.path;
-        let by = Asker { file: path.clone(), ..by.clone() };
-        let loaded = candidate.framework.map_or(&[][..], |framework| &framework.core_objects);
-        let is_loaded = loaded.iter().any(|file| path.ends_with(file));
-        let need = if is_loaded { Need::Essential } else { Need::Used };
-        let mut asked = linked(self.host, consumer, &by, need);
-        if let Some(bundled) = bundled(consumer, &by) {
-            asked.push(bundled);
-        } else if candidate.scans_objects() && (candidate.holds(path) || !executable::is_system(path)) {
-            asked.extend(written_in(self.host, consumer, &by).0);
-        }
-        asked
-    }
-
     /// Returns the distribution that brings a package.
     fn distribution(&self, candidate: &Candidate) -> Option<&str> {
         let names = candidate.framework.map_or(&[][..], |framework| &framework.distributions);
@@ -410,6 +392,23 @@ fn forgo_other_majors(requirements: &mut Vec<Requirement>, cuda: u32) {
         let is_numbered = name.is_some_and(|name| names::split(name).is_some_and(|(_, n)| !n.is_empty()));
         own.is_none_or(|own| name == Some(own.as_str()) || !is_numbered)
     });
+}
+
+/// Returns the requirements of one object of a package. Names in the constants of a system library do not count: it names
+/// many libraries that it would use if they were there.
+fn asked_by(host: &Host, consumer: &Consumer, candidate: &Candidate, by: &Asker) -> Vec<Requirement> {
+    let path = &consumer.object.path;
+    let by = Asker { file: path.clone(), ..by.clone() };
+    let loaded = candidate.framework.map_or(&[][..], |framework| &framework.core_objects);
+    let is_loaded = loaded.iter().any(|file| path.ends_with(file));
+    let need = if is_loaded { Need::Essential } else { Need::Used };
+    let mut asked = linked(host, consumer, &by, need);
+    if let Some(bundled) = bundled(consumer, &by) {
+        asked.push(bundled);
+    } else if candidate.scans_objects() && (candidate.holds(path) || !executable::is_system(path)) {
+        asked.extend(written_in(host, consumer, &by).0);
+    }
+    asked
 }
 
 /// True if the objects are linked against one library in several SONAMEs.

@@ -75,7 +75,7 @@ impl Python {
     /// Returns the directories that may hold installed packages, in order.
     pub(super) fn sites(&self, host: &Host) -> Vec<PathBuf> {
         let holds_packages = |directory: &Path| {
-            let entries = host.list(directory).unwrap_or_default();
+            let entries = host.listing(directory).unwrap_or_default();
             let is_sign = |name: &OsStr| name.as_bytes().ends_with(b".dist-info") || name == "nvidia";
             entries.iter().any(|entry| is_sign(&entry.name) || is_framework(host, directory, &entry.name))
         };
@@ -215,7 +215,7 @@ impl Python {
     /// Adds a directory of packages, and then the directories in its `.pth` files, as editable installs write them.
     fn add_site(&mut self, host: &Host, site: &Path, kind: EntryKind) {
         let Some(site) = self.add(host, site, kind) else { return };
-        let entries = host.list(&site).unwrap_or_default();
+        let entries = host.listing(&site).unwrap_or_default();
         for entry in entries.iter().filter(|entry| entry.name.as_bytes().ends_with(b".pth")) {
             let file = site.join(&entry.name);
             self.read_from.push(file.clone());
