@@ -19,6 +19,7 @@ use nix::sys::stat::{fstat, fstatat, lstat, stat};
 
 use crate::environment::Environment;
 
+mod fault;
 mod owners;
 mod record;
 mod standing;
