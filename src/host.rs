@@ -22,6 +22,7 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use crate::environment::Environment;
 use crate::parallel;
 
+mod fault;
 mod owners;
 mod record;
 mod standing;

@@ -17,6 +17,7 @@ extern crate self as cudarun;
 pub mod catalog;
 pub mod cli;
 pub mod commands;
+pub mod crash;
 pub mod doctor;
 pub mod environment;
 pub mod error;
@@ -60,11 +61,13 @@ use report::Style;
 /// Runs a command line and returns the exit code. Does not return if this process becomes the program.
 pub fn run(arguments: &[OsString], host: Host) -> u8 {
     if arguments.get(1).is_some_and(|argument| argument == verify::protocol::CHILD) {
+        host.trip("child");
         verify::child::main(&host);
     }
     if launch::has_more_rights() {
         return complain(&Error::MoreRights, Form::Run, false, false);
     }
+    crash::handle_cut_files();
     let parse = |words: &[OsString]| Cli::try_parse_from(words).and_then(Cli::settle);
     match parse(arguments) {
         Ok(cli) => dispatch(host, &cli, arguments),
@@ -80,6 +83,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
 /// is kept, and otherwise records the state that the runtime is about to change.
 pub extern "C" fn before_the_runtime() {
     if !launch::has_more_rights() {
+        crash::handle_panics();
         warm_start();
     }
     launch::record_inherited();
@@ -90,7 +94,9 @@ pub extern "C" fn before_the_runtime() {
 fn warm_start() {
     let arguments: Vec<OsString> = host::arguments();
     let Some(command) = plain_start(&arguments) else { return };
+    crash::will_start(&command);
     let host = Host::for_a_glance();
+    host.trip("early");
     if let Some(exec) = pipeline::kept_start(&host, &command) {
         launch::exec_early(&exec, &host.env);
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::{CUDARUN, Run, Workshop, copy_program};
@@ -180,6 +181,103 @@ fn signals_and_streams_are_inherited() {
         }
     }
     assert_eq!(seen.len(), 30, "the control: every one of them shows");
+}
+
+/// After a panic in any thread, and after a read of a file that was cut short.
+#[test]
+fn after_a_fault_of_cudarun_the_program_starts_as_without_it() {
+    let workshop = Workshop::new();
+    let show = workshop.compile("show", STATE, &[]);
+    let result = workshop.path("result");
+    let run = |state: &str, through: &[&str], fault: &str| {
+        let _ = std::fs::remove_file(&result);
+        let mut command = Command::new("env");
+        command
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", workshop.path("home"))
+            .current_dir(workshop.path(""));
+        command
+            .args(["--default-signal", "bash", "-c", &format!("{state} \"$@\" <&-"), "bash"])
+            .args(through);
+        let output = command.env("CUDARUN_TEST_FAULT", fault).arg(&show).arg(&result).output().unwrap();
+        let seen = std::fs::read_to_string(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        // The C library takes 32 and 33 for its own as soon as there are threads, whatever was inherited.
+        let of_c_library = |line: &str| {
+            let mask = line.strip_prefix("SigIgn:\t").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+            mask.map_or(line.to_owned(), |mask| format!("SigIgn {:x}", mask & !(3 << 31)))
+        };
+        let seen: Vec<String> = seen.lines().map(of_c_library).collect();
+        (seen, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let faults = [
+        ("panic@early", "internal error at src/host/fault.rs"),
+        ("panic@options", "internal error at src/host/fault.rs"),
+        ("panic@settings", "internal error at src/host/fault.rs"),
+        ("thread@settings", "internal error at src/host/fault.rs"),
+        ("cut@settings", "a file was cut short while cudarun read it"),
+    ];
+    for state in ["exec", "trap '' HUP PIPE XFSZ; exec", "exec env --block-signal=USR1,PIPE"] {
+        let (direct, _) = run(state, &[], "");
+        assert_eq!(run(state, &[CUDARUN], "none@none"), (direct.clone(), String::new()), "the control");
+        for (fault, why) in faults {
+            // The start that the control has kept reaches only the first.
+            let options: &[&str] = if fault == "panic@early" { &[] } else { &["--verify", "auto"] };
+            let (seen, said) = run(state, &[&[CUDARUN], options].concat(), fault);
+            assert_eq!(seen, direct, "{state} {fault}");
+            assert!(said.starts_with(&format!("cudarun: {why}")), "{fault}: {said}");
+            let end = format!("; starting {} unchanged\n", show.display());
+            assert!(said.ends_with(&end) && said.lines().count() == 1, "{fault}: {said}");
+        }
+    }
+}
+
+/// Without its set, the program would not be what was asked for.
+#[test]
+fn after_a_fault_nothing_starts_where_a_person_may_demand_a_set() {
+    let workshop = Workshop::new();
+    let project = workshop.path("project");
+    workshop.write("project/.cudarun.toml", "[requires]\ndriver = \">=1\"\n");
+    workshop.write("harmless/.cudarun.toml", "[verify]\nwhen = \"auto\"\n");
+    let run = |directory: &Path, variable: &str, options: &[&str], fault: &str| {
+        std::fs::create_dir_all(directory).unwrap();
+        let mut command = Command::new(CUDARUN);
+        command.env_remove("XDG_CACHE_HOME").env("HOME", workshop.path("home")).current_dir(directory);
+        if let Some((name, value)) = variable.split_once('=') {
+            command.env(name, value);
+        }
+        let output = command.env("CUDARUN_TEST_FAULT", fault).args(options).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("internal error"), "{fault}: {said}");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let nowhere = workshop.path("nowhere");
+    let echo = ["echo", "ran"];
+    let started = (Some(0), "ran\n".to_owned());
+    let refused = (Some(125), String::new());
+    for fault in ["panic@options", "panic@settings"] {
+        let with = |option: &'static str| [&option.split(' ').collect::<Vec<_>>()[..], &echo].concat();
+        assert_eq!(run(&nowhere, "", &echo, fault), started, "the control");
+        for option in
+            ["--require cudnn>=1", "--pin cudnn=9.1", "--pin-mode view", "--locked", "--verify always"]
+        {
+            if fault == "panic@options" || !option.starts_with("--locked") {
+                assert_eq!(run(&nowhere, "", &with(option), fault), refused, "{option} {fault}");
+            }
+        }
+        for variable in ["CUDARUN_REQUIRE=cudnn>=1", "CUDARUN_PIN=cudnn=9.1", "CUDARUN_PIN_MODE=view"] {
+            assert_eq!(run(&nowhere, variable, &echo, fault), refused, "{variable} {fault}");
+        }
+        assert_eq!(run(&project, "", &echo, fault), refused, "{fault}");
+    }
+    let named = workshop.path("harmless/.cudarun.toml").display().to_string();
+    let with = ["--config", named.as_str(), "echo", "ran"];
+    assert_eq!(run(&nowhere, "", &with, "panic@options"), refused);
+    assert_eq!(run(&nowhere, "", &with, "panic@settings"), started);
+    // Before a file is read, it may demand a set; after that it does or does not.
+    assert_eq!(run(&workshop.path("harmless"), "", &echo, "panic@early"), refused);
+    assert_eq!(run(&workshop.path("harmless"), "", &echo, "panic@settings"), started);
+    assert_eq!(run(&nowhere, "", &["--root", "/", "echo", "ran"], "panic@options"), refused);
+    assert_eq!(run(&nowhere, "", &["--verify-child"], "panic@child"), refused);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Exit, follow, only_here, reported_at_every_start, say_before, say_refusal};
 use crate::cli::{Common, Start, When};
+use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
@@ -16,6 +17,9 @@ use crate::solve::Outcome;
 use crate::verify::{Skip, Verdict};
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
+    crash::will_start(command);
+    crash::has_options(common, start);
+    host.trip("options");
     only_here(common, "run")?;
     let has_deciding_options = has_deciding_options(common, start);
     if !has_deciding_options
@@ -28,6 +32,11 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
     let subject = Subject::Command(command);
     let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
+        Reached::Settings(settings) => {
+            crash::has_settings(&settings.layers);
+            host.trip("settings");
+            Ok(())
+        }
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common);
             say_refusal(facts, decision, common);

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+/// In bytes. Reading may take fifty times as much memory, and no program of a person is longer.
+const LIMIT: usize = 4 << 20;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub imports: Vec<Import>,
@@ -18,6 +21,8 @@ pub struct Source {
     pub called: BTreeSet<String>,
     /// True if it opens a library whose name is not a literal.
     pub opens_unnamed: bool,
+    /// True if it is too long, and only its beginning was read.
+    pub is_cut: bool,
 }
 
 /// A directory that `sys.path.insert(0, "…")`, `sys.path.append("…")` or `site.addsitedir("…")` names.
@@ -50,13 +55,15 @@ pub struct Import {
 
 pub fn read(source: &[u8]) -> Source {
     let source = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
+    let is_cut = source.len() > LIMIT;
+    let source = &source[..source.len().min(LIMIT)];
     let text = String::from_utf8_lossy(source).replace("\r\n", "\n").replace('\r', "\n");
-    let mut scanner = Scanner { bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
+    let mut scanner = Scanner { text: &text, bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
     // A file with NULs is compiled or packed, and runs as well.
-    let mut found = Source { dynamic: text.contains('\0'), ..Source::default() };
+    let mut found = Source { dynamic: is_cut || text.contains('\0'), is_cut, ..Source::default() };
     let (mut tries, mut functions): (Vec<usize>, Vec<usize>) = Default::default();
-    for statement in scanner.statements() {
-        let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
+    scanner.statements(&mut |statement: Statement<'_>| {
+        let words = &statement.words;
         if let Some(indent) = statement.indent {
             tries.retain(|outer| *outer < indent);
             functions.retain(|outer| *outer < indent);
@@ -72,13 +79,13 @@ pub fn read(source: &[u8]) -> Source {
             Some((&"import", rest)) => found.imports.extend(plain_imports(rest, statement.line)),
             Some((&"from", rest)) => found.imports.extend(from_import(rest, statement.line)),
             _ => {
-                let (dynamic, named) = calls(&statement, &words);
+                let (dynamic, named) = calls(&statement, words);
                 found.dynamic |= dynamic;
-                found.starts_programs |= starts_program(&words);
-                found.called.extend(called(&words));
-                found.opens_unnamed |= opens_unnamed(&statement, &words);
+                found.starts_programs |= starts_program(words);
+                found.called.extend(called(words));
+                found.opens_unnamed |= opens_unnamed(&statement, words);
                 found.imports.extend(named);
-                found.search.extend(added_paths(&statement, &words));
+                found.search.extend(added_paths(&statement, words));
             }
         }
         for import in &mut found.imports[from..] {
@@ -87,7 +94,7 @@ pub fn read(source: &[u8]) -> Source {
             import.is_called = !functions.is_empty();
             found.starts_programs |= import.module == "subprocess";
         }
-    }
+    });
     found.strings = scanner.strings;
     found
 }
@@ -129,7 +136,7 @@ fn is_dotted_name(text: &str) -> bool {
 
 /// Returns true for calls that run something that is only known at run time: `import_module(…)`, `exec(…)`, `runpy.…`,
 /// another Python through `sys.executable`. Also returns the imports by calls with a plain text for their argument.
-fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
+fn calls(statement: &Statement<'_>, words: &[&str]) -> (bool, Vec<Import>) {
     let (mut dynamic, mut named) = (words.contains(&"runpy"), Vec::new());
     for (at, word) in words.iter().enumerate() {
         let is_called = words.get(at + 1) == Some(&"(");
@@ -156,7 +163,7 @@ fn calls(statement: &Statement, words: &[&str]) -> (bool, Vec<Import>) {
 }
 
 /// Returns the absolute directories that a statement adds to the module search path.
-fn added_paths(statement: &Statement, words: &[&str]) -> Vec<AddedPath> {
+fn added_paths(statement: &Statement<'_>, words: &[&str]) -> Vec<AddedPath> {
     let is_site = words.starts_with(&["site", ".", "addsitedir", "("]);
     if !is_site && !words.starts_with(&["sys", ".", "path"]) {
         return Vec::new();
@@ -179,15 +186,15 @@ fn starts_program(words: &[&str]) -> bool {
 }
 
 /// True for `CDLL(…)` and similar calls whose argument is not a literal string.
-fn opens_unnamed(statement: &Statement, words: &[&str]) -> bool {
+fn opens_unnamed(statement: &Statement<'_>, words: &[&str]) -> bool {
     words.windows(2).enumerate().any(|(at, pair)| {
         matches!(pair, ["CDLL" | "PyDLL" | "LoadLibrary" | "dlopen", "("])
             && statement.literals.iter().all(|(index, _)| *index != at + 2)
     })
 }
 
-struct Statement {
-    words: Vec<String>,
+struct Statement<'s> {
+    words: Vec<&'s str>,
     /// The texts among the words, by their index.
     literals: Vec<(usize, String)>,
     line: usize,
@@ -196,17 +203,17 @@ struct Statement {
 }
 
 struct Scanner<'s> {
+    text: &'s str,
     bytes: &'s [u8],
     at: usize,
     line: usize,
     strings: Vec<(usize, String)>,
 }
 
-impl Scanner<'_> {
-    /// Cuts the text at line ends, `;` and the `:` of compound statements, outside of brackets and strings.
-    fn statements(&mut self) -> Vec<Statement> {
-        let mut done: Vec<Statement> = Vec::new();
-        let mut words: Vec<String> = Vec::new();
+impl<'s> Scanner<'s> {
+    /// Hands on the statements, one at a time. Cuts the text at line ends, `;` and the `:` of compound statements, outside of brackets and strings.
+    fn statements(&mut self, take: &mut dyn FnMut(Statement<'s>)) {
+        let mut words: Vec<&str> = Vec::new();
         let mut literals: Vec<(usize, String)> = Vec::new();
         let (mut start, mut indent, mut line_start) = (self.line, 0, 0);
         // The line on which the statement before this one ended.
@@ -233,7 +240,7 @@ impl Scanner<'_> {
                     let literal = self.string(is_formatted(words.last(), self.bytes, self.at));
                     literals.push((words.len(), literal.1.clone()));
                     self.strings.push(literal);
-                    words.push("\"\"".to_owned());
+                    words.push("\"\"");
                 }
                 _ if ends || byte.is_ascii_whitespace() => self.advance(),
                 _ if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 => words.push(self.word()),
@@ -243,13 +250,13 @@ impl Scanner<'_> {
                         b')' | b']' | b'}' => depth = depth.saturating_sub(1),
                         _ => {}
                     }
-                    words.push(char::from(byte).to_string());
+                    words.push(&self.text[self.at..=self.at]);
                     self.advance();
                 }
             }
             let is_last = self.at >= self.bytes.len();
             if (ends || is_last) && !words.is_empty() {
-                done.push(Statement {
+                take(Statement {
                     words: std::mem::take(&mut words),
                     literals: std::mem::take(&mut literals),
                     line: start,
@@ -258,7 +265,6 @@ impl Scanner<'_> {
                 shared_line = if byte == b'\n' { 0 } else { self.line };
             }
         }
-        done
     }
 
     fn advance(&mut self) {
@@ -268,12 +274,12 @@ impl Scanner<'_> {
         self.at += 1;
     }
 
-    fn word(&mut self) -> String {
+    fn word(&mut self) -> &'s str {
         let rest = &self.bytes[self.at..];
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
         let length = rest.iter().take_while(|byte| is_word(byte)).count();
         self.at += length;
-        String::from_utf8_lossy(&rest[..length]).into_owned()
+        &self.text[self.at - length..self.at]
     }
 
     /// Reads the literal that begins here. In a formatted one, an expression may hold strings of its own.
@@ -321,7 +327,7 @@ impl Scanner<'_> {
 }
 
 /// True if the letters right before a quote, `f`, `rb`, `Rf`, make its literal a formatted one.
-fn is_formatted(word: Option<&String>, bytes: &[u8], quote: usize) -> bool {
+fn is_formatted(word: Option<&&str>, bytes: &[u8], quote: usize) -> bool {
     let is_adjacent = quote > 0 && bytes[quote - 1].is_ascii_alphabetic();
     is_adjacent && word.is_some_and(|word| word.len() <= 2 && word.contains(['f', 'F', 't', 'T']))
 }

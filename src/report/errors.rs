@@ -1,5 +1,6 @@
 //! Errors in words, and the command to type after each.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::notes;
@@ -44,6 +45,31 @@ impl Reason for NotPinnable {
 impl Reason for OldLoader {
     fn sentence(&self) -> String {
         old_loader(self.glibc)
+    }
+}
+
+/// The end of a start by a fault of cudarun itself.
+pub enum AfterFault<'p> {
+    Unchanged(&'p OsStr),
+    NotStarted(&'p OsStr),
+    Nothing,
+}
+
+pub fn panicked(place: &str, message: &str) -> String {
+    format!("internal error at {} ({})", show(place), show(message))
+}
+
+pub fn cut_short() -> String {
+    "a file was cut short while cudarun read it".to_owned()
+}
+
+pub fn after_fault(after: &AfterFault<'_>) -> String {
+    match after {
+        AfterFault::Unchanged(program) => format!("; starting {} unchanged", show(*program)),
+        AfterFault::NotStarted(program) => {
+            format!("; {} is not started, because settings may require a set for it", show(*program))
+        }
+        AfterFault::Nothing => String::new(),
     }
 }
 

@@ -29,7 +29,7 @@ mod words;
 
 pub use asked::caution;
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
-pub use errors::{error, error_hint};
+pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{Explanation, explained, summary};
 pub use extensions::listed_extensions;
 pub use listed::listed;

@@ -68,6 +68,13 @@ pub fn find(host: &Host, choice: &Choice) -> Result<Found, SettingFault> {
     Ok(found)
 }
 
+/// True if a file with settings may count.
+pub fn exist(host: &Host) -> bool {
+    let user = directory(host).map(|directory| directory.join("config.toml"));
+    nearest(host).is_some()
+        || user.into_iter().chain([ALL_USERS.into()]).any(|file| host.lstat(&file).is_ok())
+}
+
 impl Found {
     fn add(&mut self, path: PathBuf, bytes: Vec<u8>, is_project: bool) {
         self.watched.insert(path.clone());

@@ -36,6 +36,7 @@ mod verdict;
 pub use cause::{Cause, CauseKind, Culprit, Evidence};
 pub use diagnosis::Machine;
 pub use listen::Progress;
+pub use offspring::end_all;
 pub use protocol::Failure;
 pub use subject::{Library, Subject};
 pub use verdict::{Beside, Finding, Proof, Skip, StepRecord, Verdict};
@@ -110,6 +111,7 @@ fn attempt(
     let offspring = Offspring::expect(host);
     let mut hear = || -> io::Result<Heard> {
         let child = start(executable, env, request, &offspring)?;
+        host.trip("proof");
         let Some(rest) = rest else { return listen(host, child, limit, progress) };
         let rest = start(executable, env, rest, &offspring)?;
         std::thread::scope(|scope| {

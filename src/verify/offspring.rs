@@ -3,7 +3,7 @@
 //! parent ends. This file touches no other process.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nix::sys::prctl::{get_child_subreaper, set_child_subreaper};
@@ -23,12 +23,12 @@ pub(super) struct Offspring<'h> {
     mark: String,
     /// The earlier children of this process. A shell that became cudarun by exec may have started some.
     before: Vec<i32>,
-    /// True if this process was a child subreaper before.
-    was_reaper: bool,
 }
 
 /// The number of proofs under way in this process. All share one list of children.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+/// True if this process was a child subreaper before the first of them.
+static WAS_REAPER: AtomicBool = AtomicBool::new(false);
 
 impl<'h> Offspring<'h> {
     /// Makes this process the parent of processes that its children leave behind.
@@ -36,11 +36,12 @@ impl<'h> Offspring<'h> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let since = host.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        UNDER_WAY.fetch_add(1, Ordering::SeqCst);
-        let was_reaper = get_child_subreaper().unwrap_or(false);
+        if UNDER_WAY.fetch_add(1, Ordering::SeqCst) == 0 {
+            WAS_REAPER.store(get_child_subreaper().unwrap_or(false), Ordering::SeqCst);
+        }
         let _ = set_child_subreaper(true);
-        let mark = format!("{}-{since}-{count}", std::process::id());
-        Offspring { host, mark, before: children(host), was_reaper }
+        let mark = format!("{}-{since}-{count}-", std::process::id());
+        Offspring { host, mark, before: children(host) }
     }
 
     /// The value of [`MARK`] in the child's environment.
@@ -50,38 +51,50 @@ impl<'h> Offspring<'h> {
 
     /// Ends all marked processes. The child itself must have ended.
     pub(super) fn end(self) {
-        let began = Instant::now();
-        let mut ours: Vec<i32> = Vec::new();
-        while began.elapsed() < DEPARTURE {
-            let new = children(self.host).into_iter().filter(|pid| !self.before.contains(pid));
-            let found: Vec<i32> = new.filter(|pid| ours.contains(pid) || self.is_marked(*pid)).collect();
-            for pid in &found {
-                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
-                // The program that this process becomes must not inherit it as a zombie.
-                let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
-            }
-            // This process becomes the parent of their children once they have ended.
-            if found.is_empty() {
-                break;
-            }
-            ours.extend(found);
-            std::thread::sleep(INTERVAL);
-        }
+        end_marked(self.host, &self.before, &self.mark);
         if UNDER_WAY.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Children of the earlier children may have become ours, and may have ended.
             for pid in children(self.host).into_iter().filter(|pid| !self.before.contains(pid)) {
                 let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
             }
-            let _ = set_child_subreaper(self.was_reaper);
+            let _ = set_child_subreaper(WAS_REAPER.load(Ordering::SeqCst));
         }
     }
+}
 
-    fn is_marked(&self, pid: i32) -> bool {
-        let file = format!("/proc/{pid}/environ");
-        let environment = self.host.read(Path::new(&file)).unwrap_or_default();
-        let mark = format!("{MARK}={}", self.mark);
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+/// Ends the children of the proofs that are under way, before this process becomes the program without their end.
+pub fn end_all() {
+    if UNDER_WAY.load(Ordering::SeqCst) > 0 {
+        end_marked(&Host::for_a_glance(), &[], &format!("{}-", std::process::id()));
+        let _ = set_child_subreaper(WAS_REAPER.load(Ordering::SeqCst));
     }
+}
+
+/// Ends all processes whose marks begin with `mark`, without the children `before`.
+fn end_marked(host: &Host, before: &[i32], mark: &str) {
+    let began = Instant::now();
+    let mut ours: Vec<i32> = Vec::new();
+    while began.elapsed() < DEPARTURE {
+        let new = children(host).into_iter().filter(|pid| !before.contains(pid));
+        let found: Vec<i32> = new.filter(|pid| ours.contains(pid) || is_marked(host, *pid, mark)).collect();
+        for pid in &found {
+            let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            // The program that this process becomes must not inherit it as a zombie.
+            let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
+        }
+        // This process becomes the parent of their children once they have ended.
+        if found.is_empty() {
+            break;
+        }
+        ours.extend(found);
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+fn is_marked(host: &Host, pid: i32, mark: &str) -> bool {
+    let environment = host.read(Path::new(&format!("/proc/{pid}/environ"))).unwrap_or_default();
+    let mark = format!("{MARK}={mark}");
+    environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes()))
 }
 
 /// The children of every thread of this process, as the kernel lists them.

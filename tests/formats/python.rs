@@ -2,7 +2,7 @@
 
 use cudarun::formats::build_info::digits_after;
 use cudarun::formats::metadata::{normalised, pth_directories, pyvenv, record, requirements, top_level};
-use cudarun::formats::python::{Import, read};
+use cudarun::formats::python::{Import, Source, read};
 
 fn modules(source: &str) -> Vec<String> {
     let dots = |import: Import| ".".repeat(import.level) + &import.module;
@@ -162,4 +162,24 @@ fn reads_digits_in_names_and_versions() {
     for (text, word) in [("2.5.1+cpu", "cu"), ("+cu", "cu"), ("+cu1", "cu"), ("", "cu"), ("cu12abc", "cu")] {
         assert_eq!(digits_after(text, word, 2), None, "{text}");
     }
+}
+
+/// Generated tables are longer than programs that people write.
+#[test]
+fn only_the_beginning_of_a_very_long_source_is_read() {
+    const LIMIT: usize = 4 << 20;
+    let source = |length: usize| {
+        let end = "\nimport torch\n";
+        format!("import jax\n{}{end}", "a;".repeat(length)[..length - end.len() - 11].to_owned())
+    };
+    let modules =
+        |source: &Source| source.imports.iter().map(|import| import.module.clone()).collect::<Vec<_>>();
+    let whole = read(source(LIMIT).as_bytes());
+    assert_eq!(
+        (modules(&whole), whole.is_cut, whole.dynamic),
+        (vec!["jax".into(), "torch".into()], false, false)
+    );
+    let cut = read(source(LIMIT + 2).as_bytes());
+    assert!(cut.is_cut && cut.dynamic && modules(&cut)[0] == "jax");
+    assert_eq!(read("é".repeat(LIMIT).as_bytes()).imports, [], "cut inside of a letter");
 }

@@ -33,6 +33,7 @@ const ROOMS: &[&str] = &[
     "machine",
     "report",
     "pipeline",
+    "crash",
     "commands",
 ];
 

@@ -225,3 +225,38 @@ fn the_program_and_the_proof_have_the_callers_signals() {
     }
     assert_eq!(seen.len(), states.len(), "the control: each of them shows");
 }
+
+/// Prints its children.
+const CHILDREN: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void)
+{
+    char path[64], line[256] = "";
+    dlopen("libcudart.so.13", RTLD_NOW), dlopen("libcudnn.so.9", RTLD_NOW);
+    sprintf(path, "/proc/self/task/%d/children", getpid());
+    fgets(line, sizeof line, fopen(path, "r"));
+    return printf("children: %s.\n", line) < 0;
+}
+"#;
+
+/// A panic of cudarun during a proof leaves none of its processes to the program.
+#[test]
+fn a_panic_during_a_proof_ends_its_processes() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    let program = machine.workshop.compile("children", CHILDREN, &[]).display().to_string();
+    for (fault, options, ran) in [
+        ("none@none", &[][..], true),
+        ("panic@proof", &[], true),
+        ("thread@proof", &[], true),
+        ("panic@proof", &["--require", "cudnn>=9"], false),
+    ] {
+        let session = machine.session(&["a"]).set("CUDARUN_TEST_FAULT", fault).mode("slow:500");
+        let arguments = [&["--verify", "auto"], options, &[program.as_str()]].concat();
+        let (stdout, stderr) = texts(&session.cudarun(&arguments));
+        assert_eq!(stderr.contains("internal error"), fault != "none@none", "{fault}: {stderr}");
+        assert_eq!(stdout, if ran { "children: .\n" } else { "" }, "{fault} {options:?}: {stderr}");
+        let _ = std::fs::remove_dir_all(machine.path("home/.cache"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The end of cudarun by a fault of its own: a panic in any thread, or a mapped file that was cut short. The program starts
+//! unchanged, unless a person demands a set.
+
+use std::panic::PanicHookInfo;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use nix::libc::{self, SIGBUS};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::cli::{Common, Start, VERBS, When};
+use crate::host::{self, Host};
+use crate::launch;
+use crate::program::Command;
+use crate::report::{self, AfterFault};
+use crate::settings::{Key, Layers, files};
+use crate::signals;
+use crate::variables;
+use crate::verify::{self, protocol};
+
+/// The program that starts, once it is known.
+static PROGRAM: OnceLock<Command> = OnceLock::new();
+/// Tells if a person demands a set, once the settings are known.
+static DEMAND: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+/// By the file that an option names, or not.
+const PERHAPS: u8 = 1;
+const FREE: u8 = 2;
+const DEMANDED: u8 = 3;
+
+/// Handles panics from here on.
+pub fn handle_panics() {
+    std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or_default();
+        end(&report::panicked(&place, message))
+    }));
+}
+
+/// Handles files that are cut short while they are mapped.
+pub fn handle_cut_files() {
+    extern "C" fn cut_short(_: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+        // The program inherits the mask. A blocked SIGBUS would have ended this process before.
+        let _ = SigSet::from(Signal::SIGBUS).thread_unblock();
+        end(&report::cut_short())
+    }
+    // Allocates, which a handler may do here: the fault is a read of mapped bytes, so no allocation is under way.
+    signals::handle([SIGBUS], cut_short);
+}
+
+/// Called as soon as the command line shows which program starts.
+pub fn will_start(command: &Command) {
+    let _ = PROGRAM.set(command.clone());
+}
+
+/// Called as soon as options are known. Without a demand among them, variables and files may hold one.
+pub fn has_options(common: &Common, start: &Start) {
+    let wishes = &start.wishes;
+    let wants = !wishes.pin.is_empty() || !wishes.require.is_empty() || wishes.locked;
+    let is_demanded = wants || wishes.pin_mode.is_some() || start.verify == Some(When::Always);
+    if is_demanded || common.elsewhere().is_some() {
+        DEMAND.store(DEMANDED, Ordering::Relaxed);
+    } else if common.config.is_some() {
+        DEMAND.store(PERHAPS, Ordering::Relaxed);
+    }
+}
+
+/// Called as soon as all settings are known.
+pub fn has_settings(layers: &Layers) {
+    let demands = |key: &Key| matches!(key, Key::Requires(_) | Key::Pin(_) | Key::PinMode);
+    let is_demanded = layers.iter().any(|setting| demands(&setting.key))
+        || layers.is_locked()
+        || layers.verify() == Some(When::Always);
+    DEMAND.fetch_max(if is_demanded { DEMANDED } else { FREE }, Ordering::Relaxed);
+}
+
+/// True if a person demands a set, or may do so in a file that was not read yet.
+fn is_demanded() -> bool {
+    let names = [
+        variables::CONFIG,
+        variables::LOCKED,
+        variables::PIN,
+        variables::PIN_MODE,
+        variables::REQUIRE,
+        variables::VERIFY,
+    ];
+    match DEMAND.load(Ordering::Relaxed) {
+        FREE => false,
+        PERHAPS | DEMANDED => true,
+        _ => {
+            let host = Host::for_a_glance();
+            names.iter().any(|name| host.env.non_empty(name).is_some()) || files::exist(&host)
+        }
+    }
+}
+
+/// Says what happened, and starts the program or ends the process.
+fn end(fault: &str) -> ! {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    // Another thread is at it, and its exec or exit ends this one.
+    while IS_ENDING.swap(true, Ordering::SeqCst) {
+        std::thread::park();
+    }
+    let first = host::arguments().into_iter().nth(1).unwrap_or_default();
+    let is_child = first == protocol::CHILD;
+    let after = match PROGRAM.get() {
+        Some(command) if is_demanded() => AfterFault::NotStarted(&command.program),
+        Some(command) => AfterFault::Unchanged(&command.program),
+        None => AfterFault::Nothing,
+    };
+    report::say(&format!("cudarun: {fault}{}\n", report::after_fault(&after)));
+    verify::end_all();
+    if let (AfterFault::Unchanged(_), Some(command)) = (&after, PROGRAM.get()) {
+        let Err(error) = launch::exec(&launch::unchanged(Path::new(&command.program), command));
+        report::say(&format!("cudarun: {}\n", report::error(&error)));
+        launch::end_at_once(error.code(crate::error::Form::Run));
+    }
+    let starts = is_child || first == "run" || first == "trace" || first == "record";
+    launch::end_at_once(if starts || !VERBS.iter().any(|verb| first == *verb) { 125 } else { 2 })
+}

@@ -1,0 +1,26 @@
+//! Faults of cudarun itself that tests ask for. A release build has none.
+#![allow(clippy::disallowed_methods, reason = "makes the file that is cut short")]
+
+use std::ffi::OsStr;
+use std::fs;
+
+use super::Host;
+
+impl Host {
+    /// Has the fault that a test asks for by `CUDARUN_TEST_FAULT=KIND@STAGE`. A release build has none.
+    pub fn trip(&self, stage: &str) {
+        let fault = self.env.get("CUDARUN_TEST_FAULT").filter(|_| cfg!(debug_assertions));
+        let fault = fault.and_then(OsStr::to_str).and_then(|fault| fault.split_once('@'));
+        match fault.filter(|(_, at)| *at == stage) {
+            Some(("panic", _)) => panic!("a test asks for it"),
+            Some(("thread", _)) => drop(std::thread::spawn(|| panic!("a test asks for it")).join()),
+            Some(("cut", _)) => {
+                let file = self.cwd.join("cut");
+                let mapped = fs::write(&file, "x").and_then(|()| self.map(&file));
+                let _ = fs::File::create(&file);
+                assert_eq!(mapped.expect("it was written")[0], b'x');
+            }
+            _ => {}
+        }
+    }
+}
