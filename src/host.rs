@@ -2,48 +2,45 @@
 //! every component of every symbolic link is resolved inside DIR. This file does not interpret what it reads.
 #![allow(clippy::disallowed_methods, reason = "this is the door that the lint guards")]
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::ops::Deref;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{fstat, fstatat, lstat, stat};
-use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 use crate::environment::Environment;
-use crate::parallel;
 
+mod directory;
 mod fault;
 mod owners;
 mod record;
 mod standing;
 mod stat;
+mod trouble;
 
+pub use directory::Entry;
+use directory::{Known, components, entries, join_root};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
 pub use stat::{FileId, Kind, Stat};
+use trouble::noted;
+pub use trouble::{Unanswered, unanswered};
 
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;
 /// As many links as Linux follows in one path.
 const LINK_LIMIT: u32 = 40;
-/// Deeper than any package; stops at what a loop of bind mounts would make.
-const WALK_DEPTH: usize = 24;
-/// Deeper than any path in use.
-const PATH_DEPTH: usize = 128;
-/// Bytes of a directory that are read at once.
-const LISTING: usize = 32 << 10;
 
 pub struct Host {
     root: Option<PathBuf>,
@@ -59,22 +56,7 @@ pub struct Host {
     pub uid: u32,
     pub gid: u32,
     operations: AtomicU64,
-    known: Mutex<Known>,
-}
-
-/// Answers that are given again without another question to the system. A decision is kept only if nothing that it was read
-/// from has changed since the run began.
-#[derive(Default)]
-struct Known {
-    listings: HashMap<OsString, Option<Arc<[Entry]>>>,
-    /// The real paths of directories.
-    real: HashMap<OsString, PathBuf>,
-}
-
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub name: OsString,
-    pub kind: Kind,
+    known: Known,
 }
 
 /// The bytes of a file, mapped.
@@ -122,7 +104,7 @@ impl Host {
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
             operations: AtomicU64::new(0),
-            known: Mutex::default(),
+            known: Known::default(),
         }
     }
 
@@ -209,8 +191,8 @@ impl Host {
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
         // A warm start mostly does this. It copies no path and asks for no time of creation.
-        let seen = if self.root.is_none() { stat(path)? } else { stat(&self.real(path, true)?)? };
-        Ok(Stat::from(seen))
+        let seen = if self.root.is_none() { stat(path) } else { stat(&self.real(path, true)?) };
+        noted(path, seen).map(Stat::from)
     }
 
     /// Asks for several names of one directory, which the kernel looks up once. Follows links.
@@ -223,14 +205,15 @@ impl Host {
         let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory);
         let Ok(opened) = opened else { return one_by_one() };
         self.operations.fetch_add(names.len() as u64, Ordering::Relaxed);
-        names.iter().map(|name| Ok(Stat::from(fstatat(&opened, *name, AtFlags::empty())?))).collect()
+        let one = |name: &&str| noted(directory, fstatat(&opened, *name, AtFlags::empty())).map(Stat::from);
+        names.iter().map(one).collect()
     }
 
     /// Does not follow a link in the last component.
     pub fn lstat(&self, path: &Path) -> io::Result<Stat> {
         self.count();
-        let seen = if self.root.is_none() { lstat(path)? } else { lstat(&self.real(path, false)?)? };
-        Ok(Stat::from(seen))
+        let seen = if self.root.is_none() { lstat(path) } else { lstat(&self.real(path, false)?) };
+        noted(path, seen).map(Stat::from)
     }
 
     pub fn is_file(&self, path: &Path) -> bool {
@@ -268,50 +251,20 @@ impl Host {
 
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
-        fs::read_link(self.real(path, false)?)
+        noted(path, fs::read_link(self.real(path, false)?))
     }
 
     /// The guest path with every link resolved.
     pub fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.count();
         match &self.root {
-            None => self.real_path(path),
+            None => noted(path, self.known.real_path(path)),
             Some(root) => {
                 let resolved = self.resolve(root, path, true)?;
                 fs::symlink_metadata(join_root(root, &resolved))?;
                 Ok(resolved)
             }
         }
-    }
-
-    /// Like the C library's `realpath`, which reads each component of each path, but resolves a directory once.
-    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
-        let bytes = path.as_os_str().as_bytes();
-        let is_deep = memchr::memchr_iter(b'/', bytes).count() > PATH_DEPTH;
-        // A path that ends in these is that of a directory, or does not exist.
-        let is_plain = path.is_absolute() && !is_deep && !matches!(bytes.last(), Some(b'/' | b'.'));
-        let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name()) else {
-            return fs::canonicalize(path);
-        };
-        let real = self.real_directory(parent)?.join(name);
-        match rustix::fs::readlink(&real, Vec::new()) {
-            Ok(_) => fs::canonicalize(&real),
-            Err(rustix::io::Errno::INVAL) => Ok(real),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn real_directory(&self, path: &Path) -> io::Result<PathBuf> {
-        if let Some(known) = self.known().real.get(path.as_os_str()) {
-            return Ok(known.clone());
-        }
-        let real = self.real_path(path)?;
-        self.known().real.insert(path.as_os_str().to_owned(), real.clone());
-        Ok(real)
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A whole file of at most 64 MiB. Refuses anything but a regular file, so it never blocks.
@@ -321,7 +274,7 @@ impl Host {
             return Err(io::Error::from(Errno::EFBIG));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        file.take(READ_LIMIT).read_to_end(&mut bytes)?;
+        noted(path, file.take(READ_LIMIT).read_to_end(&mut bytes))?;
         Ok(bytes)
     }
 
@@ -350,7 +303,7 @@ impl Host {
     pub fn read_start(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let (file, _) = self.open(path)?;
         let mut bytes = Vec::new();
-        file.take(limit).read_to_end(&mut bytes)?;
+        noted(path, file.take(limit).read_to_end(&mut bytes))?;
         Ok(bytes)
     }
 
@@ -359,7 +312,7 @@ impl Host {
         self.stat_and_map(path)?.1.ok_or_else(not_regular)
     }
 
-    /// What a path is, and its bytes if it is a regular file.
+    /// The metadata of a path, and its bytes if it is a regular file.
     pub fn stat_and_map(&self, path: &Path) -> io::Result<(Stat, Option<Mapped>)> {
         self.note_asked(path, PathUse::Read);
         let stat = self.stat(path)?;
@@ -375,7 +328,7 @@ impl Host {
         // that another process cuts short while it is mapped would end this process with SIGBUS: package managers
         // replace libraries by rename, and no tool that reads libraries of gigabytes can do without this.
         #[allow(unsafe_code)]
-        let map = unsafe { memmap2::MmapOptions::new().len(length).map(&file)? };
+        let map = noted(path, unsafe { memmap2::MmapOptions::new().len(length).map(&file) })?;
         let _ = map.advise(memmap2::Advice::Random);
         Ok((stat, Some(Mapped(Some(map)))))
     }
@@ -384,7 +337,7 @@ impl Host {
     pub fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.count();
         self.note_asked(path, PathUse::Listed);
-        let mut entries = entries(&self.real(path, true)?)?;
+        let mut entries = noted(path, entries(&self.real(path, true)?))?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
@@ -392,60 +345,20 @@ impl Host {
     /// The entries of a directory of packages or libraries, as they were when this run first asked. None where it cannot be
     /// listed.
     pub fn listing(&self, path: &Path) -> Option<Arc<[Entry]>> {
-        let known = |path: &Path| self.known().listings.get(path.as_os_str()).cloned();
-        if let Some(known) = known(path) {
-            return known;
-        }
-        let real = if self.root.is_none() { self.real_directory(path).ok()? } else { path.to_owned() };
-        let listing = known(&real).unwrap_or_else(|| self.list(&real).ok().map(Arc::from));
-        for path in [real.as_path(), path] {
-            self.known().listings.insert(path.as_os_str().to_owned(), listing.clone());
-        }
-        listing
+        self.known.listing(path, self.root.is_none(), |real| self.list(real).ok())
     }
 
     /// True if the listing of its directory is known and does not have this path. Some file systems ignore case.
     pub fn is_unlisted(&self, path: &Path) -> bool {
-        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return false };
-        let listing = self.known().listings.get(directory.as_os_str()).cloned().flatten();
-        // The kernel refuses longer ones with another error than that of a missing file.
-        let is_short = name.len() < 256 && path.as_os_str().len() < 4096;
-        is_short
-            && listing
-                .is_some_and(|entries| !entries.iter().any(|entry| entry.name.eq_ignore_ascii_case(name)))
+        self.known.is_unlisted(path)
     }
 
     /// Every file and link below a directory, sorted. Does not follow links, skips unreadable directories and those that
     /// `prune` selects by name.
     pub fn walk(&self, directory: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
         self.count();
-        let Ok(real) = self.real(directory, true) else { return Vec::new() };
-        let mut listed: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
-        let mut level = vec![PathBuf::new()];
-        for _ in 0..WALK_DEPTH {
-            let found = parallel::map(&level, |below| entries(&real.join(below)).unwrap_or_default());
-            let mut next = Vec::new();
-            for (directory, mut entries) in level.into_iter().zip(found) {
-                entries.retain(|entry| entry.kind != Kind::Directory || !prune(&entry.name));
-                entries.sort_by(|a, b| a.name.cmp(&b.name));
-                let within = entries.iter().filter(|entry| entry.kind == Kind::Directory);
-                next.extend(within.map(|entry| directory.join(&entry.name)));
-                listed.insert(directory, entries);
-            }
-            level = next;
-        }
-        let mut found = Vec::new();
-        let mut pending = vec![(PathBuf::new(), Kind::Directory)];
-        while let Some((below, kind)) = pending.pop() {
-            match listed.remove(&below).filter(|_| kind == Kind::Directory) {
-                None => found.extend((kind != Kind::Directory).then(|| directory.join(below))),
-                Some(entries) => {
-                    let entries = entries.into_iter().rev();
-                    pending.extend(entries.map(|entry| (below.join(&entry.name), entry.kind)));
-                }
-            }
-        }
-        found
+        let below = self.real(directory, true).map(|real| directory::walk(&real, prune)).unwrap_or_default();
+        below.into_iter().map(|below| directory.join(below)).collect()
     }
 
     fn open(&self, path: &Path) -> io::Result<(File, u64)> {
@@ -458,8 +371,9 @@ impl Host {
     fn open_regular(&self, path: &Path) -> io::Result<(File, u64)> {
         let real = self.real(path, true)?;
         // O_NONBLOCK: the file may have become a fifo in the meantime.
-        let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real)?;
-        let metadata = file.metadata()?;
+        let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(real);
+        let file = noted(path, file)?;
+        let metadata = noted(path, file.metadata())?;
         if metadata.is_file() { Ok((file, metadata.len())) } else { Err(not_regular()) }
     }
 
@@ -517,45 +431,6 @@ impl Host {
     }
 }
 
-/// The components of a path below the root, `..` kept.
-fn components(path: &Path) -> VecDeque<OsString> {
-    path.components()
-        .filter(|component| matches!(component, Component::Normal(_) | Component::ParentDir))
-        .map(|component| component.as_os_str().to_owned())
-        .collect()
-}
-
-/// The entries of a directory, in no order. Without the question for its own status, of which the C library makes no use.
-fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
-    let mut buffer = Vec::with_capacity(LISTING);
-    let mut raw = RawDir::new(opened, buffer.spare_capacity_mut());
-    let mut entries = Vec::new();
-    while let Some(entry) = raw.next() {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        let kind = match entry.file_type() {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
-            // Some file systems do not tell.
-            FileType::Unknown => {
-                lstat(&directory.join(name)).map_or(Kind::Other, |stat| Stat::from(stat).kind)
-            }
-            _ => Kind::Other,
-        };
-        if name != "." && name != ".." {
-            entries.push(Entry { name: name.to_owned(), kind });
-        }
-    }
-    Ok(entries)
-}
-
 fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "not a regular file")
-}
-
-fn join_root(root: &Path, guest: &Path) -> PathBuf {
-    guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
 }

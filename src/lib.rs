@@ -161,6 +161,9 @@ fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
     if json {
         let _ = report::print(&report::json::error(error, form));
     }
+    if let Some(line) = report::unanswered(&host::unanswered()) {
+        report::say(&format!("cudarun: {line}\n"));
+    }
     report::say(&format!("cudarun: {}\n", report::error(error)));
     if let Some(hint) = report::error_hint(error, cli::VERBS, is_bare) {
         report::say(&format!("\nhint: {hint}\n"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::cli::Common;
 use crate::error::Error;
-use crate::host::Host;
+use crate::host::{self, Host};
 use crate::launch;
 use crate::machine::Machine;
 use crate::pin::{Decision, Mode, Pinned};
@@ -99,6 +99,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
     };
     let notes = notes.filter(is_said);
     let mut lines: Vec<String> = notes.map(|note| report::note(note, program)).collect();
+    lines.extend(report::unanswered(&host::unanswered()));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {
         let cautions = plan.cautions.iter().filter(|caution| caution.must_be_said());

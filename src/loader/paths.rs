@@ -141,10 +141,11 @@ impl<'h> SearchPaths<'h> {
     fn read_directory(&self, directory: &Path, kind: PathKind) -> Directory {
         // A file with a slash at its end would not be found. `components` removes the slash.
         let path: PathBuf = self.setting.directory.join(directory).components().collect();
-        // Most of the names that are sought in a directory are not there, and a listing shows that for all of them. The default
-        // directories have thousands of files, and the cache knows which one is taken.
-        let is_listed =
-            kind != PathKind::Default && self.can_list(&path) && self.host.listing(&path).is_some();
+        // Most of the names that are sought in a directory are not there, and a listing shows that for all of them. Other
+        // directories may have thousands of files.
+        let is_listed = matches!(kind, PathKind::Rpath | PathKind::Runpath)
+            && self.can_list(&path)
+            && self.host.listing(&path).is_some();
         let exists = is_listed || self.is_directory(&path);
         // The loader does not check that a relative directory exists.
         let counts = exists || directory.is_relative();

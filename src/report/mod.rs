@@ -33,7 +33,7 @@ pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked
 pub use explained::{Explanation, explained, summary};
 pub use extensions::listed_extensions;
 pub use listed::listed;
-pub use notes::note;
+pub use notes::{note, unanswered};
 pub use pinned::{launches, refusal, sets_library_path};
 pub use project::trouble;
 pub use reasons::left;

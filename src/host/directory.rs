@@ -1,0 +1,174 @@
+//! Directories: their real paths, their entries, and all that is below them.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::stat::lstat;
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
+
+use super::stat::{Kind, Stat};
+use super::trouble::noted;
+use crate::parallel;
+
+/// Deeper than any package; stops at what a loop of bind mounts would make.
+const WALK_DEPTH: usize = 24;
+/// Bytes of a directory that are read at once.
+const LISTING: usize = 32 << 10;
+/// Deeper than any path in use.
+const PATH_DEPTH: usize = 128;
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: Kind,
+}
+
+/// Answers that are given again without another question to the system. A decision is kept only if nothing that it was read
+/// from has changed since the run began.
+#[derive(Default)]
+pub(super) struct Known {
+    listings: Mutex<HashMap<OsString, Listing>>,
+    /// The real paths of directories.
+    real: Mutex<HashMap<OsString, PathBuf>>,
+}
+
+/// None where the directory cannot be listed.
+type Listing = Option<Arc<[Entry]>>;
+
+impl Known {
+    /// Like the C library's `realpath`, which reads each component of each path, but resolves a directory once.
+    pub(super) fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        let bytes = path.as_os_str().as_bytes();
+        let is_deep = memchr::memchr_iter(b'/', bytes).count() > PATH_DEPTH;
+        // A path that ends in these is that of a directory, or does not exist.
+        let is_plain = path.is_absolute() && !is_deep && !matches!(bytes.last(), Some(b'/' | b'.'));
+        let (Some(parent), Some(name)) = (path.parent().filter(|_| is_plain), path.file_name()) else {
+            return fs::canonicalize(path);
+        };
+        let real = self.real_directory(parent)?.join(name);
+        match rustix::fs::readlink(&real, Vec::new()) {
+            Ok(_) => fs::canonicalize(&real),
+            Err(rustix::io::Errno::INVAL) => Ok(real),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn real_directory(&self, path: &Path) -> io::Result<PathBuf> {
+        if let Some(known) = locked(&self.real).get(path.as_os_str()) {
+            return Ok(known.clone());
+        }
+        let real = self.real_path(path)?;
+        locked(&self.real).insert(path.as_os_str().to_owned(), real.clone());
+        Ok(real)
+    }
+
+    /// Lists a directory, by its real path if the system's paths are the guest's.
+    pub(super) fn listing(
+        &self,
+        path: &Path,
+        is_here: bool,
+        list: impl FnOnce(&Path) -> Option<Vec<Entry>>,
+    ) -> Listing {
+        let known = |path: &Path| locked(&self.listings).get(path.as_os_str()).cloned();
+        if let Some(known) = known(path) {
+            return known;
+        }
+        let real = if is_here { self.real_directory(path).ok()? } else { path.to_owned() };
+        let listing = known(&real).unwrap_or_else(|| list(&real).map(Arc::from));
+        for path in [real.as_path(), path] {
+            locked(&self.listings).insert(path.as_os_str().to_owned(), listing.clone());
+        }
+        listing
+    }
+
+    pub(super) fn is_unlisted(&self, path: &Path) -> bool {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return false };
+        let listing = locked(&self.listings).get(directory.as_os_str()).cloned().flatten();
+        // The kernel refuses longer ones with another error than that of a missing file.
+        let is_short = name.len() < 256 && path.as_os_str().len() < 4096;
+        is_short
+            && listing
+                .is_some_and(|entries| !entries.iter().any(|entry| entry.name.eq_ignore_ascii_case(name)))
+    }
+}
+
+fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every file and link below a directory, relative to it.
+pub(super) fn walk(real: &Path, prune: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+    let mut listed: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
+    let mut level = vec![PathBuf::new()];
+    for _ in 0..WALK_DEPTH {
+        let found = parallel::map(&level, |below| {
+            let directory = real.join(below);
+            noted(&directory, entries(&directory)).unwrap_or_default()
+        });
+        let mut next = Vec::new();
+        for (directory, mut entries) in level.into_iter().zip(found) {
+            entries.retain(|entry| entry.kind != Kind::Directory || !prune(&entry.name));
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            let within = entries.iter().filter(|entry| entry.kind == Kind::Directory);
+            next.extend(within.map(|entry| directory.join(&entry.name)));
+            listed.insert(directory, entries);
+        }
+        level = next;
+    }
+    let mut found = Vec::new();
+    let mut pending = vec![(PathBuf::new(), Kind::Directory)];
+    while let Some((below, kind)) = pending.pop() {
+        match listed.remove(&below).filter(|_| kind == Kind::Directory) {
+            None => found.extend((kind != Kind::Directory).then_some(below)),
+            Some(entries) => {
+                let entries = entries.into_iter().rev();
+                pending.extend(entries.map(|entry| (below.join(&entry.name), entry.kind)));
+            }
+        }
+    }
+    found
+}
+
+/// The entries of a directory, in no order. Without the question for its own status, of which the C library makes no use.
+pub(super) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(LISTING);
+    let mut raw = RawDir::new(opened, buffer.spare_capacity_mut());
+    let mut entries = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        let kind = match entry.file_type() {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Link,
+            // Some file systems do not tell.
+            FileType::Unknown => {
+                lstat(&directory.join(name)).map_or(Kind::Other, |stat| Stat::from(stat).kind)
+            }
+            _ => Kind::Other,
+        };
+        if name != "." && name != ".." {
+            entries.push(Entry { name: name.to_owned(), kind });
+        }
+    }
+    Ok(entries)
+}
+
+/// The components of a path below the root, `..` kept.
+pub(super) fn components(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter(|component| matches!(component, Component::Normal(_) | Component::ParentDir))
+        .map(|component| component.as_os_str().to_owned())
+        .collect()
+}
+
+pub(super) fn join_root(root: &Path, guest: &Path) -> PathBuf {
+    guest.strip_prefix("/").map_or_else(|_| root.to_owned(), |below| root.join(below))
+}
