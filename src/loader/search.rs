@@ -347,9 +347,10 @@ impl<'h> Searcher<'h> {
             return known.clone();
         }
         let host = self.machine.host;
-        let read = match host.is_unlisted(path) {
-            true => Err(Refusal::Absent(ENOENT)),
-            false => object::read(host, self.machine.number, path).map(Arc::new),
+        let read = if host.is_unlisted(path) {
+            Err(Refusal::Absent(ENOENT))
+        } else {
+            object::read(host, self.machine.number, path).map(Arc::new)
         };
         self.machine.files.borrow_mut().insert(path.into(), read.clone());
         read
