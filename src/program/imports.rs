@@ -43,7 +43,7 @@ pub(super) struct Imports {
     /// True if it opens libraries whose names are not literals.
     pub opens_unnamed: bool,
     /// True if its arguments or files may name modules for it to import: an installed command, or an import of a loader.
-    pub imports_by_name: bool,
+    pub takes_module_names: bool,
     /// The functions that it calls as attributes.
     pub called: BTreeSet<String>,
     /// True if one of its strings is `LD_LIBRARY_PATH`.
@@ -120,7 +120,7 @@ pub(super) fn trace(
             let script = main_file(host, script);
             reader.program.step(StepKind::Script, &script);
             let directory = script.parent().and_then(Path::file_name);
-            reader.found.imports_by_name = directory == Some(OsStr::new("bin"));
+            reader.found.takes_module_names = directory == Some(OsStr::new("bin"));
             reader.read_file(&script);
         }
         Run::Module(module) => {
@@ -128,7 +128,7 @@ pub(super) fn trace(
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
             reader.found.is_open = catalog().python.is_runner(top);
-            reader.found.imports_by_name = matches!(reader.resolve(top), Some((EntryKind::Site, _)));
+            reader.found.takes_module_names = matches!(reader.resolve(top), Some((EntryKind::Site, _)));
             let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
             reader.follow(&Import { module, names, line: 1, ..Import::default() }, &place, None);
@@ -197,7 +197,7 @@ impl<'a> ImportReader<'a> {
         self.found.is_open = false;
         self.found.starts_programs = false;
         self.found.opens_unnamed = false;
-        self.found.imports_by_name = false;
+        self.found.takes_module_names = false;
     }
 
     fn read_all(&mut self) {
@@ -263,7 +263,7 @@ impl<'a> ImportReader<'a> {
             return;
         }
         let Some((top, rest)) = parts.split_first() else { return };
-        self.found.imports_by_name |= catalog().python.is_loader(top);
+        self.found.takes_module_names |= catalog().python.is_loader(top);
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {

@@ -129,7 +129,7 @@ impl PackageReader<'_> {
             return;
         }
         let is_all =
-            imports.is_open || imports.imports_by_name || imports.starts_programs || imports.opens_unnamed;
+            imports.is_open || imports.takes_module_names || imports.starts_programs || imports.opens_unnamed;
         let within = if is_all { None } else { within_reach(&self.candidates, python, imports) };
         let mut possible = within.unwrap_or_else(|| self.candidates.everything());
         possible.retain(|candidate| program.packages.iter().all(|known| known.name != candidate.name));
