@@ -19,11 +19,13 @@ use nix::sys::stat::{fstat, fstatat, lstat, stat};
 
 use crate::environment::Environment;
 
+mod judge;
 mod owners;
 mod record;
 mod standing;
 mod stat;
 
+pub use judge::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::PathUse;
 use record::UseRecord;

@@ -145,6 +145,7 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         let path = &consumer.object.path;
         program.watched.insert(path.clone());
         program.own_directories.extend(consumer.search_later.iter().cloned());
+        program.tried_directories.extend(consumer.search_here.iter().cloned());
         let by = asker(&name, path, None, ImportCertainty::Imported);
         // The program may work without a library that it opens.
         let need = if is_opened { Need::Named } else { Need::Linked };

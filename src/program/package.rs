@@ -92,6 +92,7 @@ pub(super) fn environment<'h>(
     program: &mut Program,
 ) -> Option<Installed<'h>> {
     program.site_packages = python.sites(host);
+    program.start_directory = python.start_directory(host).and_then(|start| host.canonical(&start).ok());
     program.watched.extend(python.read_from.iter().cloned());
     program.located.extend(python.located.iter().cloned());
     if python.command_line.run == Run::Nothing {
@@ -178,6 +179,7 @@ impl PackageReader<'_> {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
                 program.watched.insert(consumer.object.path.clone());
                 program.own_directories.extend(consumer.search_later);
+                program.tried_directories.extend(consumer.search_here);
             }
             if candidate.standing == ImportCertainty::Imported {
                 program.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));

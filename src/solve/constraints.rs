@@ -368,11 +368,13 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
 
 /// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
 /// named it. A search path of the program makes a directory its own, but not one that every user can write to: builds
-/// leave paths below `/tmp` behind.
+/// leave paths below `/tmp` behind. Nor does the directory that Python starts in.
 pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c WritablePath> {
+    let mut sites =
+        program.site_packages.iter().filter(|site| program.start_directory.as_ref() != Some(site));
     if installation.open.is_empty()
         || installation.is_named
-        || installation.directories().any(|directory| program.is_in_site(directory))
+        || sites.any(|site| installation.directories().any(|directory| directory.starts_with(site)))
     {
         return None;
     }
