@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Attacks cudarun as another user: tests/attacks.py [cudarun] [--only TEXT]
 
-The world: root has a whole cuDNN 9.1 in /opt/good. mallory plants a newer one; its constructor writes the user who runs
-it into a file. Each row of the table plants in one way, and root and alice start a program that is linked against cuDNN,
-twice. The control of a row plants the same as the user who starts, or in the nearest harmless way. Needs root, a C
-compiler and mount namespaces: /home, /opt and /tmp are empty file systems of its own.
+The world: root has a whole cuDNN 9.1 in /opt/good. mallory plants a newer one; its constructor writes the user who
+runs it into a file. Each row of the table plants in one way, and root and alice start a program that is linked
+against cuDNN, twice. The control of a row plants the same as the user who starts, or in the nearest harmless way.
+Needs root, a C compiler and mount namespaces: /home, /opt and /tmp are empty file systems of its own.
 
 A row expects one of these:
   good     all parts are from /opt/good, and no code of mallory has run
   new      all parts are the planted ones: a control, or a person named them, or the loader alone would take them
   refused  cudarun starts nothing and says in one line why
+  foo      a variable that the settings name is set
+  elsewhere, cache, session, last
+           all parts are root's, and the view is in the directory of the session, in the place that the variable
+           names, in that of XDG_RUNTIME_DIR, or in /tmp/cudarun-UID
 """
 
 import argparse
@@ -183,7 +187,7 @@ PLACES = {
     "a directory of a group": dict(owner=0, mode=0o775, group=MALLORY),
     "a sticky directory of mallory": dict(mode=0o1777),
 }
-ELEMENTS = [":G", "G:", "G::", "::G", "G::/opt/none", "G:.", ".:G", "G:./", "G:./.", "G:sub/..", "G:../here"]
+ELEMENTS = ["G;", ";G", ":G", "G:", "G::", "::G", "G::/opt/none", "G:.", ".:G", "G:./", "G:./.", "G:sub/..", "G:../here"]
 
 
 def current(text, place, is_control):
@@ -216,7 +220,8 @@ def _(owner, user):
     return Start(second(plant("/home/mallory/new", owner, 0o555)))
 
 
-for name, bits in {"1777": 0o1777, "0777": 0o777, "0775 of mallory's group": 0o775, "2775 of her group": 0o2775}.items():
+MODES = {"1777": 0o1777, "0777": 0o777, "0775 of mallory's group": 0o775, "2775 of her group": 0o2775}
+for name, bits in MODES.items():
 
     @row(f"a second element: root's directory with mode {name}", "good", "new")
     def _(owner, user, bits=bits):
@@ -301,7 +306,8 @@ def below(mode, group=None, is_owner=False, acl=False):
 
     def start(owner, user):
         is_control = owner == user
-        above = make("/opt/w/above", owner if is_owner else 0, 0o755 if is_control else mode, 0 if is_control else group)
+        rights = (0o755, 0) if is_control else (mode, group)
+        above = make("/opt/w/above", owner if is_owner else 0, *rights)
         if acl and not is_control:
             grant(above, MALLORY)
         return Start(second(plant(above / "new", 0)))
@@ -352,6 +358,20 @@ def _(owner, user):
             plant(above / "new", owner)
 
     return Start(second(real), late=swap)
+
+
+@row("a first element: mallory's directory", "good", "new")
+def _(owner, user):
+    hers = plant("/home/mallory/new", owner)
+    return Start(f"{hers}:{GOOD}")
+
+
+for mode in ["view", "audit"]:
+
+    @row(f"a first element: mallory's directory, in the mode {mode}", "good", "new")
+    def _(owner, user, mode=mode):
+        hers = plant("/home/mallory/new", owner)
+        return Start(f"{hers}:{GOOD}", options=(f"--pin-mode={mode}",))
 
 
 @row("mallory's two directories, before and after the good one", "good", "new")
@@ -434,7 +454,7 @@ def _(owner, user):
     return Start(GOOD, plant("/home/mallory/new", owner), program=("/opt/relative-first",))
 
 
-@row("a relative DT_RUNPATH in mallory's directory, and nothing else", "new", "new", because="the loader alone takes it")
+@row("a relative DT_RUNPATH in her directory, and nothing else", "new", "new", because="the loader alone takes it")
 def _(owner, user):
     return Start(None, plant("/home/mallory/new", owner), program=("/opt/relative",))
 
@@ -480,24 +500,54 @@ for name, place in PLACES.items():
     python(f"code in {name} with packages", place, "good", "new", of_code)
 python("code in isolation", PLACES["mallory's directory"], "good", "good", lambda top: of_code(top, "-I"))
 python("a script in a sticky directory with packages", PLACES["a sticky directory"], "good", "new", of_script)
-python("PYTHONPATH names mallory's directory", PLACES["mallory's directory"], "new", "new", lambda top: of_code("/", PYTHONPATH=str(top)))
+python(
+    "PYTHONPATH names mallory's directory",
+    PLACES["mallory's directory"],
+    "new",
+    "new",
+    lambda top: of_code("/", PYTHONPATH=str(top)),
+)
+
+
+@row("a DT_RUNPATH to a directory that mallory made below /tmp", "good", "new")
+def _(owner, user):
+    plant("/tmp/build", owner)
+    return Start(GOOD, program=("/opt/in-tmp",))
+
+
+@row("a DT_RUNPATH of mallory's own program", "new", "new", because="her program brings it")
+def _(owner, user):
+    plant("/tmp/build", owner)
+    make("/opt/w", 0)
+    shutil.copy("/opt/in-tmp", "/opt/w/program")
+    own("/opt/w/program", owner, 0o755)
+    return Start(GOOD, program=("/opt/w/program",))
+
+
+@row("a DT_RUNPATH to a directory of mallory's group", "good", "new")
+def _(owner, user):
+    plant("/opt/w/build", 0, 0o755 if owner == user else 0o775, MALLORY)
+    return Start(GOOD, program=("/opt/in-group",))
 
 
 # A person named it, or the loader alone would take it.
 
 
-def named(title, **given):
+def named(title, options=(), **given):
     @row(f"{title} names mallory's directory", "new", "new", because="a person names it")
-    def _(owner, user):
+    def _(owner, user, options=options):
         directory = plant("/home/mallory/new", owner)
-        words = {name: value.replace("HERS", str(directory)) for name, value in given.items() if name != "options"}
-        return Start(GOOD, options=[word.replace("HERS", str(directory)) for word in given.get("options", ())], **words)
+        options = [word.replace("HERS", str(directory)) for word in options]
+        variables = {name: value.replace("HERS", str(directory)) for name, value in given.items()}
+        return Start(GOOD, options=options, **variables)
 
 
 named("--also", options=("--also=HERS",))
 named("--pin", options=("--pin=cudnn=HERS",))
 named("CUDARUN_PIN", CUDARUN_PIN="cudnn=HERS")
-for variable in "CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDNN_HOME CUDNN_PATH CUDNN_ROOT CUDNN_ROOT_DIR".split():
+for variable in ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] + [
+    f"CUDNN_{end}" for end in ["HOME", "PATH", "ROOT", "ROOT_DIR"]
+]:
 
     @row(f"{variable} names mallory's directory", "new", "new", because="a person names it")
     def _(owner, user, variable=variable):
@@ -989,48 +1039,36 @@ def outcome(status, out, user):
     if any("foo=hers" in line for line in lines):
         return "foo"
     good = {line for line in mapped if line.startswith(("/opt/good/", "/opt/driver/"))}
-    if any("driver" in line for line in mapped):
-        good |= {line for line in mapped if line.startswith("/opt/good/")}
+    if any("/libcuda.so" in line for line in mapped):
         return "good" if good == mapped else "new"
     if good == mapped:
-        for name, tops in [("session", ["/opt/session", "/opt/w"]), ("last", ["/tmp/cudarun-"])]:
-            if view.startswith(tuple(tops)):
-                return f"good in {name} {view}"
         return f"good {view}".strip()
     return "mixed" if good else "new"
 
 
 def is_as_expected(expected, got, start, said, because):
-    view = got.split()[-1] if got.startswith("good") else ""
-    variables = start.variables
-    roots = {name: os.path.realpath(variables[name]) for name in ["HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] if name in variables}
-    match expected:
-        case "good":
-            return got.startswith("good")
-        case "elsewhere":
-            # The view is in the session's directory, which is the next place.
-            return got.startswith("good") and view.startswith("/opt/session/cudarun/")
-        case "cache":
-            named = [roots.get("XDG_CACHE_HOME"), roots.get("HOME")]
-            named = [str(top) for top in named if top] + [str(variables.get(name)) for name in ["HOME", "XDG_CACHE_HOME"]]
-            return got.startswith("good") and view.startswith(tuple(named))
-        case "session":
-            tops = (str(variables["XDG_RUNTIME_DIR"]), roots["XDG_RUNTIME_DIR"])
-            return got.startswith("good") and view.startswith(tops)
-        case "last":
-            return got.startswith("good") and view.startswith("/tmp/cudarun-")
-        case "refused":
-            lines = [line for line in said.splitlines() if "cudarun: " in line or "error: " in line]
-            return got == "refused" and bool(lines) and because in said
-        case _:
-            return got == expected
+    if expected == "refused":
+        is_said = any("cudarun: " in line or "error: " in line for line in said.splitlines())
+        return got == "refused" and is_said and because in said
+    if expected in ("new", "foo"):
+        return got == expected
+    names = {"cache": ["HOME", "XDG_CACHE_HOME"], "session": ["XDG_RUNTIME_DIR"]}.get(expected, [])
+    named = [start.variables[name] for name in names if name in start.variables]
+    # The kept name may be that of a link, or the one that it leads to.
+    tops = {
+        "good": [""],
+        "elsewhere": ["/opt/session/cudarun/"],
+        "last": ["/tmp/cudarun-"],
+    }.get(expected, [*named, *map(os.path.realpath, named)])
+    return got.startswith("good") and got.removeprefix("good").strip().startswith(tuple(tops))
 
 
 def clean(owner):
-    for top in ["/home", "/tmp", "/opt/w", "/opt/session", "/opt/aa", "/opt/real", "/opt/newer", "/opt/driver", "/etc/cudarun"]:
+    used = ["/opt/w", "/opt/session", "/opt/aa", "/opt/real", "/opt/newer", "/opt/driver"]
+    for top in ["/home", "/tmp", "/etc/cudarun", *used]:
         for entry in pathlib.Path(top).iterdir() if pathlib.Path(top).is_dir() else []:
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-        if top not in ("/home", "/tmp", "/etc/cudarun"):
+        if top in used:
             shutil.rmtree(top, ignore_errors=True)
     for uid, name in NAMES.items():
         make(f"/home/{name}", owner if uid == MALLORY else uid)
@@ -1049,12 +1087,12 @@ def prove(start, user, expected, because, is_attack):
             finally:
                 mallory.send_signal(signal.SIGKILL)
         return None
-    for time in ["cold"] if start.late else ["cold", "warm"]:
+    for which in ["cold"] if start.late else ["cold", "warm"]:
         got, said = perform(start, user)
         if not is_as_expected(expected, got, start, said, because):
-            return f"{time}: {got}, not {expected}: {said}"
+            return f"{which}: {got}, not {expected}: {said}"
         if expected not in ("new",) and is_attack and MARKS.exists():
-            return f"{time}: {got}, but mallory's code ran as {MARKS.read_text()}"
+            return f"{which}: {got}, but mallory's code ran as {MARKS.read_text()}"
     return None
 
 
@@ -1098,6 +1136,7 @@ def build(cudarun):
         "relative": ["-Wl,--enable-new-dtags,-rpath,."],
         "relative-first": ["-Wl,--disable-new-dtags,-rpath,."],
         "empty": ["-Wl,--enable-new-dtags,-rpath,"],
+        "in-group": ["-Wl,--enable-new-dtags,-rpath,/opt/w/build"],
         "in-tmp": ["-Wl,--enable-new-dtags,-rpath,/tmp/build"],
         "uses-driver": [f"-L{BUILT}/driver", "-Wl,--no-as-needed", "-l:libcuda.so.1"],
     }.items():

@@ -19,8 +19,6 @@ pub struct Consumer {
     pub search_first: Vec<PathBuf>,
     /// The directories of DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
     pub search_later: Vec<PathBuf>,
-    /// Those that depend on the current directory.
-    pub search_here: Vec<PathBuf>,
 }
 
 /// Collects objects, each once.
@@ -71,16 +69,8 @@ impl<'s, 'h> Walk<'s, 'h> {
                 }
             }
             let search_first = self.searcher.rpath_directories(&asked_by);
-            let [search_later, search_here] =
-                [false, true].map(|is_relative| self.searcher.runpath_directories(&object, is_relative));
-            self.consumers.push(Consumer {
-                object,
-                chain: asked_by,
-                needed,
-                search_first,
-                search_later,
-                search_here,
-            });
+            let search_later = self.searcher.runpath_directories(&object);
+            self.consumers.push(Consumer { object, chain: asked_by, needed, search_first, search_later });
         }
     }
 }

@@ -34,8 +34,6 @@ pub(super) struct Directory {
     pub(super) within: Vec<PathBuf>,
     /// True if an error in it can end the search: it exists, or the loader does not check that.
     pub(super) counts: bool,
-    /// It depends on the current directory.
-    pub(super) is_relative: bool,
 }
 
 /// A loader and the environment of its programs.
@@ -152,7 +150,7 @@ impl<'h> SearchPaths<'h> {
             within.extend(subdirectories.filter(|below| self.is_directory(below)));
         }
         within.extend(counts.then(|| path.clone()));
-        Directory { path, within, counts, is_relative: directory.is_relative() }
+        Directory { path, within, counts }
     }
 
     fn is_directory(&self, path: &Path) -> bool {

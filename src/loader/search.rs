@@ -308,13 +308,11 @@ impl<'h> Searcher<'h> {
         directories
     }
 
-    /// Returns the directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`: those that depend
-    /// on the current directory, or the others.
-    pub fn runpath_directories(&self, object: &Object, is_relative: bool) -> Vec<PathBuf> {
+    /// Returns the directories of an object's own DT_RUNPATH, which come after `LD_LIBRARY_PATH`.
+    pub fn runpath_directories(&self, object: &Object) -> Vec<PathBuf> {
         self.paths
             .path(PathKind::Runpath, Some(object))
             .iter()
-            .filter(|(directory, _)| directory.is_relative == is_relative)
             .map(|(directory, _)| directory.path.clone())
             .collect()
     }

@@ -128,6 +128,7 @@ fn first_library(elf: &Elf<'_>) -> Option<String> {
 pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
+    program.owner = host.stat(&real).ok().map(|stat| (stat.uid, stat.gid));
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.add_closure(executable);
     let at_start = walk.consumers.len();
@@ -145,7 +146,6 @@ pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program:
         let path = &consumer.object.path;
         program.watched.insert(path.clone());
         program.own_directories.extend(consumer.search_later.iter().cloned());
-        program.tried_directories.extend(consumer.search_here.iter().cloned());
         let by = asker(&name, path, None, ImportCertainty::Imported);
         // The program may work without a library that it opens.
         let need = if is_opened { Need::Named } else { Need::Linked };

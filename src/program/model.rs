@@ -48,11 +48,13 @@ pub struct Program {
     /// How packages of its Python are installed; `None` where it is no Python program.
     #[serde(skip)]
     pub pip: Option<Pip>,
-    /// Every other directory in DT_RPATH and DT_RUNPATH of the program's own files.
+    /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
-    /// Directories of files that it may open by path, beside other files of their family, and those in DT_RUNPATH that
-    /// depend on the current directory.
+    /// The user and the group of the executable.
+    #[serde(skip)]
+    pub owner: Option<(u32, u32)>,
+    /// Directories of files that it may open by path, beside other files of their family.
     #[serde(skip)]
     pub tried_directories: BTreeSet<PathBuf>,
     /// The executable that the loader starts; `None` where it cannot be pinned.

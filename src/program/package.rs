@@ -179,7 +179,6 @@ impl PackageReader<'_> {
                 program.watched.extend(consumer.object.path.parent().map(Path::to_owned));
                 program.watched.insert(consumer.object.path.clone());
                 program.own_directories.extend(consumer.search_later);
-                program.tried_directories.extend(consumer.search_here);
             }
             if candidate.standing == ImportCertainty::Imported {
                 program.watched.extend(requirements.iter().map(|requirement| requirement.by.file.clone()));
