@@ -21,6 +21,7 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
+mod judge;
 mod owners;
 mod record;
 mod standing;
@@ -29,6 +30,7 @@ mod trouble;
 
 pub use directory::Entry;
 use directory::{Known, components, entries, join_root};
+pub use judge::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::PathUse;
 use record::UseRecord;

@@ -8,6 +8,7 @@ use super::location::{ScanContext, SearchLocation, named};
 use super::model::Origin;
 use super::warning::ReadFault;
 use super::{conda, python, toolkit, wheel};
+use crate::host::judge_file;
 
 const CONFIG: &str = "/etc/cudarun/config.toml";
 
@@ -61,7 +62,9 @@ fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
     }
     let path = Path::new(CONFIG);
     look.watch(path);
-    let Ok(text) = look.host.read_text(path) else { return Vec::new() };
+    // The settings refuse a file that another user could change, unless they are told to read none.
+    let is_closed = judge_file(look.host, path).is_ok();
+    let Some(text) = look.host.read_text(path).ok().filter(|_| is_closed) else { return Vec::new() };
     match toml::from_str::<Config>(&text) {
         Ok(config) => config.search.roots.into_iter().filter(|root| root.is_absolute()).collect(),
         Err(error) => {

@@ -103,11 +103,7 @@ fn installations_in(
             .problems
             .extend(everybody.map(|open| Problem::WorldWritable { path: open.path.clone() }));
         installation.open = open;
-        if place.is_relative {
-            installation
-                .open
-                .push(WritablePath { path: directory.clone(), who: ChangedBy::CurrentDirectory });
-        }
+        installation.open.extend(place.led_by.clone());
         installation.is_named = place.is_named;
         installation
     };
@@ -179,7 +175,8 @@ fn assemble(
     installation
 }
 
-/// Returns the other users who can change the files, their directory, or the directories that its links lead to.
+/// Returns the other users who can change the files, their directory, the directories that its links lead to, or
+/// one above.
 fn open(
     host: &Host,
     owners: &mut Owners<'_>,
@@ -190,8 +187,10 @@ fn open(
     let mut open = owners.open(directory, stat);
     let parents: BTreeSet<&Path> =
         candidates.iter().filter_map(|candidate| candidate.path.parent()).collect();
+    open.extend(owners.replaceable(directory));
     for parent in parents.into_iter().filter(|parent| *parent != directory) {
         open.extend(host.stat(parent).iter().flat_map(|stat| owners.open(parent, stat)));
+        open.extend(owners.replaceable(parent));
     }
     for candidate in candidates {
         open.extend(owners.open(&candidate.path, &candidate.stat));

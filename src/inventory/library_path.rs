@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::location::{ScanContext, SearchLocation};
 use super::machine::{Element, Preload, Scope, SearchPath};
 use super::model::Origin;
+use super::owners::{self, ChangedBy, WritablePath};
 use super::system;
 use crate::catalog::catalog;
 use crate::environment::{library_path_elements, preload_elements};
@@ -31,7 +32,12 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
     let searched = elements.iter().filter_map(|(_, path)| {
         let path = path.as_deref()?;
         let place = SearchLocation::new(directory(host, path)?, Origin::Loose);
-        Some(SearchLocation { is_relative: path.is_relative(), ..place })
+        let led_by = if path.is_relative() {
+            Some(WritablePath { path: place.directory.clone(), who: ChangedBy::CurrentDirectory })
+        } else {
+            owners::on_the_way(host, path)
+        };
+        Some(SearchLocation { led_by, ..place })
     });
     searched.chain(preloaded.map(|directory| SearchLocation::new(directory, Origin::Loose))).collect()
 }

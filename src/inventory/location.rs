@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::machine::Scope;
 use super::model::Origin;
+use super::owners::WritablePath;
 use super::real::RealPaths;
 use super::scan_cache::ScanCache;
 use super::warning::{ReadFault, Warning};
@@ -52,8 +53,8 @@ pub(super) struct SearchLocation {
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
     pub is_named: bool,
-    /// Only an empty or relative element of `LD_LIBRARY_PATH` leads there.
-    pub is_relative: bool,
+    /// Another user can decide that `LD_LIBRARY_PATH` leads there, and no other source names it.
+    pub led_by: Option<WritablePath>,
 }
 
 /// Places by directory.
@@ -82,7 +83,7 @@ impl SearchLocation {
     pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> SearchLocation {
         let (packaged, claimed) = (BTreeMap::new(), BTreeMap::new());
         let directory = directory.into();
-        SearchLocation { directory, origin, packaged, claimed, is_named: false, is_relative: false }
+        SearchLocation { directory, origin, packaged, claimed, is_named: false, led_by: None }
     }
 }
 
@@ -191,7 +192,7 @@ pub(super) fn merge(
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
                 known.is_named |= place.is_named;
-                known.is_relative &= place.is_relative;
+                known.led_by = known.led_by.take().and(place.led_by);
                 known.claimed.extend(place.claimed);
                 let (better, mut packaged) = if record_rank(known.origin) <= record_rank(place.origin) {
                     (std::mem::take(&mut known.packaged), place.packaged)

@@ -1,11 +1,14 @@
 //! Other users who can change an installation or add files to it, by owners and modes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::host::{Host, LISTS, Stat, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
+use crate::host::{
+    Host, LISTS, Stat, UID_MAP, UNMAPPED, Unsafe, UnsafeFault, is_own_group, judge, maps_everybody,
+};
 use crate::text;
 
 /// A file or a directory that others can change, or choose.
@@ -43,12 +46,14 @@ pub(super) struct Owners<'h> {
     host: &'h Host,
     /// The groups that were asked for, each with true if it is the user's own.
     groups: BTreeMap<u32, bool>,
+    /// The directories that were asked for, with the first one above by which another user can replace them.
+    replaceable: HashMap<OsString, Option<WritablePath>>,
     maps_everybody: Option<bool>,
 }
 
 impl<'h> Owners<'h> {
     pub(super) fn new(host: &'h Host) -> Owners<'h> {
-        Owners { host, groups: BTreeMap::new(), maps_everybody: None }
+        Owners { host, groups: BTreeMap::new(), replaceable: HashMap::new(), maps_everybody: None }
     }
 
     /// The files that the answers depend on besides the judged ones. A start that was kept in one user namespace does not
@@ -77,6 +82,23 @@ impl<'h> Owners<'h> {
         who.into_iter().map(|who| WritablePath { path: path.to_owned(), who }).collect()
     }
 
+    /// Returns a directory above a real path in which another user can replace the next one. In a sticky directory, only
+    /// the owner of an entry can.
+    pub(super) fn replaceable(&mut self, directory: &Path) -> Option<WritablePath> {
+        let above = directory.parent()?;
+        if let Some(known) = self.replaceable.get(above.as_os_str()) {
+            return known.clone();
+        }
+        let found = self.replaceable(above).or_else(|| {
+            let stat = self.host.stat(above).ok()?;
+            let is_sticky = stat.mode & 0o1000 != 0;
+            let is_owner = |open: &WritablePath| matches!(open.who, ChangedBy::User { .. });
+            self.open(above, &stat).into_iter().find(|open| !is_sticky || is_owner(open))
+        });
+        self.replaceable.insert(above.as_os_str().to_owned(), found.clone());
+        found
+    }
+
     /// True if its owner is outside this user namespace. A rootless container shows files of its host's root so. If it
     /// maps that number as well, a file that its root cannot write is the host's.
     fn is_roots(&mut self, path: &Path, stat: &Stat) -> bool {
@@ -88,4 +110,16 @@ impl<'h> Owners<'h> {
     fn is_harmless(&mut self, gid: u32) -> bool {
         gid == 0 || *self.groups.entry(gid).or_insert_with(|| is_own_group(self.host, gid))
     }
+}
+
+/// Returns a directory or a link on a path, as a person wrote it, by which another user can make it lead elsewhere.
+pub(super) fn on_the_way(host: &Host, path: &Path) -> Option<WritablePath> {
+    let Unsafe { path, fault } = judge(host, path).err()?;
+    let who = match fault {
+        UnsafeFault::Owner { uid, .. } => ChangedBy::User { uid },
+        UnsafeFault::Group { gid, .. } => ChangedBy::Group { gid },
+        UnsafeFault::Others { .. } => ChangedBy::Everybody,
+        UnsafeFault::NotDirectory | UnsafeFault::Unreadable { .. } => return None,
+    };
+    Some(WritablePath { path, who })
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::host::{Host, Kind};
+use crate::host::{Host, Kind, judge_own};
 use crate::solve::{Pick, Plan};
 use crate::storage::{self, Refusal, Unfit};
 
@@ -176,6 +176,6 @@ pub fn parents(host: &Host) -> Vec<PathBuf> {
 /// Returns the directory of the views below a cache directory, existing or not. Fails where others could write to it.
 fn views(host: &Host, directory: &Path) -> Result<PathBuf, Unfit> {
     let views = directory.join(VIEWS);
-    storage::judge_own(host, &views).map_err(Unfit::Unsafe)?;
+    judge_own(host, &views).map_err(Unfit::Unsafe)?;
     Ok(views)
 }

@@ -131,6 +131,7 @@ fn first_library(elf: &Elf<'_>) -> Option<String> {
 pub(super) fn read(host: &Host, searcher: &Searcher<'_>, image: &Image, program: &mut Program) {
     let real = host.canonical(&image.path).unwrap_or_else(|_| image.path.clone());
     let Some(executable) = searcher.object(&real) else { return };
+    program.owner = host.stat(&real).ok().map(|stat| (stat.uid, stat.gid));
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.add_closure(executable);
     let at_start = walk.consumers.len();

@@ -42,12 +42,18 @@ pub struct Program {
     pub notes: Vec<Note>,
     #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
+    /// The directory of a Python script, or the current one for code and modules: it is searched unnamed.
+    #[serde(skip)]
+    pub start_directory: Option<PathBuf>,
     /// How packages of its Python are installed; `None` where it is no Python program.
     #[serde(skip)]
     pub pip: Option<Pip>,
     /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
     #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
+    /// The user and the group of the executable.
+    #[serde(skip)]
+    pub owner: Option<(u32, u32)>,
     /// Directories of files that it may open by path, beside other files of their family.
     #[serde(skip)]
     pub tried_directories: BTreeSet<PathBuf>,

@@ -93,6 +93,7 @@ pub(super) fn environment<'h>(
     program: &mut Program,
 ) -> Option<Installed<'h>> {
     program.site_packages = python.sites(host);
+    program.start_directory = python.start_directory(host).and_then(|start| host.canonical(&start).ok());
     program.watched.extend(python.read_from.iter().cloned());
     program.located.extend(python.located.iter().cloned());
     if python.command_line.run == Run::Nothing {

@@ -185,7 +185,7 @@ impl Python {
     }
 
     /// Returns the directory that is searched first: the script's, or the current one for code and modules.
-    fn start_directory(&self, host: &Host) -> Option<PathBuf> {
+    pub(super) fn start_directory(&self, host: &Host) -> Option<PathBuf> {
         match &self.command_line.run {
             Run::Code(_) | Run::Module(_) => Some(host.cwd.clone()),
             Run::Script(script) => {

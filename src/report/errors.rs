@@ -8,9 +8,10 @@ use super::places::{mend_or, unfit};
 use super::settings;
 use super::words::{list, nearest, one_of, plain, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
+use crate::host::Unsafe;
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
-use crate::storage::{Unfit, Unsafe};
+use crate::storage::Unfit;
 use crate::text::show;
 use crate::version::Version;
 

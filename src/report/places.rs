@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::words::{plain, quoted_to_show};
-use crate::storage::{Unfit, Unsafe, UnsafeFault};
+use crate::host::{Unsafe, UnsafeFault};
+use crate::storage::Unfit;
 use crate::text::show;
 
 /// The reason why a directory is not used; names the file or directory at fault if that is another one.

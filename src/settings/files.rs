@@ -6,8 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::model::{FaultKind, LOCK, PROJECT, SettingFault, SettingPlace};
-use crate::host::{FileId, Host, Stat};
-use crate::storage::{self, Unsafe, UnsafeFault};
+use crate::host::{FileId, Host, Stat, Unsafe, UnsafeFault, judge_file};
 
 /// Larger files are not read, in bytes: no person writes more by hand.
 const LIMIT: u64 = 1 << 20;
@@ -185,7 +184,7 @@ fn read_closed(host: &Host, path: &Path) -> Result<Option<Vec<u8>>, SettingFault
         return Ok(None);
     }
     // This comes before reading: on a safe way, no other user can change anything in between.
-    match storage::judge_file(host, path) {
+    match judge_file(host, path) {
         Err(Unsafe { fault: UnsafeFault::NotDirectory | UnsafeFault::Unreadable { .. }, .. }) | Ok(_) => {
             read(host, path)
         }

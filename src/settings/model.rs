@@ -8,11 +8,11 @@ use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
 use crate::cli::{Level, When};
+use crate::host::Unsafe;
 use crate::inventory::Origin;
 use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
-use crate::storage::Unsafe;
 use crate::text;
 use crate::version::Version;
 

@@ -12,7 +12,9 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
-use crate::inventory::{Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath};
+use crate::inventory::{
+    ChangedBy, Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
+};
 use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
@@ -367,17 +369,24 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
 }
 
 /// Returns how another user could have put an installation there, unless it is as safe as the program or a person has
-/// named it. A search path of the program makes a directory its own, but not one that every user can write to: builds
-/// leave paths below `/tmp` behind.
+/// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
+/// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
 pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c WritablePath> {
+    let mut sites =
+        program.site_packages.iter().filter(|site| program.start_directory.as_ref() != Some(site));
     if installation.open.is_empty()
         || installation.is_named
-        || installation.directories().any(|directory| program.is_in_site(directory))
+        || sites.any(|site| installation.directories().any(|directory| directory.starts_with(site)))
     {
         return None;
     }
     let is_own = installation.directories().any(|directory| program.own_directories.contains(directory));
-    installation.open.iter().find(|open| !is_own || open.who.is_everybody())
+    let has_program = |who| match who {
+        ChangedBy::User { uid } => program.owner.is_some_and(|owner| owner.0 == uid),
+        ChangedBy::Group { gid } => program.owner.is_some_and(|owner| owner.1 == gid),
+        _ => false,
+    };
+    installation.open.iter().find(|open| !is_own || !has_program(open.who))
 }
 
 /// True if the loader takes this installation in the unchanged environment, for each requested name that it finds.

@@ -10,8 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use super::judge::judge_own;
-use crate::host::{Host, Stat};
+use crate::host::{Host, Stat, judge_own};
 
 /// Thirty days in seconds. All kept files can be worked out again.
 const KEPT_FOR: i64 = 30 * 24 * 3600;

@@ -2,7 +2,6 @@
 //! the shell hook.
 
 mod files;
-mod judge;
 mod kept;
 mod key;
 mod places;
@@ -13,7 +12,6 @@ pub use files::{
     Delivery, Lock, can_publish, create, create_directory, deliver, digest, full_digest, is_ours, lock,
     publish, publish_new, publish_new_whole, read, read_and_remove, remove, stamp, temporary_path, write,
 };
-pub use judge::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 pub use kept::{find_answer, find_start, keep_answer, keep_start};
 pub use key::Key;
 pub use places::{

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use super::files;
-use super::judge::{Unsafe, judge_own};
 use crate::environment::fits_library_path;
-use crate::host::Host;
+use crate::host::{Host, Unsafe, judge_own};
 
 /// The reason why a candidate is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use crate::host::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
+use super::{Host, Kind, Stat, UNMAPPED, is_own_group, maps_everybody};
 
 /// The number of links that Linux follows in one path.
 const LINK_LIMIT: u32 = 40;
