@@ -140,7 +140,9 @@ def begin(start, wrapper, name, how):
 
 def send(start, process, wrapper, name):
     """Sends the signal as such a wrapper gets it. Returns True if the program, or cudarun, is stopped by it."""
-    # The wrapper passes it on, or is gone by exec. That of setsid only waits.
+    # The wrapper passes it on, or is gone by exec. That of setsid only waits. That of timeout ends at once without a child.
+    if wrapper == "timeout":
+        until(lambda: state(process.pid) != "R", "wait of the wrapper")
     target = until(start.cudarun, "cudarun") if wrapper == "setsid" else process.pid
     number = getattr(signal, f"SIG{name}")
     if wrapper == "group":

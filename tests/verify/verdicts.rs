@@ -371,7 +371,7 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
     const MARK: &str = "CUDARUN_TESTS_STOPPED";
     if std::env::var_os(MARK).is_some() {
         println!("\n{MARK}");
-        return WORLD.trial("slow:1200").within(4).passes();
+        return WORLD.trial("slow:1500").within(4).passes();
     }
     let name = "verify::verdicts::the_time_in_which_a_proof_is_stopped_does_not_count";
     for with_child in [false, true] {
@@ -407,6 +407,8 @@ fn the_time_in_which_a_proof_is_stopped_does_not_count() {
             let sent = Command::new("kill").arg(signal).args(&pids).status().unwrap();
             assert!(sent.success());
         };
+        // It listens by then.
+        std::thread::sleep(Duration::from_millis(700));
         send("-STOP");
         std::thread::sleep(Duration::from_secs(5));
         send("-CONT");
