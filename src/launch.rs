@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use nix::errno::Errno;
 use nix::libc;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
@@ -31,25 +34,10 @@ static IS_RECORDED: AtomicBool = AtomicBool::new(false);
 
 /// The process number of the watched program.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// The process number of this process while it watches a program.
+static WATCHER: AtomicI32 = AtomicI32::new(0);
 /// The last signal that came before there was a program.
 static EARLY: AtomicI32 = AtomicI32::new(0);
-/// Signals that would end us and leave the program behind. Real-time signals are handed on as well.
-const HANDED_ON: [libc::c_int; 14] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGABRT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGTERM,
-    libc::SIGSTKFLT,
-    libc::SIGXCPU,
-    libc::SIGVTALRM,
-    libc::SIGPROF,
-    libc::SIGIO,
-    libc::SIGPWR,
-];
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +91,8 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
 /// terminal by itself.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
     let mut command = command(exec);
-    let handed_on = HANDED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
-    let handled = signals::handle(handed_on, hand_on);
+    WATCHER.store(std::process::id().cast_signed(), Ordering::Relaxed);
+    let handled = signals::handle(signals::ending(), hand_on);
     let ended = command.spawn().and_then(|mut child| {
         let id = child.id().cast_signed();
         PROGRAM.store(id, Ordering::Relaxed);
@@ -113,9 +101,10 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
             // SAFETY: sends a signal to a child that was not waited for yet.
             unsafe { libc::kill(id, early) };
         }
-        let status = child.wait();
+        // Its number is free once it was waited for, and must get no signal then.
+        let _ = waitid(Id::Pid(Pid::from_raw(id)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         PROGRAM.store(0, Ordering::Relaxed);
-        status
+        child.wait()
     });
     signals::release(&handled);
     ended.map_err(|error| Error::Exec { path: exec.program.clone(), error })
@@ -125,12 +114,9 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
 /// process writes none in its place.
 pub fn end_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
-        // SAFETY: says that no core of ours is wanted; sets a disposition, and no handler; sends a signal to ourselves.
-        unsafe {
-            libc::prctl(libc::PR_SET_DUMPABLE, 0);
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        }
+        // SAFETY: says that no core of ours is wanted.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+        signals::obey(signal);
         return u8::try_from(signal).map_or(u8::MAX, |signal| signal.wrapping_add(128));
     }
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -163,19 +149,28 @@ fn command(exec: &Exec) -> std::process::Command {
     command
 }
 
-/// Hands a signal on, unless it came from the terminal's keys: the program got those as well.
+/// Hands a signal on, unless it came from the terminal's keys: the program got those as well, since its process was made.
+/// Until its exec, that process has this handler too, and obeys.
 extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *const libc::c_void) {
-    let program = PROGRAM.load(Ordering::Relaxed);
-    if program == 0 {
-        EARLY.store(signal, Ordering::Relaxed);
-        return;
+    if std::process::id().cast_signed() != WATCHER.load(Ordering::Relaxed) {
+        return signals::obey(signal);
     }
+    let error = Errno::last_raw();
+    let program = PROGRAM.load(Ordering::Relaxed);
     // SAFETY: the kernel's structure. Signals from processes have a code of at most 0.
     let is_of_process = unsafe { (*about).si_code } <= 0;
-    if is_of_process || !matches!(signal, libc::SIGINT | libc::SIGQUIT) {
+    let is_of_key = !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT);
+    // The kernel makes no process while a signal waits, so a child that is there now got it. The number may come later.
+    let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    if is_of_key && (program != 0 || waitid(Id::All, any).is_ok()) {
+        // The program has it.
+    } else if program == 0 {
+        EARLY.store(signal, Ordering::Relaxed);
+    } else {
         // SAFETY: sends a signal to a child that was not waited for yet.
         unsafe { libc::kill(program, signal) };
     }
+    Errno::set_raw(error);
 }
 
 /// True if this process has more rights than its user: set-user-ID, set-group-ID, or capabilities of its file. It must

@@ -4,10 +4,33 @@
 
 use nix::libc;
 
+/// Real-time signals are others.
+const ENDING: [libc::c_int; 14] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGABRT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGSTKFLT,
+    libc::SIGXCPU,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+];
+
 /// Must do only what a handler may: system calls, and atomics for memory.
 pub type Handler = extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void);
 
-/// Sets a handler for those of these signals that are not ignored, and returns them. An exec resets it to the default.
+/// Signals that would end this process, and leave processes that it has started behind.
+pub fn ending() -> impl Iterator<Item = libc::c_int> {
+    ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+/// Sets a handler for those signals that are not ignored, and returns them. An exec resets it to the default.
 pub fn handle(signals: impl IntoIterator<Item = libc::c_int>, handler: Handler) -> Vec<libc::c_int> {
     let handles = |signal: &libc::c_int| {
         // SAFETY: asks for a disposition, into a structure for which zeroes are a value, and sets a handler that keeps to
@@ -31,5 +54,14 @@ pub fn release(handled: &[libc::c_int]) {
     for signal in handled {
         // SAFETY: sets a disposition, and no handler.
         unsafe { libc::signal(*signal, libc::SIG_DFL) };
+    }
+}
+
+/// Gives this process a signal as if nothing handled it. Inside of a handler it comes when the handler returns.
+pub fn obey(signal: libc::c_int) {
+    // SAFETY: sets a disposition, and no handler; sends a signal to ourselves.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
     }
 }

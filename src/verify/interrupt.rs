@@ -3,8 +3,7 @@
 use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, c_int, c_void, siginfo_t};
-use nix::sys::signal::{Signal, raise};
+use nix::libc::{c_int, c_void, siginfo_t};
 
 use crate::signals;
 
@@ -25,7 +24,7 @@ pub(super) struct Interrupts(Vec<c_int>);
 impl Interrupts {
     /// Holds the signals. A child inherits the caller's dispositions.
     pub(super) fn hold() -> Interrupts {
-        Interrupts(signals::handle([SIGHUP, SIGINT, SIGQUIT, SIGTERM], remember))
+        Interrupts(signals::handle(signals::ending(), remember))
     }
 
     /// Releases the signals, and raises the one that came. Returns true if one came and this process survived it, as the
@@ -33,8 +32,8 @@ impl Interrupts {
     pub(super) fn let_go(&mut self) -> bool {
         signals::release(&mem::take(&mut self.0));
         let came = CAME.swap(0, Ordering::SeqCst);
-        if let Ok(signal) = Signal::try_from(came) {
-            let _ = raise(signal);
+        if came != 0 {
+            signals::obey(came);
         }
         came != 0
     }

@@ -20,6 +20,8 @@ use crate::host::Host;
 
 /// The interval between checks that the child still lives.
 const INTERVAL: Duration = Duration::from_millis(1);
+/// The longest time between two checks that counts. A longer one means that this process was stopped, as by Ctrl-Z.
+const LONGEST: Duration = Duration::from_millis(500);
 /// The time that the last output on standard error gets to arrive.
 const LINGER: Duration = Duration::from_millis(50);
 /// The time that a report gets to arrive after the child's end. It passes only if a process that the child has started
@@ -108,30 +110,34 @@ impl Heard {
         limit: Duration,
         progress: Progress<'_>,
     ) -> bool {
-        let started = Instant::now();
-        let mut entered = started;
+        let mut entered = Instant::now();
+        // The time in which this process was not stopped.
+        let (mut checked, mut listened) = (entered, Duration::ZERO);
         // A process that the child has started may hold the output open after the child's end, so both are watched.
-        let mut end: Option<Instant> = None;
+        let mut end: Option<Duration> = None;
         while self.report.is_none() {
-            match (said.recv_timeout(INTERVAL), end) {
+            let heard = said.recv_timeout(INTERVAL);
+            listened += checked.elapsed().min(LONGEST);
+            checked = Instant::now();
+            match (heard, end) {
                 (Ok(line), _) => self.hear(host, &line, &mut entered),
                 (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
-                (Err(RecvTimeoutError::Timeout), Some(end)) if end.elapsed() >= ARRIVAL => return false,
+                (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + ARRIVAL => return false,
                 (Err(_), Some(_)) => {}
                 (Err(pause), None) => {
-                    end = ended(child).then(Instant::now);
+                    end = ended(child).then_some(listened);
                     if pause == RecvTimeoutError::Disconnected && end.is_none() {
                         std::thread::sleep(INTERVAL);
                     }
                 }
             }
             if let Some(place) = &self.current {
-                progress(place, started.elapsed());
+                progress(place, listened);
             }
             if interrupt::came() {
                 return false;
             }
-            if started.elapsed() >= limit {
+            if listened >= limit {
                 return self.report.is_none() && end.is_none();
             }
         }

@@ -260,3 +260,58 @@ fn a_panic_during_a_proof_ends_its_processes() {
         let _ = std::fs::remove_dir_all(machine.path("home/.cache"));
     }
 }
+
+/// Asks for cuDNN, says when it has started, waits until it may go on, and says which signals it had at its end.
+const PROBE: &str = r#"
+    #include <dlfcn.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/stat.h>
+    #include <unistd.h>
+    static void write_line(const char *file, const char *line)
+    {
+        FILE *out = fopen(getenv(file), "a");
+        fputs(line, out);
+        fclose(out);
+    }
+    int main(int count, char **words)
+    {
+        char line[256], state[1024] = "";
+        struct stat found;
+        dlopen("libcudnn.so.9", RTLD_NOW);
+        sprintf(line, "%d\n", getpid());
+        write_line("READY", line);
+        for (int i = 0; i < 3000 && stat(getenv("GO"), &found); i++)
+            usleep(10000);
+        if (count > 1 && !strcmp(words[1], "reads") && !fgets(line, sizeof line, stdin))
+            return 8;
+        if (count > 1 && !strcmp(words[1], "writes"))
+            for (int i = 0; i < 100; i++) {
+                puts("written");
+                fflush(stdout);
+                usleep(1000);
+            }
+        FILE *status = fopen("/proc/self/status", "r");
+        while (fgets(line, sizeof line, status))
+            if (!strncmp(line, "Sig", 3) || !strncmp(line, "ShdPnd", 6))
+                if (strncmp(line, "SigQ", 4))
+                    strtok(line, "\n"), strcat(state, line), strcat(state, " ");
+        write_line("ENDED", strcat(state, "\n"));
+        return 7;
+    }
+"#;
+
+/// Before, during and after the proof, below the usual wrappers and in a shell with job control, each signal does to cudarun
+/// and the program what it does to the program alone. The script says more. `CUDARUN_TESTS_STARTS` says how many starts get
+/// a signal at a random moment; 1,000 run the whole table as well.
+#[test]
+fn signals_do_to_cudarun_what_they_do_to_the_program() {
+    let Some(machine) = GpuMachine::new(&["a"]) else { return };
+    machine.workshop.compile("probe", PROBE, &[]);
+    let starts = std::env::var("CUDARUN_TESTS_STARTS").unwrap_or_else(|_| "40".to_owned());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verify/signals.py");
+    let session = machine.session(&["a"]).mode("slow:700");
+    let (out, err) = texts(&session.shell(&format!("ulimit -c 0; exec python3 -B {script} {starts}")));
+    assert!(out.ends_with("all of it holds\n"), "{out}{err}");
+}

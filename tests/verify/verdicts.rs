@@ -1,7 +1,9 @@
 //! The proof, with a driver and a cuDNN built here whose behaviour a variable sets: whatever happens to the child is a
 //! verdict with a cause, within the time limit, and never a crash of cudarun.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -325,7 +327,7 @@ fn a_crash_after_the_report_is_no_failure() {
 fn without_an_exit_status_the_report_decides() {
     const ALONE: &str = "CUDARUN_TESTS_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["proof::without_an_exit_status_the_report_decides", "--exact"]).env(ALONE, "");
         let output = again.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -359,6 +361,59 @@ fn a_child_that_hangs_is_ended_in_time() {
         );
         assert_eq!((cause.kind, cause.culprit), (CauseKind::TimedOut, None));
         assert!(started.elapsed() < Duration::from_secs(15), "{mode}");
+    }
+}
+
+/// As by Ctrl-Z: the child, which has a group of its own, goes on or is stopped as well. This test starts itself, since it
+/// cannot stop the other tests.
+#[test]
+fn the_time_in_which_a_proof_is_stopped_does_not_count() {
+    const MARK: &str = "CUDARUN_TESTS_STOPPED";
+    if std::env::var_os(MARK).is_some() {
+        println!("\n{MARK}");
+        return WORLD.trial("slow:1500").within(4).passes();
+    }
+    let name = "verify::verdicts::the_time_in_which_a_proof_is_stopped_does_not_count";
+    for with_child in [false, true] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(MARK, "1").stdout(Stdio::piped());
+        let mut inner = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(inner.stdout.take().unwrap()).lines();
+        assert!(said.by_ref().any(|line| line.unwrap() == MARK));
+        let child = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", inner.id())).unwrap();
+            let children = |task: std::io::Result<std::fs::DirEntry>| {
+                std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default()
+            };
+            let all: String = tasks.map(children).collect();
+            all.split_whitespace().map(str::to_owned).find(|pid| {
+                let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                command.contains("verify-child")
+            })
+        };
+        let mut found = child();
+        for _ in 0..600 {
+            if found.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            found = child();
+        }
+        let mut pids = vec![found.expect("a proof"), inner.id().to_string()];
+        if !with_child {
+            pids.remove(0);
+        }
+        let send = |signal| {
+            let sent = Command::new("kill").arg(signal).args(&pids).status().unwrap();
+            assert!(sent.success());
+        };
+        // It listens by then.
+        std::thread::sleep(Duration::from_millis(700));
+        send("-STOP");
+        std::thread::sleep(Duration::from_secs(5));
+        send("-CONT");
+        let rest: Vec<String> = said.map(Result::unwrap).collect();
+        assert!(inner.wait().unwrap().success(), "{with_child}: {rest:#?}");
     }
 }
 
