@@ -35,6 +35,7 @@ tree() { (cd "$1" && find . -printf '%p %M %l\n' | sort); }
 works() {
     local page zsh
     [ "$("$1/bin/cudarun" sh -c 'echo works')" = works ] || fail "$1/bin/cudarun does not start programs"
+    ! grep -q CUDARUN_TEST_FAULT "$(realpath "$1/bin/cudarun")" || fail "$1/bin/cudarun has faults for tests"
     [ "$("$1/bin/cudarun" --version)" = "cudarun $version" ] || fail "$1/bin/cudarun is another version"
     page=$(env -u MANPATH PATH="$1/bin:/usr/bin:/bin" man -w cudarun) || fail "no manual page with $1"
     zcat -f "$page" | cmp - docs/cudarun.1 || fail "$page is another page"

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 const DEPTH: usize = 16;
 /// In bytes; no path is longer. The limit stops values that double from line to line.
 const LENGTH: usize = 4096;
-/// Limits the number of added directories and of set variables.
+/// Limits the number of added directories, of set variables and of constants.
 const COUNT: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,9 @@ impl Modulefile {
     /// A second value makes a variable unknown, since only a run of the module would show which one counts.
     fn assign(&mut self, name: &str, value: Option<String>) {
         let is_second = self.constants.get(name).is_some_and(|known| *known != value);
-        self.constants.insert(name.to_owned(), value.filter(|_| !is_second));
+        if self.constants.len() < COUNT || self.constants.contains_key(name) {
+            self.constants.insert(name.to_owned(), value.filter(|_| !is_second));
+        }
     }
 }
 

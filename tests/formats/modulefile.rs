@@ -134,3 +134,14 @@ fn any_text_gives_a_result() {
     let doubling: String = (0..64).map(|i| format!("set a{} $a{i}$a{i}\n", i + 1)).collect();
     tcl(&format!("set a0 /xxxxxxxx\n{doubling}"));
 }
+
+/// Each of 40,000 constants in a file of 256 KB could have a value of 4 KB.
+#[test]
+fn no_module_has_more_than_a_thousand_constants() {
+    let with = |constants: usize| {
+        let assigned: String = (0..constants).map(|number| format!("a{number} = '/opt/a'\n")).collect();
+        lua(&format!("{assigned}prepend_path('X', a{})", constants - 1))
+    };
+    check(&with(1000), &["X /opt/a"], &[]);
+    check(&with(1001), &[], &[]);
+}
