@@ -44,7 +44,7 @@ JAX = ["jax==0.8.3", "jaxlib==0.8.3", "jax-cuda12-pjrt==0.8.3", "jax-cuda12-plug
 JAX += ["ml-dtypes==0.5.3", "opt-einsum==3.4.0", NUMPY]
 WHISPER = ["faster-whisper==1.2.1", "ctranslate2==4.6.1", "av==15.1.0", "tokenizers==0.21.4", "pyyaml==6.0.2"]
 WHISPER += ["huggingface_hub==0.36.0", "tqdm==4.67.1"]
-ONNX = ["onnxruntime-gpu==1.22.0", "flatbuffers==25.2.10", "packaging==25.0", NUMPY]
+ONNX = ["onnxruntime-gpu==1.20.2", "flatbuffers==25.2.10", "packaging==25.0", NUMPY]
 CUPY = ["cupy-cuda12x==13.6.0", "fastrlock==0.8.3", NUMPY]
 NUMBA = ["numba==0.61.2", "llvmlite==0.44.0", NUMPY]
 NUMBA_CUDA = ["numba-cuda==0.20.0", "cuda-pathfinder==1.9.0"]
@@ -53,7 +53,7 @@ NVVM = "nvidia-cuda-nvcc-cu12==12.9.86"
 FAISS = ["faiss-gpu-cu12==1.10.0", "packaging==25.0", "numpy==1.26.4"]
 PYINSTALLER = ["pyinstaller==6.14.2", "pyinstaller-hooks-contrib==2025.5", "altgraph==0.17.4", "setuptools==80.9.0"]
 PYINSTALLER += ["packaging==25.0"]
-LARGE = {"torch==2.6.0", "tensorflow==2.19.1", "onnxruntime-gpu==1.22.0"}
+LARGE = {"torch==2.6.0", "tensorflow==2.19.1", "onnxruntime-gpu==1.20.2"}
 
 # A shim is opened once more by the path at which it is mapped, so that nothing new is asked of the loader.
 REPORT = r"""
@@ -126,7 +126,6 @@ def run():
     return session.run(None, {"x": numpy.ones(1, "float32")})
 step("onnxruntime", run)
 """
-OF_PRELOADED_ONNX = OF_ONNX.replace("providers =", "onnxruntime.preload_dlls()\nproviders =")
 OF_CUPY = """
 import cupy, importlib
 for name in ["cublas", "curand", "cusolver", "cusparse", "nvrtc"]:
@@ -418,7 +417,6 @@ def stacks(machine):
     yield machine.family(tensorflow, torch)
     yield machine.stack("onnxruntime alone", ONNX, OF_ONNX)
     yield machine.stack("onnxruntime with wheels", [*ONNX, *CUDA, NEW], OF_ONNX)
-    yield machine.stack("onnxruntime with wheels, preloaded", [*ONNX, *CUDA, NEW], OF_PRELOADED_ONNX)
     yield machine.stack("cupy", [*CUPY, *CUDA, EIGHT], OF_CUPY, foreign="cuda")
     yield machine.stack("numba", [*NUMBA, *CUDA, NVVM], OF_NUMBA, foreign="cuda")
     yield machine.stack("numba-cuda", [*NUMBA, *NUMBA_CUDA, *CUDA, NVVM], OF_NUMBA, foreign="cuda")
