@@ -7,10 +7,10 @@ process prints the NVIDIA files in its own /proc/self/maps.
 
 With cudarun each process must map whole sets, those that `cudarun explain` picks, or cudarun must refuse or announce it.
 No process may fail that works without cudarun, and no start may be refused that is whole without it. Without a GPU,
-nothing is refused. Some environments must mix without cudarun (`control`).
+nothing is refused.
 
 Prints a line a cell. Wheels of more than 100 MB are downloaded only if CUDARUN_REAL_LARGE is 1, and kept without their GPU
-code, which nothing here runs: 1.4 GB. Without them, a line names the skipped stack.
+code, which nothing here runs. Without them, a line names the skipped stack.
 """
 
 import concurrent.futures
@@ -182,8 +182,9 @@ def slim(wheel):
 
     def unpack(archive, partial):
         for name in archive.namelist():
-            if not re.match(r"\w+/(include|bin|test)/", name):
+            if not re.match(r"\w+/(include|test)/", name):
                 file = archive.extract(name, partial / "files")
+                os.chmod(file, 0o755)
                 if ".so" in name and os.path.getsize(file) > 8 << 20:
                     punch(file)
         os.rename(partial / "files", final)
@@ -246,8 +247,8 @@ class Got:
 
 
 class Stack:
-    def __init__(self, name, command, site, foreign="cudnn", control=()):
-        self.name, self.command, self.site, self.foreign, self.control = name, command, site, foreign, control
+    def __init__(self, name, command, site, foreign="cudnn"):
+        self.name, self.command, self.site, self.foreign = name, command, site, foreign
 
 
 class Machine:
