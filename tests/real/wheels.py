@@ -94,13 +94,15 @@ def is_library(name):
     return name.endswith(".so") or ".so." in name
 
 
-def environment(name, *wheels):
-    """A virtual environment with these wheels, their files linked and not copied: its Python, its site-packages."""
-    root = CACHE / "environments" / name
+def environment(name, *wheels, under=CACHE / "environments"):
+    """A virtual environment with these wheels, their files linked and not copied: its Python, its site-packages. A wheel may be
+    the directory of its files."""
+    root = under / name
     shutil.rmtree(root, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
     for wheel in wheels:
-        shutil.copytree(unpacked(wheel), site_packages(root), copy_function=link, dirs_exist_ok=True)
+        tree = wheel if isinstance(wheel, Path) else unpacked(wheel)
+        shutil.copytree(tree, site_packages(root), copy_function=link, dirs_exist_ok=True)
     return root / "bin" / "python", site_packages(root)
 
 
