@@ -190,5 +190,15 @@ fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String>
     let is_seen = |pick: &&Pick| all.files.iter().any(|file| pick.installation.has_file(file.id));
     let unseen = plan.picks.iter().filter(|pick| !is_seen(pick) && !pick.installation.loader_gives);
     names.extend(unseen.filter_map(|pick| Some(pick.installation.files.first()?.soname.clone())));
+    // A second shim finds a part only while the first one has it open.
+    let is_answered = |name: &str| all.missing.iter().all(|miss| miss.name != name);
+    let is_of_plan = |family: &str| plan.picks.iter().any(|pick| pick.installation.family == family);
+    let missed = without
+        .missing
+        .iter()
+        .filter(|miss| miss.family.as_deref().is_some_and(is_of_plan) && is_answered(&miss.name));
+    names.extend(missed.map(|miss| miss.name.clone()));
+    names.sort();
+    names.dedup();
     names
 }

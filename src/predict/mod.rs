@@ -145,7 +145,7 @@ fn predict_use(opened: &Process<'_, '_>, start: usize, inventory: &Inventory) ->
         let mut process = opened.clone();
         let mut missing: Vec<Missing> = Vec::new();
         if let Some((by, opened)) = first {
-            let _ = open_first(&mut process, opened, *by);
+            missing.extend(open_first(&mut process, opened, *by));
         }
         use_all(&mut process, inventory, &mut missing);
         let mut prediction = Prediction::new(&process, start);
@@ -207,8 +207,13 @@ impl Predicted {
 }
 
 impl Prediction {
-    /// Adds the files that only another order of use would map.
+    /// Adds the files that only another order of use would map, and the names that only it would miss.
     fn join(&mut self, other: Prediction) {
+        let is_known = |miss: &Missing| {
+            self.missing.iter().any(|known| known.name == miss.name && known.requester == miss.requester)
+        };
+        let lost: Vec<Missing> = other.missing.into_iter().filter(|miss| !is_known(miss)).collect();
+        self.missing.extend(lost);
         let mut new = other.files;
         new.retain(|file| self.files.iter().all(|known| known.id != file.id));
         self.files.extend(new);

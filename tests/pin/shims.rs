@@ -114,6 +114,16 @@ fn a_packed_shim_starts_beside_torch() {
         let files = [loader(), ctranslate2(SHIM), torch(release, version), cudnn(WHEEL, version, SHIELDED)];
         let explained = explain(&python(&files), "", &["python3", "-c", "import torch, faster_whisper"]);
         assert_eq!(picked(&explained, "version"), version, "torch {release}: {explained:#}");
+        // The packed shim finds a part without help only if torch has opened it before.
+        assert_eq!(explained["mode"], "view", "torch {release}: {explained:#}");
+        let passed_over = explained["passed_over"].as_array().unwrap();
+        let not_found = passed_over.iter().find(|row| row["why"] == "not-found");
+        assert!(
+            not_found.is_some_and(|row| row["names"].to_string().contains("libcudnn_ops")),
+            "{passed_over:#?}"
+        );
+        let alone = explain(&python(&files), "", &["python3", "-c", "import torch"]);
+        assert_eq!(alone["mode"], "none", "torch {release} finds each part by itself: {alone:#}");
     }
 }
 

@@ -226,9 +226,10 @@ fn without_keys(text: &str) -> String {
     let mut out = String::new();
     for part in text.split_inclusive(|c| !is_part(c)) {
         let word = part.trim_end_matches(|c| !is_part(c));
-        match is_key(word) {
-            true => out.push_str(&format!("hidden{}", &storage::digest([word.as_bytes()])[..8])),
-            false => out.push_str(word),
+        if is_key(word) {
+            out.push_str(&format!("hidden{}", &storage::digest([word.as_bytes()])[..8]));
+        } else {
+            out.push_str(word);
         }
         out.push_str(&part[word.len()..]);
     }
