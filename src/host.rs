@@ -19,19 +19,19 @@ use nix::sys::stat::{fstat, fstatat, lstat, stat};
 
 use crate::environment::Environment;
 
-mod judge;
 mod owners;
 mod record;
 mod standing;
 mod stat;
+mod way;
 
-pub use judge::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
 use stat::kind_of;
 pub use stat::{FileId, Kind, Stat};
+pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;
