@@ -21,16 +21,15 @@ use crate::environment::Environment;
 
 mod directory;
 mod fault;
-mod judge;
 mod owners;
 mod record;
 mod standing;
 mod stat;
 mod trouble;
+mod way;
 
 pub use directory::Entry;
 use directory::{Known, components, entries, join_root};
-pub use judge::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use record::PathUse;
 use record::UseRecord;
@@ -38,6 +37,7 @@ pub use standing::Room;
 pub use stat::{FileId, Kind, Stat};
 use trouble::noted;
 pub use trouble::{Unanswered, unanswered};
+pub use way::{Unsafe, UnsafeFault, judge, judge_file, judge_own};
 
 /// Files that are read whole are text and small tables; a larger one is not what it says it is.
 const READ_LIMIT: u64 = 64 << 20;

@@ -175,8 +175,7 @@ fn assemble(
     installation
 }
 
-/// Returns the other users who can change the files, their directory, the directories that its links lead to, or
-/// one above.
+/// Returns the other users who can change the files, their directory, those that links lead to, or one above.
 fn open(
     host: &Host,
     owners: &mut Owners<'_>,

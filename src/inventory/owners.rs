@@ -82,8 +82,7 @@ impl<'h> Owners<'h> {
         who.into_iter().map(|who| WritablePath { path: path.to_owned(), who }).collect()
     }
 
-    /// Returns a directory above a real path in which another user can replace the next one. In a sticky directory, only
-    /// the owner of an entry can.
+    /// Returns a directory above a real path in which another user can replace the next one; a sticky one protects it.
     pub(super) fn replaceable(&mut self, directory: &Path) -> Option<WritablePath> {
         let above = directory.parent()?;
         if let Some(known) = self.replaceable.get(above.as_os_str()) {
@@ -92,8 +91,8 @@ impl<'h> Owners<'h> {
         let found = self.replaceable(above).or_else(|| {
             let stat = self.host.stat(above).ok()?;
             let is_sticky = stat.mode & 0o1000 != 0;
-            let is_owner = |open: &WritablePath| matches!(open.who, ChangedBy::User { .. });
-            self.open(above, &stat).into_iter().find(|open| !is_sticky || is_owner(open))
+            let mut open = self.open(above, &stat).into_iter();
+            open.find(|open| !is_sticky || matches!(open.who, ChangedBy::User { .. }))
         });
         self.replaceable.insert(above.as_os_str().to_owned(), found.clone());
         found

@@ -13,6 +13,7 @@ use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::formats::elf;
 use crate::host::Host;
+use crate::inventory::ChangedBy;
 use crate::text;
 use crate::version::CudaVersion;
 
@@ -218,6 +219,17 @@ impl Program {
     /// True if a directory is in its Python environment.
     pub fn is_in_site(&self, directory: &Path) -> bool {
         self.site_packages.iter().any(|site| directory.starts_with(site))
+    }
+
+    /// True if a directory is in its Python environment by more than the directory that Python starts in.
+    pub fn is_installed_in(&self, directory: &Path) -> bool {
+        let mut sites = self.site_packages.iter().filter(|site| self.start_directory.as_ref() != Some(site));
+        sites.any(|site| directory.starts_with(site))
+    }
+
+    /// True if those who can change a file can change the program as well.
+    pub fn is_of_owner(&self, who: ChangedBy) -> bool {
+        self.owner.is_some_and(|(uid, gid)| who == ChangedBy::User { uid } || who == ChangedBy::Group { gid })
     }
 
     pub(super) fn step(&mut self, how: StepKind, to: &Path) {

@@ -12,9 +12,7 @@ use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::Symbol;
 use crate::host::FileId;
-use crate::inventory::{
-    ChangedBy, Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath,
-};
+use crate::inventory::{Installation, Inventory, Member, Origin, Problem, RpathDirectory, WritablePath};
 use crate::program::{Before, Demand, Need, PinnedTo, Program, Requirement, Want};
 use crate::version::{DriverVersion, Version};
 
@@ -372,21 +370,14 @@ fn glibc(_: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option
 /// named it. A search path of the program makes a directory its own if those who can change it have the program as well:
 /// builds leave paths below `/tmp` behind. The directory that Python starts in is not its own.
 pub(super) fn open<'c>(installation: &'c Installation, program: &Program) -> Option<&'c WritablePath> {
-    let mut sites =
-        program.site_packages.iter().filter(|site| program.start_directory.as_ref() != Some(site));
     if installation.open.is_empty()
         || installation.is_named
-        || sites.any(|site| installation.directories().any(|directory| directory.starts_with(site)))
+        || installation.directories().any(|directory| program.is_installed_in(directory))
     {
         return None;
     }
     let is_own = installation.directories().any(|directory| program.own_directories.contains(directory));
-    let has_program = |who| match who {
-        ChangedBy::User { uid } => program.owner.is_some_and(|owner| owner.0 == uid),
-        ChangedBy::Group { gid } => program.owner.is_some_and(|owner| owner.1 == gid),
-        _ => false,
-    };
-    installation.open.iter().find(|open| !is_own || !has_program(open.who))
+    installation.open.iter().find(|open| !is_own || !program.is_of_owner(open.who))
 }
 
 /// True if the loader takes this installation in the unchanged environment, for each requested name that it finds.

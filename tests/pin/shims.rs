@@ -112,7 +112,7 @@ fn a_packed_shim_starts_beside_torch() {
     ];
     for (release, version) in releases {
         let files = [loader(), ctranslate2(SHIM), torch(release, version), cudnn(WHEEL, version, SHIELDED)];
-        let explained = explain(&python(&files), "", &["python3", "-c", "import torch, faster_whisper"]);
+        let explained = explain(&python(&files), "", &["python3", "-c", "import torch, ctranslate2"]);
         assert_eq!(picked(&explained, "version"), version, "torch {release}: {explained:#}");
         // The packed shim finds a part without help only if torch has opened it before.
         assert_eq!(explained["mode"], "view", "torch {release}: {explained:#}");

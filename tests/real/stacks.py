@@ -156,7 +156,7 @@ step("version", cudnn_9.cudnnGetVersion)
 """
 START = "\nsubprocess.check_call({command!r})\n"
 
-# Of a machine with a GPU, as far as files tell.
+# A machine with a GPU, as far as files tell.
 PRETEND = r"""
 mount -t tmpfs -o mode=755 none /sys/module && mkdir /sys/module/nvidia && echo 580.95.05 >/sys/module/nvidia/version
 mount -t tmpfs -o mode=755 none /proc/driver && mkdir -p /proc/driver/nvidia/gpus/0000:00:00.0
