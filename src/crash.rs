@@ -112,7 +112,8 @@ fn end(fault: &str) -> ! {
     report::say(&format!("cudarun: {fault}{}\n", report::after_fault(&after)));
     verify::end_all();
     if let (AfterFault::Unchanged(_), Some(command)) = (&after, PROGRAM.get()) {
-        let Err(error) = launch::exec(&launch::unchanged(Path::new(&command.program), command));
+        let program = Path::new(&command.program);
+        let error = launch::exec_after_fault(&launch::unchanged(program, command));
         report::say(&format!("cudarun: {}\n", report::error(&error)));
         launch::end_at_once(error.code(crate::error::Form::Run));
     }

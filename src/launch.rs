@@ -64,6 +64,15 @@ pub fn exec(exec: &Exec) -> Result<Infallible, Error> {
     Err(Error::Exec { path: exec.program.clone(), error })
 }
 
+/// Like [`exec`], at any time: also before the inherited state was recorded.
+pub fn exec_after_fault(exec: &Exec) -> Error {
+    if !IS_RECORDED.load(Ordering::Relaxed) {
+        record_inherited();
+    }
+    let Err(error) = self::exec(exec);
+    error
+}
+
 /// Replaces this process by the program before Rust's runtime starts and changes inherited state. Returns if the kernel
 /// refuses.
 pub fn exec_early(exec: &Exec, env: &Environment) {
@@ -208,9 +217,6 @@ pub fn record_inherited() {
 
 /// Runs last before exec, when `Command` has reset SIGPIPE to its default.
 fn restore_inherited() {
-    if !IS_RECORDED.load(Ordering::Relaxed) {
-        return;
-    }
     for (signal, is_ignored) in [(libc::SIGPIPE, &IGNORES_PIPE), (libc::SIGCHLD, &IGNORES_CHILD)] {
         if is_ignored.load(Ordering::Relaxed) {
             // SAFETY: sets a disposition, and no handler.
