@@ -29,7 +29,7 @@ if [ -z "$python" ]; then
         touch "$site/torch/part$((i % 20))/d$i/__init__.py"
     done
     directory_of() { local name=${1%%.*} && echo "${name%Lt}"; }
-    rpath='$ORIGIN'
+    rpath=\$ORIGIN
     libraries=()
     for soname in libcudart.so.12 libcublas.so.12 libcublasLt.so.12 libcufft.so.11 libcurand.so.10 libcusolver.so.11 libcusparse.so.12 \
         libnvJitLink.so.12 libnccl.so.2 libcupti.so.12 libcufile.so.0 libcusparseLt.so.0; do
@@ -45,7 +45,7 @@ if [ -z "$python" ]; then
             -o "$site/torch/lib/lib$name.so" -xc /dev/null -xnone ${before[@]+"${before[@]}"} "${libraries[@]}"
         before+=("$site/torch/lib/lib$name.so")
     done
-    cc -shared -Wl,--no-as-needed,-rpath,'$ORIGIN/lib' -o "$site/torch/_C.so" -xc /dev/null -xnone "${before[@]}"
+    cc -shared -Wl,--no-as-needed,-rpath,\$ORIGIN/lib -o "$site/torch/_C.so" -xc /dev/null -xnone "${before[@]}"
 fi
 
 at() {
@@ -57,9 +57,9 @@ first() {
     at "$@"
 }
 milliseconds() {
-    local before=$EPOCHREALTIME
+    local began=$EPOCHREALTIME
     "$@" >/dev/null
-    awk -v before="$before" -v after="$EPOCHREALTIME" 'BEGIN { print 1000 * (after - before) }'
+    awk -v began="$began" -v ended="$EPOCHREALTIME" 'BEGIN { print 1000 * (ended - began) }'
 }
 
 first strace -f -s 4096 -o "$work/calls" "$cudarun" "$python" -c "$code"
