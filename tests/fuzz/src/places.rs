@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudarun::doctor;
 use cudarun::environment::{Diff, Environment};
