@@ -19,8 +19,12 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares" \
     cargo build --locked --release --quiet --manifest-path $fuzz/Cargo.toml --target "$target" --target-dir target/fuzz
 export FUZZ=$PWD/target/fuzz/$target/release/fuzz
-export TMPDIR=/tmp
-[ ! -d /dev/shm ] || TMPDIR=/dev/shm
+# In memory where the system has such a place.
+memory=/dev/shm
+[ -w $memory ] || memory=/tmp
+TMPDIR=$(mktemp -d -p $memory cudarun-fuzz-XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 mkdir -p target/fuzz/found
 
 one() {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudarun::doctor;
 use cudarun::environment::{Diff, Environment};
@@ -14,7 +14,7 @@ use cudarun::program::{self, Command};
 use cudarun::settings::{files::Choice, resolve};
 use cudarun::storage::{self, Key};
 
-/// A root directory that outlives the runs, in memory where the system has such a place.
+/// A root directory that outlives the runs. `run.sh` removes it.
 struct Place {
     root: tempfile::TempDir,
     host: Host,
@@ -22,9 +22,7 @@ struct Place {
 
 impl Place {
     fn with(variables: &[(&str, &str)]) -> Place {
-        let in_memory = Path::new("/dev/shm");
-        let parent = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
-        let root = tempfile::Builder::new().prefix("cudarun-fuzz-").tempdir_in(parent).expect("a directory");
+        let root = tempfile::tempdir().expect("a directory");
         let env: Environment = variables.iter().copied().collect();
         let host = Host::at(root.path(), env, PathBuf::from("/home")).expect("the directory is there");
         Place { root, host }
