@@ -40,7 +40,8 @@ one() {
 }
 export -f one
 
-mapfile -t targets < <([ $# -gt 0 ] && printf '%s\n' "$@" || "$FUZZ" 2>/dev/null)
+targets=("$@")
+[ $# -gt 0 ] || mapfile -t targets < <("$FUZZ" 2>/dev/null)
 if [ "$seconds" = merge ]; then
     for name in "${targets[@]}"; do
         mkdir -p "target/fuzz/corpus/$name" "target/fuzz/merged/$name" "$fuzz/corpus/$name"
