@@ -39,6 +39,9 @@ TORCH = ["torch==2.6.0", "typing_extensions==4.12.2", "sympy==1.13.1", "mpmath==
 TORCH += ["jinja2==3.1.6", "markupsafe==3.0.2", "fsspec==2025.3.0", "filelock==3.18.0"]
 TENSORFLOW = ["tensorflow==2.19.1", "absl-py==2.2.2", "astunparse==1.6.3", "flatbuffers==25.2.10", "gast==0.6.0"]
 TENSORFLOW += ["google-pasta==0.2.0", "packaging==25.0", "protobuf==5.29.5", "six==1.17.0", "termcolor==3.1.0"]
+TENSORFLOW += ["requests==2.32.3", "urllib3==2.5.0", "idna==3.10", "certifi==2025.8.3", "charset-normalizer==3.4.3"]
+TENSORFLOW += ["keras==3.11.3", "rich==14.1.0", "namex==0.1.0", "h5py==3.14.0", "optree==0.17.0", "grpcio==1.74.0"]
+TENSORFLOW += ["pygments==2.19.2", "markdown-it-py==4.0.0", "mdurl==0.1.2", "setuptools==80.9.0", "tensorboard==2.19.0"]
 TENSORFLOW += ["wrapt==1.17.2", "typing_extensions==4.12.2", "opt-einsum==3.4.0", "ml-dtypes==0.5.3", NUMPY]
 JAX = ["jax==0.8.3", "jaxlib==0.8.3", "jax-cuda12-pjrt==0.8.3", "jax-cuda12-plugin==0.8.3", "scipy==1.15.3"]
 JAX += ["ml-dtypes==0.5.3", "opt-einsum==3.4.0", NUMPY]
@@ -91,7 +94,7 @@ step("torch", torch.backends.cudnn.version)
 OF_TENSORFLOW = """
 import tensorflow
 def stub():
-    (path,) = [line.split()[-1] for line in open("/proc/self/maps") if "libtensorflow_framework" in line][:1]
+    (path,) = [line[line.index("/"):].strip() for line in open("/proc/self/maps") if "libtensorflow_framework" in line][:1]
     return ctypes.CDLL(path).cudnnGetVersion()
 step("tensorflow", stub)
 """
@@ -377,6 +380,9 @@ def judge(bare, got, explained, label, option):
         return f"WORSE: {', '.join(worse)}"
     said = f"announced: {got.said[0]}" if got.said else None
     if got.mixed():
+        # docs/modes.md: in a child of another environment, LD_LIBRARY_PATH does what it does without cudarun.
+        if label not in got.mixed() and (bare.status or got.mixed().items() <= bare.mixed().items()):
+            return f"the child as without: {got.mixed()}"
         new = [row for row in got.mixed().items() if row not in bare.mixed().items()]
         return f"WORSE: mixed {got.mixed()}" if new else said or f"SILENT MIX: {got.mixed()}"
     strange = outside(got, explained, label)
@@ -384,7 +390,8 @@ def judge(bare, got, explained, label, option):
         return said or f"NOT AS PLANNED: {strange}"
     if not got.works():
         failed = [name for name, (ok, _) in got.steps.items() if not ok]
-        return f"as without, fails: {failed or got.status}" + (f" ({said})" if said else "")
+        why = failed or f"{got.status} {got.error.strip().splitlines()[-1:]}"
+        return f"as without, fails: {why}" + (f" ({said})" if said else "")
     return said or "whole"
 
 
