@@ -9,8 +9,14 @@ use super::Host;
 impl Host {
     /// Has the fault that a test asks for by `CUDARUN_TEST_FAULT=KIND@STAGE`. A release build has none.
     pub fn trip(&self, stage: &str) {
-        let fault = self.env.get("CUDARUN_TEST_FAULT").filter(|_| cfg!(debug_assertions));
-        let fault = fault.and_then(OsStr::to_str).and_then(|fault| fault.split_once('@'));
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let fault = self
+            .env
+            .get("CUDARUN_TEST_FAULT")
+            .and_then(OsStr::to_str)
+            .and_then(|fault| fault.split_once('@'));
         match fault.filter(|(_, at)| *at == stage) {
             Some(("panic", _)) => panic!("a test asks for it"),
             Some(("thread", _)) => drop(std::thread::spawn(|| panic!("a test asks for it")).join()),
