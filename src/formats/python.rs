@@ -57,7 +57,10 @@ pub fn read(source: &[u8]) -> Source {
     let source = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
     let is_cut = source.len() > LIMIT;
     let source = &source[..source.len().min(LIMIT)];
-    let text = String::from_utf8_lossy(source).replace("\r\n", "\n").replace('\r', "\n");
+    let mut text = String::from_utf8_lossy(source);
+    if text.contains('\r') {
+        text = text.replace("\r\n", "\n").replace('\r', "\n").into();
+    }
     let mut scanner = Scanner { text: &text, bytes: text.as_bytes(), at: 0, line: 1, strings: Vec::new() };
     // A file with NULs is compiled or packed, and runs as well.
     let mut found = Source { dynamic: is_cut || text.contains('\0'), is_cut, ..Source::default() };
@@ -291,8 +294,15 @@ impl<'s> Scanner<'s> {
         self.at += closing.len();
         let mut text = Vec::new();
         let mut braces = 0_u32;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            if braces == 0 && self.bytes[self.at..].starts_with(closing) {
+        loop {
+            let rest = &self.bytes[self.at..];
+            let plain =
+                rest.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b'{' | b'}' | b'\n'));
+            let plain = plain.unwrap_or(rest.len());
+            text.extend_from_slice(&rest[..plain]);
+            self.at += plain;
+            let Some(&byte) = rest.get(plain) else { break };
+            if braces == 0 && rest[plain..].starts_with(closing) {
                 self.at += closing.len();
                 break;
             }

@@ -294,6 +294,9 @@ pub(super) fn linked(host: &Host, consumer: &Consumer, by: &Asker, need: Need) -
             files.iter().map(|file| String::from_utf8_lossy(file).into_owned()).collect();
         found.extend(opened_names(&names, by, &[], need));
     }
+    if found.is_empty() {
+        return found;
+    }
     let exports = |file: &str, symbol: &str| catalog().may_export(file_name(file), symbol);
     let imports = symbols::imports(&elf, is_library, exports);
     for requirement in found.clone() {

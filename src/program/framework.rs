@@ -9,10 +9,14 @@ use crate::formats::elf::Elf;
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::{build_info, names};
 use crate::host::Host;
+use crate::inventory;
 use crate::version::{CudaVersion, Version};
 
 /// The greatest length of a JSON record, in bytes.
 const JSON_LIMIT: usize = 4 << 20;
+
+/// The device node that is there when a GPU is.
+pub(super) const GPU_NODE: &str = "/dev/nvidiactl";
 
 /// A number and the file it was read from.
 #[derive(Clone, Debug)]
@@ -78,7 +82,7 @@ impl FrameworkReader<'_> {
 
     /// Returns the file that tells that it is not built for NVIDIA's GPUs, or the site where the expected files are missing.
     /// A framework that requires NVIDIA's libraries (`asks`) needs no GPU code of its own.
-    pub(super) fn cpu_only(&self, asks: bool) -> Option<PathBuf> {
+    pub(super) fn cpu_only(&self, version: Option<&str>, asks: bool) -> Option<PathBuf> {
         self.framework.cpu_only.iter().find_map(|sign| match sign {
             Sign::Assignment { file, name, value } => self.files(file).into_iter().find(|path| {
                 self.text(path, |bytes| build_info::raw_assignment(bytes, name)).as_ref() == Some(value)
@@ -105,6 +109,10 @@ impl FrameworkReader<'_> {
             Sign::Installed { distribution } => {
                 let found = self.installed.distributions.get(distribution)?;
                 self.sites.contains(&found.site).then(|| found.directory.join("METADATA"))
+            }
+            Sign::CrashesWithoutGpu { before } => {
+                let version = version?.parse::<Version>().ok()?;
+                (version < *before && !inventory::sees_gpu(self.host)).then(|| Path::new(GPU_NODE).to_owned())
             }
         })
     }

@@ -91,6 +91,8 @@ pub enum Note {
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
     },
+    /// A framework that is imported and crashes where there is no GPU, if it finds its libraries.
+    CrashesWithoutGpu { package: String },
 }
 
 impl Note {
@@ -110,9 +112,11 @@ impl Note {
     /// True if the note is printed without `-v`: the program starts, and cudarun can do nothing for it.
     pub fn must_be_said(&self) -> bool {
         match self {
-            Note::Elsewhere | Note::NotWhereItIsSought { .. } | Note::ShimNotResolved | Note::NotReadable => {
-                true
-            }
+            Note::Elsewhere
+            | Note::NotWhereItIsSought { .. }
+            | Note::ShimNotResolved
+            | Note::NotReadable
+            | Note::CrashesWithoutGpu { .. } => true,
             // A program that names no library needs none.
             Note::SecureExecution { names, .. }
             | Note::Static { names }

@@ -10,7 +10,7 @@ use super::arguments::Run;
 use super::candidate::{Candidate, Candidates};
 use super::condition::{Condition, Demand};
 use super::executable::{self, Image, asker, by_path, linked, opened_names, written_in};
-use super::framework::{self, FrameworkReader, Sourced};
+use super::framework::{self, FrameworkReader, GPU_NODE, Sourced};
 use super::imports::{self, Imports, SourceLine};
 use super::installed::Installed;
 use super::loads::{is_packer, loads};
@@ -241,13 +241,23 @@ impl PackageReader<'_> {
         let asked = parallel::map(consumers, |consumer| asked_by(self.host, consumer, candidate, &by));
         let mut requirements: Vec<Requirement> = asked.into_iter().flatten().collect();
         let asks = requirements.iter().any(Requirement::is_wish);
-        if let Some(file) = reader.and_then(|reader| reader.cpu_only(asks)) {
+        if let Some(file) = reader.and_then(|reader| reader.cpu_only(package.version.as_deref(), asks)) {
             // A package without CUDA has no requirements, and matters only if the program imports it.
-            let note = Some(Note::CpuOnly { package: title, file: file.clone() });
+            let note = if file == Path::new(GPU_NODE) {
+                Note::CrashesWithoutGpu { package: title }
+            } else {
+                Note::CpuOnly { package: title, file: file.clone() }
+            };
             let package = Package { cpu_only: true, ..package };
             let (requirements, condition, read_from) = (Vec::new(), None, Some(file));
             let is_used = candidate.standing == ImportCertainty::Imported;
-            return is_used.then_some(Assessed { package, requirements, condition, note, read_from });
+            return is_used.then_some(Assessed {
+                package,
+                requirements,
+                condition,
+                note: Some(note),
+                read_from,
+            });
         }
         let mut readings = Vec::new();
         if let Some(reader) = reader {

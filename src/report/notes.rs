@@ -93,6 +93,10 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         Note::CpuOnly { package, file } => {
             format!("`{}` is built without CUDA and requires no library: {}", show(package), show(file))
         }
+        Note::CrashesWithoutGpu { package } => format!(
+            "there is no GPU here, and `{}` crashes if it finds its GPU libraries: cudarun picks none for it, so it uses the CPU",
+            show(package)
+        ),
         Note::Moved { package, variable, does } => {
             format!("`{}` reads {variable}, which is set: {does}", show(package))
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{SITE, elf, python, text};
+use crate::support::parts::{SITE, driver, elf, kernel, library, python, text};
 
 fn file(path: &str, contents: &str) -> String {
     text(&format!("{SITE}/{path}"), contents)
@@ -409,6 +409,30 @@ fn onnxruntime_is_linked_or_expects_to_be_preloaded_or_opens() {
     assert_eq!(names(&opened, "cudnn"), ["libcudnn.so.9"]);
     assert_eq!(names(&opened, "cufft"), ["libcufft.so.12"]);
     assert_eq!(code(&opened), ["sm_90", "compute_120"]);
+}
+
+#[test]
+fn an_onnxruntime_that_crashes_without_a_gpu_is_given_no_library_there() {
+    let machine = |version: &str, more: &[String]| {
+        let files = [
+            file("onnxruntime/__init__.py", ""),
+            object("onnxruntime/capi/libonnxruntime_providers_cuda.so", "needed = ['libcudnn.so.9']"),
+            metadata("onnxruntime-gpu", version, &[]),
+            library(&format!("{SITE}/nvidia/cudnn/lib"), "libcudnn", "9", "9.10.2", ""),
+        ];
+        python(&[&files[..], more].concat())
+    };
+    let starts =
+        |machine: &Machine| Run::on(machine, &["export", "python3", "-c", "import onnxruntime"]).any_stdout();
+    let crashes = machine("1.22.0", &[]);
+    let said = "there is no GPU here, and `onnxruntime 1.22.0` crashes if it finds its GPU libraries";
+    starts(&crashes).stderr_contains(&[said]).check();
+    assert!(target_of(&crashes, "import onnxruntime")["requirements"].as_array().unwrap().is_empty());
+    // A release that falls back, and a machine with a GPU.
+    let gpu = kernel("580.95.05") + &driver("/usr/lib/x86_64-linux-gnu", "580.95.05");
+    for other in [machine("1.23.2", &[]), machine("1.22.0", &[gpu])] {
+        assert_eq!(names(&target_of(&other, "import onnxruntime"), "cudnn"), ["libcudnn.so.9"]);
+    }
 }
 
 #[test]
