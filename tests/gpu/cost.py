@@ -71,7 +71,7 @@ def main():
             unit = "x" if kind == "x" else "s more"
             print(
                 f"{verdict:4} {label:30} {arm:8} {value:6.3f} {unit:6} (limit {limit}); without {base:.3f} s, "
-                f"spread {min(times[arm]):.3f} to {max(times[arm]):.3f} s",
+                f"spread {min(times['without']):.3f} to {max(times['without']):.3f} s, here {min(times[arm]):.3f} to {max(times[arm]):.3f} s",
                 flush=True,
             )
 
