@@ -126,7 +126,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         }
         Some(Verb::Allow(allow)) => (Form::Answer, false, commands::allow::allow(&host, common, allow)),
         Some(Verb::Completions(completions)) => {
-            (Form::Answer, false, commands::completions::completions(completions))
+            (Form::Answer, false, commands::completions::completions(host, common, completions))
         }
         Some(Verb::Doctor(doctor)) => {
             (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))

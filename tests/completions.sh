@@ -7,6 +7,11 @@ set -eu
 completions=$(dirname "$(realpath "$0")")/../completions
 cudarun=$(realpath "${1:-$completions/../target/release/cudarun}")
 failed=0
+# The scripts start `cudarun`.
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+ln -s "$cudarun" "$bin/cudarun"
+export PATH=$bin:$PATH
 
 # Prints the completions of bash for the last of these words, one a line.
 in_bash() {
@@ -66,12 +71,20 @@ offers yes bash cudarun hook ba
 offers yes zsh cudarun completions z
 offers yes direnv cudarun export --shell dir
 offers yes --save cudarun doctor --sa
-offers no cherry-pick cudarun doctor git cherry-
+offers yes cherry-pick cudarun doctor git cherry-
+offers no cherry-pick cudarun allow git cherry-
 offers no cherry-pick cudarun hook git cherry-
 offers yes cherry-pick cudarun export --shell direnv git cherry-
 offers yes cudnn cudarun list cu
 offers yes cutensor cudarun list cut
 offers yes none cudarun --pin-mode n
+offers yes toolkit cudarun --without too
+offers yes cudnn= cudarun --pin cudn
+offers yes run cudarun ""
+offers no awk cudarun ""
+offers yes awk cudarun aw
+offers yes -o cudarun trace -
+offers no --verify cudarun trace --verif
 for before in "" "run" "explain" "explain --" "-v --color always" "run --uses torch" "--"; do
     # shellcheck disable=SC2086  # a list of words
     offers yes cherry-pick cudarun $before git cherry-
@@ -86,6 +99,8 @@ COMP_LINES='--color = al|always
 --color =|never
 --verify = n|never
 --color=al|--color=always
+--root = /us|/usr
+--root=/us|--root=/usr
 --color = always git cherry-|cherry-pick
 --color = always --verify = never git cherry-|cherry-pick
 --color=always git cherry-|cherry-pick'
@@ -102,9 +117,10 @@ for shell in bash zsh fish; do
     "$cudarun" completions $shell | diff - "$completions/$file" || { echo "cudarun completions $shell"; failed=1; }
 done
 
+in_fish cudarun --root=/us | grep -qxe --root=/usr/ || { echo "fish: --root=/us"; failed=1; }
 in_fish cudarun --color=al | grep -qxe --color=always || { echo "fish: --color=al"; failed=1; }
 for setup in "$in_fpath" "$evaluated"; do
-    for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" \
+    for line in "--color=al|--color=always" "--verify=ne|--verify=never" "--color al|--color always" "--root=/us|--root=/usr/" \
         "--color=always git cherry-|git cherry-pick"; do
         in_zsh "$setup" "cudarun ${line%|*}" | grep -qe "${line#*|}" || { echo "zsh: ${line%|*}, after $setup"; failed=1; }
     done

@@ -8,6 +8,7 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use crate::pin::Mode;
 
+pub mod complete;
 mod settle;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -365,6 +366,7 @@ pub struct Init {
 #[derive(Args, Debug)]
 pub struct Allow {
     /// The file, or the directory that it is in [default: the nearest .cudarun.toml]
+    #[arg(value_name = "PATH")]
     pub path: Option<PathBuf>,
     /// Withdraw the permission
     #[arg(long, conflicts_with = "list")]
@@ -389,6 +391,9 @@ pub struct Completions {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
+    /// The words of a line, which the script of the shell completes
+    #[arg(last = true, hide = true)]
+    pub line: Vec<OsString>,
 }
 
 /// Shells with a hook and completions.

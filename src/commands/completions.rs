@@ -1,14 +1,53 @@
-//! `cudarun completions SHELL`: what `completions/` holds, for those who have the binary alone.
+//! `cudarun completions SHELL`: the script in `completions/`. The script asks this verb to complete each line.
 
-use super::{Exit, print};
-use crate::cli::{Completions, Shell};
+use super::{Exit, examined, machine, print};
+use crate::catalog::catalog;
+use crate::cli::complete::{Candidate, Kind, complete};
+use crate::cli::{Common, Completions, Shell};
 use crate::error::Error;
+use crate::host::Host;
+use crate::inventory;
 
-pub fn completions(options: &Completions) -> Result<Exit, Error> {
-    print(match options.shell {
-        Shell::Bash => include_str!("../../completions/cudarun.bash"),
-        Shell::Zsh => include_str!("../../completions/_cudarun"),
-        Shell::Fish => include_str!("../../completions/cudarun.fish"),
-    })?;
+pub fn completions(host: Host, common: &Common, options: &Completions) -> Result<Exit, Error> {
+    if options.line.is_empty() {
+        print(match options.shell {
+            Shell::Bash => include_str!("../../completions/cudarun.bash"),
+            Shell::Zsh => include_str!("../../completions/_cudarun"),
+            Shell::Fish => include_str!("../../completions/cudarun.fish"),
+        })?;
+        return Ok(Exit::Yes);
+    }
+    let host = machine(host, common)?;
+    let completion = complete(options.shell, &options.line, &|name| values(&host, name));
+    let mut text = match completion.kind {
+        Kind::Words => "words\n".to_owned(),
+        Kind::Files => "files\n".to_owned(),
+        Kind::Directories => "directories\n".to_owned(),
+        Kind::Commands => "commands\n".to_owned(),
+        Kind::Program(index) => format!("program {index}\n"),
+    };
+    for (word, meaning) in completion.candidates {
+        text.push_str(&format!("{word}\t{meaning}\n"));
+    }
+    print(&text)?;
     Ok(Exit::Yes)
+}
+
+/// The candidates for a value of this name.
+fn values(host: &Host, name: &str) -> Vec<Candidate> {
+    let families = |end: &str| -> Vec<Candidate> {
+        let families = catalog().families.iter();
+        families.map(|family| (format!("{}{end}", family.name), family.display.clone())).collect()
+    };
+    let bare = |names: Vec<&str>| -> Vec<Candidate> {
+        names.into_iter().map(|name| (name.to_owned(), String::new())).collect()
+    };
+    match name {
+        "FAMILY" => families(""),
+        "FAMILY=WHICH" => families("="),
+        "WHAT" => [bare(vec!["cuda>=", "gpu>="]), families(">=")].concat(),
+        "SOURCE" => bare(inventory::source_names().collect()),
+        "PACKAGE" => bare(examined::frameworks(host)),
+        _ => Vec::new(),
+    }
 }

@@ -21,16 +21,21 @@ pub(super) fn programs(
     if !words.is_empty() {
         return Ok(examine_program(host, common, words)?.into_iter().collect());
     }
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    let Ok(python) = program::environment(host, &python) else { return Ok(Vec::new()) };
-    let is_here =
-        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
-    let modules = catalog().frameworks.iter().filter_map(|framework| framework.modules.iter().find(is_here));
-    let examined = |module: &String| {
+    let examined = |module: &str| {
         let words = ["python3".into(), "-c".into(), format!("import {module}").into()];
         examine_program(host, common, &words).ok()?
     };
-    Ok(modules.filter_map(examined).collect())
+    Ok(frameworks(host).into_iter().filter_map(examined).collect())
+}
+
+/// Returns the modules of the frameworks in the environment of the first Python in PATH.
+pub(super) fn frameworks(host: &Host) -> Vec<&'static str> {
+    let python = Command { program: "python3".into(), arguments: Vec::new() };
+    let Ok(python) = program::environment(host, &python) else { return Vec::new() };
+    let is_here =
+        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
+    let modules = catalog().frameworks.iter().filter_map(|framework| framework.modules.iter().find(is_here));
+    modules.map(String::as_str).collect()
 }
 
 fn examine_program(

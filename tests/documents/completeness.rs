@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use clap::CommandFactory;
 use serde_json::Value;
 
 use crate::support::Run;
@@ -21,88 +20,6 @@ fn the_newest_entry_of_the_changelog_is_this_version() {
     let changelog = read("CHANGELOG.md");
     let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
     assert!(newest.starts_with(env!("CARGO_PKG_VERSION")), "{newest}");
-}
-
-/// With `CUDARUN_SNAPSHOTS=overwrite` in the environment, it writes the lists anew.
-#[test]
-fn completions_offer_every_value() {
-    let command = cudarun::cli::Cli::command();
-    let verb = |name: &str| command.find_subcommand(name).unwrap();
-    let values = |command: &clap::Command, option: &str| -> Vec<String> {
-        let option = command.get_arguments().find(|known| known.get_id() == option).unwrap();
-        option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
-    };
-    let families = cudarun::catalog::catalog().families.iter().map(|family| family.name.clone());
-    let mut families: Vec<String> = families.collect();
-    families.sort();
-    let mut sources: Vec<String> = cudarun::inventory::source_names().map(str::to_owned).collect();
-    sources.sort();
-    let lists = [
-        ("sources", sources),
-        ("families", families),
-        ("colors", values(&command, "color")),
-        ("whens", values(&command, "verify")),
-        ("levels", values(verb("verify"), "level")),
-        ("modes", values(&command, "pin_mode")),
-        ("dialects", values(verb("export"), "shell")),
-        ("shells", values(verb("completions"), "shell")),
-    ];
-    for file in ["cudarun.bash", "_cudarun", "cudarun.fish"] {
-        let text = read(&format!("completions/{file}"));
-        let expected: String = text.lines().map(|line| with_list(line, &lists)).collect();
-        for (name, words) in &lists {
-            assert!(words.len() > 2 && expected.contains(&words.join(" ")), "{file} has no list of {name}");
-            assert_eq!(text.matches(&format!("${name}")).count(), 1, "{file} offers ${name} once");
-        }
-        if std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
-            fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(file), expected)
-                .unwrap();
-        } else {
-            let refresh = "CUDARUN_SNAPSHOTS=overwrite cargo test --locked completions_offer";
-            assert!(text == expected, "completions/{file} has other lists; this writes them:\n    {refresh}");
-        }
-    }
-}
-
-/// A line of a completion script; where it sets one of the lists, with the words of that list.
-fn with_list(line: &str, lists: &[(&str, Vec<String>)]) -> String {
-    let code = line.trim_start();
-    let blanks = &line[..line.len() - code.len()];
-    for (name, words) in lists {
-        let words = words.join(" ");
-        if code.starts_with(&format!("local {name}=")) {
-            return format!("{blanks}local {name}=\"{words}\"\n");
-        }
-        if code.starts_with(&format!("set -l {name} ")) {
-            return format!("{blanks}set -l {name} {words}\n");
-        }
-    }
-    format!("{line}\n")
-}
-
-/// The completions are written by hand, since only so they can hand over to the program's own; each must
-/// know every verb and every option.
-#[test]
-fn completions_know_every_verb_and_option() {
-    let command = cudarun::cli::Cli::command();
-    for (file, long) in [("cudarun.bash", "--"), ("_cudarun", "--"), ("cudarun.fish", "-l ")] {
-        let text = read(&format!("completions/{file}"));
-        let mut lacks = BTreeSet::new();
-        let mut look = |command: &clap::Command| {
-            let shown = command.get_arguments().filter(|option| !option.is_hide_set());
-            for option in shown.filter_map(clap::Arg::get_long) {
-                if !text.contains(&format!("{long}{option}")) {
-                    lacks.insert(format!("{long}{option}"));
-                }
-            }
-        };
-        look(&command);
-        for verb in command.get_subcommands() {
-            assert!(text.contains(verb.get_name()), "{file} lacks the verb {}", verb.get_name());
-            look(verb);
-        }
-        assert!(lacks.is_empty(), "{file} lacks {lacks:?}");
-    }
 }
 
 /// The list names every wrapper, so that its users find it there.

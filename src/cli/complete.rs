@@ -1,0 +1,161 @@
+//! Completes a command line from its definition: the words so far become candidates, or a task for the shell.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command, CommandFactory};
+
+use super::{Cli, Shell};
+
+/// The source of candidates beside those that are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no other source.
+    Words,
+    Files,
+    Directories,
+    /// The names of programs in PATH.
+    Commands,
+    /// The program's own completion, from the word at this position on.
+    Program(usize),
+}
+
+/// An answer to a shell.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub kind: Kind,
+    /// Words that begin like the one at the cursor, each with its meaning.
+    pub candidates: Vec<Candidate>,
+}
+
+pub type Candidate = (String, String);
+
+/// The candidates that the command line does not define, by the name of a value such as `FAMILY`.
+pub type Values<'v> = &'v dyn Fn(&str) -> Vec<Candidate>;
+
+/// Completes the last of these words, which follow `cudarun`. bash makes `=` a word of its own.
+pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Completion {
+    let mut command = Cli::command();
+    command.build();
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let Some((current, before)) = words.split_last() else { return nothing() };
+    let mut verb: Option<&Command> = None;
+    let mut wanting: Option<&Arg> = None;
+    let mut index = 0;
+    while let Some(word) = before.get(index) {
+        let scope = verb.unwrap_or(&command);
+        if shell == Shell::Bash && word == "=" {
+            // The next word belongs to the word before this one, and is not a word of its own.
+            let is_value = wanting.is_some() && index + 1 == before.len();
+            index += 2;
+            if is_value {
+                break;
+            }
+            if index > before.len() {
+                return nothing();
+            }
+            wanting = None;
+        } else if wanting.take().is_some() {
+            index += 1;
+        } else if word == "--" {
+            return if takes_program(scope) { program(index + 1) } else { nothing() };
+        } else if word.starts_with('-') {
+            wanting = option(scope, word).filter(|_| !word.contains('='));
+            index += 1;
+        } else if let (None, Some(named)) = (verb, command.find_subcommand(word)) {
+            verb = Some(named);
+            index += 1;
+        } else if takes_program(scope) {
+            return program(index);
+        } else {
+            index += 1;
+        }
+    }
+    let scope = verb.unwrap_or(&command);
+    if let Some(option) = wanting {
+        let current = if shell == Shell::Bash && current == "=" { "" } else { current };
+        return value(option, "", current, values);
+    }
+    if let Some((name, start)) = current.split_once('=').filter(|(name, _)| name.starts_with("--")) {
+        return option(scope, name)
+            .map_or_else(nothing, |known| value(known, &format!("{name}="), start, values));
+    }
+    if current.starts_with('-') {
+        let shown = scope.get_arguments().filter(|option| !option.is_hide_set() && !option.is_positional());
+        let options = shown.flat_map(|option| {
+            let long = option.get_long().map(|long| format!("--{long}"));
+            let short = option.get_short().filter(|_| current == "-").map(|short| format!("-{short}"));
+            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+            long.into_iter().chain(short).map(move |name| (name, help.clone()))
+        });
+        return beginning(current, Kind::Words, options.collect());
+    }
+    if verb.is_some() {
+        let positional = scope.get_positionals().next();
+        return match positional {
+            _ if takes_program(scope) => program(before.len()),
+            Some(argument) => value(argument, "", current, values),
+            None => nothing(),
+        };
+    }
+    if current.contains('/') {
+        return program(before.len());
+    }
+    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let verbs = shown.map(|verb| (verb.get_name().to_owned(), about(verb))).collect();
+    // An empty word offers the verbs first: there are thousands of programs.
+    let kind = if current.is_empty() { Kind::Words } else { Kind::Commands };
+    beginning(current, kind, verbs)
+}
+
+fn nothing() -> Completion {
+    Completion { kind: Kind::Words, candidates: Vec::new() }
+}
+
+fn program(index: usize) -> Completion {
+    Completion { kind: Kind::Program(index), candidates: Vec::new() }
+}
+
+fn takes_program(command: &Command) -> bool {
+    command.get_positionals().any(|argument| argument.get_id() == "words" && !argument.is_last_set())
+}
+
+/// The option that a word means, if it takes a value: `--color`, `--color=…`, `-o`, `-qo`.
+fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
+    let mut options = command.get_arguments().filter(|option| option.get_action().takes_values());
+    match word.strip_prefix("--") {
+        Some(long) => options.find(|option| option.get_long() == long.split('=').next()),
+        None => {
+            options.find(|option| option.get_short().is_some() && option.get_short() == word.chars().last())
+        }
+    }
+}
+
+/// The values of an argument that begin like `current`, each behind `prefix`.
+fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Completion {
+    let name = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
+    let possible = argument.get_possible_values();
+    let possible = possible.iter().filter(|value| !value.is_hide_set());
+    let mut candidates: Vec<Candidate> = possible
+        .map(|value| {
+            (value.get_name().to_owned(), value.get_help().map(ToString::to_string).unwrap_or_default())
+        })
+        .collect();
+    candidates.extend(values(name));
+    let kind = match name {
+        "FILE" | "PATH" => Kind::Files,
+        "DIR" => Kind::Directories,
+        "PYTHON" => Kind::Commands,
+        _ => Kind::Words,
+    };
+    // Of a list, the last element is completed.
+    let listed = argument.get_value_delimiter().and_then(|delimiter| current.rfind(delimiter));
+    let listed = &current[..listed.map_or(0, |at| at + 1)];
+    candidates.iter_mut().for_each(|(word, _)| word.insert_str(0, &format!("{prefix}{listed}")));
+    beginning(&format!("{prefix}{current}"), kind, candidates)
+}
+
+fn beginning(current: &str, kind: Kind, mut candidates: Vec<Candidate>) -> Completion {
+    candidates.retain(|(word, _)| word.starts_with(current));
+    Completion { kind, candidates }
+}
