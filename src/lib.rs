@@ -124,7 +124,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Verify(verify)) => {
             (Form::Answer, verify.json, commands::prove::prove(&host, common, verify))
         }
-        Some(Verb::Allow(allow)) => (Form::Answer, false, commands::allow::allow(&host, common, allow)),
+        Some(Verb::Allow(allow)) => (Form::Answer, allow.json, commands::allow::allow(&host, common, allow)),
         Some(Verb::Completions(completions)) => {
             (Form::Answer, false, commands::completions::completions(host, common, completions))
         }
@@ -132,7 +132,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
-        Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),
+        Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
         Some(Verb::Trace(trace)) if trace.predict => {
             (Form::Answer, trace.json, commands::trace::predict(host, common, trace))

@@ -358,6 +358,9 @@ pub struct Init {
     /// Print the file instead of writing it
     #[arg(long)]
     pub print: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
@@ -374,6 +377,9 @@ pub struct Allow {
     /// List allowed files
     #[arg(long, conflicts_with = "path")]
     pub list: bool,
+    /// With --list: print one JSON object
+    #[arg(long, requires = "list")]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]

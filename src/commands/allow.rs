@@ -14,7 +14,8 @@ use crate::settings::{PROJECT, Setting, files, read, trust};
 pub fn allow(host: &Host, common: &Common, options: &Allow) -> Result<Exit, Error> {
     only_here(common, "allow")?;
     if options.list {
-        print(&report::allowed(&trust::list(host)))?;
+        let allowed = trust::list(host);
+        print(&if options.json { report::json::allowed(&allowed) } else { report::allowed(&allowed) })?;
         return Ok(Exit::Yes);
     }
     let path = file(host, common, options);

@@ -22,7 +22,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
     let request = Request::new(&host, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
-            refuse(facts, decision, false, common)?;
+            refuse(facts, decision, options.json, common)?;
             let outcome = &decision.outcome;
             let found = (&facts.program, &facts.inventory, outcome, oldest_driver(outcome));
             Err(Stop::Exit(write(&host, common, options, &report::template(Some(found)))?))
@@ -33,7 +33,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
 
 fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exit, Error> {
     if options.print || common.elsewhere().is_some() {
-        print(text)?;
+        print(&if options.json { report::json::written(text, None) } else { text.to_owned() })?;
         return Ok(Exit::Yes);
     }
     let path = host.absolute(PROJECT.as_ref());
@@ -41,7 +41,9 @@ fn write(host: &Host, common: &Common, options: &Init, text: &str) -> Result<Exi
         std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
         _ => Error::Report { path: path.clone(), error },
     })?;
-    if !common.quiet {
+    if options.json {
+        print(&report::json::written(text, Some(&path)))?;
+    } else if !common.quiet {
         say(&report::written(&path));
     }
     Ok(Exit::Yes)

@@ -1,5 +1,7 @@
 //! JSON for programs: one object, `"schema": 2`, keys sorted, guest paths. Documented in `docs/json.md`.
 
+use std::path::Path;
+
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ use crate::pin::Decision;
 use crate::predict::observe::Observation;
 use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
+use crate::settings::trust::Allowed;
 use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::show;
 use crate::verify::{Cause, Verdict};
@@ -37,7 +40,7 @@ pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
     installations.retain(|installation| families.is_empty() || families.contains(&installation.family));
     let mut rest = value(&inventory);
     rest["warnings"] = warnings(&inventory.warnings);
-    rest["schema"] = SCHEMA.into();
+    stamp(&mut rest);
     match serde_json::to_string_pretty(&Listing { rest, installations: Installations(installations) }) {
         Ok(text) => printable(text),
         Err(error) => finish(json!({ "error": error.to_string() })),
@@ -220,6 +223,17 @@ fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     Value::Object(faults.collect())
 }
 
+/// `allow --list`
+pub fn allowed(allowed: &[Allowed]) -> String {
+    let entry = |allowed: &Allowed| json!({ "path": show(&allowed.path), "is_current": allowed.is_current });
+    finish(json!({ "allowed": allowed.iter().map(entry).collect::<Vec<_>>() }))
+}
+
+/// `init`: the settings, and the file that they were written to.
+pub fn written(text: &str, path: Option<&Path>) -> String {
+    finish(json!({ "path": path.map(show), "text": text }))
+}
+
 /// An error, with its exit code.
 pub fn error(error: &Error, form: Form) -> String {
     finish(json!({ "error": { "code": error.code(form), "message": errors::error(error) } }))
@@ -342,8 +356,13 @@ fn merge(object: &mut Value, more: Value) {
 }
 
 fn finish(mut object: Value) -> String {
-    object["schema"] = SCHEMA.into();
+    stamp(&mut object);
     printable(format!("{object:#}"))
+}
+
+fn stamp(object: &mut Value) {
+    object["schema"] = SCHEMA.into();
+    object["cudarun"] = env!("CARGO_PKG_VERSION").into();
 }
 
 /// Adds a line end, and escapes control codes beyond ASCII: JSON allows them, and terminals obey them.

@@ -3,3 +3,4 @@
 mod blocks;
 mod completeness;
 mod manual;
+mod schemas;
