@@ -148,7 +148,7 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
         "PYTHON" => Kind::Commands,
         _ => Kind::Words,
     };
-    // Of a list, the last element is completed.
+    // A list of values is completed at its last element.
     let listed = argument.get_value_delimiter().and_then(|delimiter| current.rfind(delimiter));
     let listed = &current[..listed.map_or(0, |at| at + 1)];
     candidates.iter_mut().for_each(|(word, _)| word.insert_str(0, &format!("{prefix}{listed}")));
