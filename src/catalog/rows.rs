@@ -212,7 +212,7 @@ pub enum CodeRecord {
     FatBinaries { file: String },
 }
 
-/// Evidence that a build is not for NVIDIA's GPUs, or that releases `before` one crash if they find libraries and no GPU.
+/// Evidence that a build is not for NVIDIA's GPUs, or must not use them here.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sign {
@@ -226,6 +226,7 @@ pub enum Sign {
     NoCode { file: String },
     /// It came with this distribution.
     Installed { distribution: String },
+    /// There is no GPU, and releases before this one crash if they find their libraries.
     CrashesWithoutGpu { before: Version },
 }
 

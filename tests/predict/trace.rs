@@ -273,7 +273,10 @@ fn a_program_that_cannot_be_traced_gives_a_json_object() {
         .stderr("cudarun: `/nowhere` was not found\n")
         .check();
     let error = json!({ "code": 127, "message": "`/nowhere` was not found" });
-    assert_eq!(read(file.path()), json!({ "schema": 2, "cudarun": env!("CARGO_PKG_VERSION"), "error": error }));
+    assert_eq!(
+        read(file.path()),
+        json!({ "schema": 2, "cudarun": env!("CARGO_PKG_VERSION"), "error": error })
+    );
     let said = Run::new(["trace", "--json", "/nowhere"]).status(127).output_of_both();
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["error"], error);
     on(&["trace", "--json", "-o", report, "--pin=cudnn=9.9"], "plain")
