@@ -19,7 +19,7 @@ use super::note::Note;
 use super::python::Python;
 use super::reach::within_reach;
 use super::recorded;
-use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement, Want};
+use super::requirement::{Asker, First, ImportCertainty, Load, Need, Requirement};
 use crate::catalog::{Variable, catalog};
 use crate::error::Error;
 use crate::formats::names;
@@ -27,7 +27,6 @@ use crate::host::Host;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::parallel;
-use crate::version::Version;
 
 /// Adds the requirements of a Python program to `program`. Fails where a package in `uses` is not installed.
 pub(super) fn read(
@@ -414,7 +413,7 @@ fn asked_by(host: &Host, consumer: &Consumer, candidate: &Candidate, by: &Asker)
     let is_loaded = loaded.iter().any(|file| path.ends_with(file));
     let need = if is_loaded { Need::Essential } else { Need::Used };
     let mut asked = linked(host, consumer, &by, need);
-    if let Some(bundled) = bundled(consumer, &by) {
+    if let Some(bundled) = recorded::bundled(consumer, &by) {
         asked.push(bundled);
     } else if candidate.scans_objects() && (candidate.holds(path) || !executable::is_system(path)) {
         asked.extend(written_in(host, consumer, &by).0);
@@ -428,23 +427,5 @@ fn has_variants(requirements: &[Requirement]) -> bool {
     requirements.iter().filter(|requirement| requirement.need == Need::Used).any(|requirement| {
         let Some((stem, suffix)) = requirement.named().and_then(names::split) else { return false };
         sonames.insert(stem, suffix).is_some_and(|other| other != suffix)
-    })
-}
-
-/// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
-/// it is a shim.
-fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
-    let name = consumer.object.path.file_name()?.to_str()?;
-    let (stem, suffix) = names::split(name)?;
-    let stem = names::without_hash(stem)?;
-    let family = catalog().family_of_stem(stem).filter(|family| family.dlopens_own_members)?;
-    let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
-    let is_shim = family.is_shim(stem, Some(version.major()));
-    Some(Requirement {
-        family: family.name.clone(),
-        want: if is_shim { Want::Rest(version) } else { Want::Exactly(version) },
-        need: Need::Essential,
-        by: by.clone(),
-        search_first: First::rpath(&consumer.search_first),
     })
 }

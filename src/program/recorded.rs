@@ -12,6 +12,7 @@ use super::model::{Extra, Reading, Sought};
 use super::requirement::{Asker, Before, First, Need, Requirement, Want};
 use crate::catalog::catalog;
 use crate::formats::metadata::Requires;
+use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
 use crate::version::{CudaVersion, Version};
@@ -186,4 +187,22 @@ mod tests {
         assert_eq!(leading("0.4.38").as_deref(), Some("0.4.38"));
         assert_eq!(leading("unknown"), None);
     }
+}
+
+/// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
+/// it is a shim.
+pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
+    let name = consumer.object.path.file_name()?.to_str()?;
+    let (stem, suffix) = names::split(name)?;
+    let stem = names::without_hash(stem)?;
+    let family = catalog().family_of_stem(stem).filter(|family| family.dlopens_own_members)?;
+    let version = suffix.parse::<Version>().ok().filter(|version| version.numbers().len() >= 3)?;
+    let is_shim = family.is_shim(stem, Some(version.major()));
+    Some(Requirement {
+        family: family.name.clone(),
+        want: if is_shim { Want::Rest(version) } else { Want::Exactly(version) },
+        need: Need::Essential,
+        by: by.clone(),
+        search_first: First::rpath(&consumer.search_first),
+    })
 }
