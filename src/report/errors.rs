@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
-use super::words::{list, nearest, one_of, plain, short};
+use super::words::{list, one_of, plain, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
 use crate::settings::resolve::{BadPackage, NotPinnable, SettingRemark};
 use crate::storage::Unfit;
-use crate::text::show;
+use crate::text::{nearest, show};
 use crate::version::Version;
 
 impl Reason for SettingFault {

@@ -812,12 +812,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
 }
 
 pub fn vocabulary() -> Vocabulary {
-    let names = cudarun::catalog::catalog().families.iter().map(|family| family.name.as_str());
-    Vocabulary {
-        families: names.map(|name| (name, cudarun::report::family(name))).collect(),
-        sources: cudarun::inventory::source_names().collect(),
-        own: env!("CARGO_PKG_VERSION").parse().unwrap(),
-    }
+    cudarun::settings::resolve::vocabulary()
 }
 
 #[test]
