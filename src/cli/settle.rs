@@ -1,9 +1,11 @@
 //! Moves options before a verb to the verb: both sides are allowed.
 
+use std::ffi::OsString;
+
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use super::{Cli, Start, Verb, Wishes};
+use super::{Cli, Explain, Export, Start, Verb, Wishes};
 
 impl Wishes {
     pub fn is_empty(&self) -> bool {
@@ -25,6 +27,38 @@ impl Wishes {
 }
 
 impl Cli {
+    /// Returns the program and its arguments.
+    pub fn words(&self) -> &[OsString] {
+        match &self.verb {
+            None => &self.words,
+            Some(Verb::Run(run)) => &run.words,
+            Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
+                &question.words
+            }
+            Some(Verb::Verify(verify)) => &verify.words,
+            Some(Verb::Trace(trace)) => &trace.words,
+            Some(Verb::Record(record)) => &record.words,
+            Some(Verb::Init(init)) => &init.words,
+            Some(Verb::Doctor(doctor)) => &doctor.words,
+            Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => &[],
+        }
+    }
+
+    /// Returns the options about the program's libraries.
+    pub fn wishes(&self) -> &Wishes {
+        match &self.verb {
+            Some(Verb::Run(run)) => &run.start.wishes,
+            Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
+                &question.wishes
+            }
+            Some(Verb::Verify(verify)) => &verify.wishes,
+            Some(Verb::Trace(trace)) => &trace.wishes,
+            Some(Verb::Record(record)) => &record.wishes,
+            Some(Verb::Init(init)) => &init.wishes,
+            _ => &self.start.wishes,
+        }
+    }
+
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
         let Start { wishes, verify } = std::mem::take(&mut self.start);

@@ -1,3 +1,4 @@
 //! The command line as it is typed.
 
 mod command_line;
+mod slips;
