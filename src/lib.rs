@@ -229,8 +229,11 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().ansi().to_string();
-    // clap's suggestion would start a program with the name of the option.
-    let is_kept = |line: &&str| !strip_str(line).to_string().contains("as a value, use '-- ");
+    // clap's suggestions would start a program with the name of the option, or take `tcsh` for `zsh`.
+    let is_kept = |line: &&str| {
+        let line = strip_str(line).to_string();
+        !line.contains("as a value, use '-- ") && !line.contains("a similar value exists")
+    };
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
     let text = text.replace("\n\n\n", "\n\n");
     let color = color(arguments);

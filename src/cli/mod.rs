@@ -35,7 +35,7 @@ const PAGE: &str = "\
 {usage-heading} {usage}
 
 Start here:
-  doctor       Report on one page if GPU programs can run here, and how to fix it
+  doctor       Report on one page if GPU programs can run here, and the cures
   explain      Show the requirements of a program, the picks, and the reasons
   list         Show every installation of every NVIDIA library
   help         Show the help of a verb: cudarun help list
@@ -70,8 +70,8 @@ Options:
         PROGRAM and everything after it are passed on untouched. A program with the name of a verb, or `help`, is \
         started with `cudarun -- NAME` or `./NAME`.",
     override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] <VERB> [OPTIONS] [PROGRAM [ARGS]...]",
-    after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be\n\
-        run, 127 when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
+    after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
+        when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
     disable_help_subcommand = true,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
@@ -133,7 +133,7 @@ impl Common {
 #[derive(Args, Debug, Default)]
 pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// Take this installation of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
@@ -142,10 +142,10 @@ pub struct Wishes {
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub locked: bool,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
 }
 
@@ -154,7 +154,7 @@ pub struct Wishes {
 pub struct Start {
     #[command(flatten)]
     pub wishes: Wishes,
-    /// When to prove the set in a child process first [default: auto]
+    /// Prove the set in a child process first [default: auto]
     #[arg(long, value_name = "WHEN")]
     pub verify: Option<When>,
 }

@@ -70,7 +70,8 @@ fn corrected(host: &Host, words: &[OsString], steps: usize) -> Option<Vec<OsStri
     if nearest(&lower, std::iter::once("python")).is_some() {
         return instead("python");
     }
-    let names = programs(host);
+    // Short names are like many others.
+    let names = if lower.len() > 3 { programs(host) } else { Vec::new() };
     instead(nearest(&lower, names.iter().map(String::as_str))?)
 }
 

@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::meant;
-use crate::cli::{Cli, VERBS};
+use crate::cli::{Cli, VERBS, Verb};
 use crate::error::Error;
 use crate::host::Host;
 use crate::program::locate;
@@ -47,7 +47,9 @@ pub fn after_usage(host: &Host, error: &clap::Error, arguments: &[OsString]) -> 
         let script = SCRIPTS.iter().find(|name| host.is_file(name.as_ref()))?;
         guesses.push([words, &[meant::python(host)?.into(), script.into()]].concat());
     }
-    if let (Some(wrong), Some(near)) = (text(ContextKind::InvalidValue), text(ContextKind::SuggestedValue)) {
+    if let (Some(wrong), Some(near)) = (text(ContextKind::InvalidValue), text(ContextKind::SuggestedValue))
+        && nearest(&wrong, std::iter::once(near.as_str())).is_some()
+    {
         let right = |word: &OsString| word.to_str().map(|word| word.replace(&wrong, &near).into());
         guesses.push(words.iter().map(|word| right(word).unwrap_or_else(|| word.clone())).collect());
     }
@@ -58,7 +60,10 @@ pub fn after_usage(host: &Host, error: &clap::Error, arguments: &[OsString]) -> 
             |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(&wrong));
         let at = words.iter().position(is_it)?;
         let (before, after) = (&words[..at], &words[at + 1..]);
-        guesses.push([before, &[wrong.trim_start_matches('-').into()], after].concat());
+        let bare = wrong.trim_start_matches('-');
+        if VERBS.contains(&bare) {
+            guesses.push([before, &[bare.into()], after].concat());
+        }
         if ["-m", "-c"].contains(&wrong.as_str()) {
             guesses.push([before, &[meant::python(host)?.into()], &words[at..]].concat());
         }
@@ -89,14 +94,19 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             guesses.extend(options(before, command));
             let (first, rest) = command.split_first()?;
             let typed = first.to_str().unwrap_or_default();
-            if let ([verb], None) = (rest, &cli.verb)
+            let may_be_verb = cli.verb.is_none() && before.last().is_none_or(|word| word != "--");
+            if let [verb] = rest
+                && may_be_verb
                 && VERBS.iter().any(|known| verb == known)
             {
                 guesses.push([before, &[verb.clone(), first.clone()]].concat());
             }
             let foreign = FOREIGN.iter().find(|(word, _)| *word == typed).map(|(_, verb)| *verb);
-            let verb = foreign.or_else(|| nearest(typed, VERBS.iter().copied()));
-            if let (Some(verb), None) = (verb, &cli.verb) {
+            let near = |typed| nearest(typed, VERBS.iter().copied());
+            if let ("help", Some(verb)) = (typed, rest.first().and_then(|word| near(word.to_str()?))) {
+                guesses.push([before, &[verb.into(), "--help".into()]].concat());
+            }
+            if let Some(verb) = foreign.or_else(|| near(typed)).filter(|_| may_be_verb) {
                 guesses.push([before, &[verb.into()], rest].concat());
             }
             let file = name.file_name().and_then(|file| file.to_str()).filter(|file| file.contains(".so"));
@@ -141,12 +151,17 @@ fn checked(host: &Host, guess: Vec<OsString>) -> Option<Vec<OsString>> {
     let line = std::iter::once(OsString::from("cudarun")).chain(guess.iter().cloned());
     let cli = match Cli::try_parse_from(line).and_then(Cli::settle) {
         Ok(cli) => cli,
-        Err(error) => return (error.kind() == ErrorKind::DisplayVersion).then_some(guess),
+        Err(error) => {
+            let is_page = matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp);
+            return is_page.then_some(guess);
+        }
     };
     let layer = invocation::options(&cli.common, cli.wishes(), &vocabulary()).ok()?;
     let is_missing =
         |setting: &Setting| matches!(&setting.value, Value::Directory(path) if !host.is_directory(path));
-    if layer.iter().any(is_missing) {
+    let has_other_family = matches!(&cli.verb, Some(Verb::List(list))
+        if list.families.iter().any(|family| vocabulary().family(family).is_none()));
+    if has_other_family || layer.iter().any(is_missing) {
         return None;
     }
     if cli.words().is_empty() {

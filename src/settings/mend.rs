@@ -1,7 +1,7 @@
 //! Corrections of one line of a file that is not right. Each is only a guess: `read` offers the first that makes the
 //! line right.
 
-use super::model::{FaultKind, Vocabulary};
+use super::model::{FaultKind, SettingFault, SettingPlace, Vocabulary};
 use crate::text::nearest;
 
 /// Typographic characters of word processors, and the ASCII that was meant.
@@ -21,11 +21,31 @@ const YES: &[&str] = &["true", "yes", "on", "1"];
 const NO: &[&str] = &["false", "no", "off", "0"];
 const ANY: &[&str] = &["", "any", "latest", "newest", "all", "true"];
 const OPERATORS: &[char] = &['<', '>', '=', '!', '~', '^'];
-/// Longer lines and values are not corrected.
+/// Larger files, in bytes, are not corrected: each guess is parsed with the whole file.
+const FILE: usize = 64 << 10;
+/// Longer lines are not corrected.
 const LIMIT: usize = 200;
 
+/// Adds the first guess at the line at fault that is right. `wrong` parses a text, and returns the places that are wrong.
+pub(super) fn correct(
+    fault: &mut SettingFault,
+    text: &str,
+    words: &Vocabulary,
+    wrong: &dyn Fn(&str) -> Vec<SettingPlace>,
+) {
+    let SettingPlace::File { line: Some(line), .. } = fault.place else { return };
+    let Some(excerpt) = fault.excerpt.as_mut().filter(|_| text.len() <= FILE) else { return };
+    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
+    let (before, after) = (&text[..start], &text[start + excerpt.text.len()..]);
+    let is_right = |guess: &String| {
+        let wrong = wrong(&format!("{before}{guess}{after}"));
+        *guess != excerpt.text && !wrong.contains(&fault.place)
+    };
+    excerpt.corrected = lines(&excerpt.text, &fault.wrong, words).into_iter().find(is_right);
+}
+
 /// Returns corrected lines, the likeliest first.
-pub(super) fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
+fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
     if line.len() > LIMIT {
         return Vec::new();
     }

@@ -231,6 +231,17 @@ impl Vocabulary {
     }
 }
 
+impl Excerpt {
+    /// Returns the line of the byte at this offset.
+    pub(super) fn at(text: &str, at: usize) -> Option<Box<Excerpt>> {
+        let (before, after) = text.split_at_checked(at)?;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let end = at + after.find('\n').unwrap_or(after.len());
+        let line = text[start..end].trim_end_matches('\r');
+        Some(Box::new(Excerpt { text: line.to_owned(), at: (at - start).min(line.len()), corrected: None }))
+    }
+}
+
 impl SettingPlace {
     pub fn file(path: &Path, line: usize) -> SettingPlace {
         SettingPlace::File { path: path.to_owned(), line: Some(line) }

@@ -30,8 +30,6 @@ pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
-/// Larger files, in bytes, get no correction: each guess is parsed with the whole file.
-const MENDED: usize = 64 << 10;
 /// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
 const ARCHITECTURES: u32 = 30;
 
@@ -41,41 +39,19 @@ type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValu
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
     parsed(text, path, words).map_err(|mut fault| {
-        if let SettingPlace::File { line: Some(line), .. } = fault.place
-            && let Some(excerpt) = &mut fault.excerpt
-        {
-            let lines = mend::lines(&excerpt.text, &fault.wrong, words);
-            let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
-            let (before, after) = (&text[..start], &text[start + excerpt.text.len()..]);
-            let is_right = |mended: &String| {
-                let is_at = |place: &SettingPlace| *place == SettingPlace::file(path, line);
-                match parsed(&format!("{before}{mended}{after}"), path, words) {
-                    Ok(file) => !file.remarks.iter().any(|remark| is_at(&remark.place)),
-                    Err(next) => matches!(next.place, SettingPlace::File { line: Some(at), .. } if at > line),
-                }
-            };
-            excerpt.corrected = lines
-                .into_iter()
-                .find(|line| *line != excerpt.text && text.len() <= MENDED && is_right(line));
-        }
+        mend::correct(&mut fault, text, words, &|text| match parsed(text, path, words) {
+            Ok(file) => file.remarks.into_iter().map(|remark| remark.place).collect(),
+            Err(fault) => vec![fault.place],
+        });
         fault
     })
-}
-
-/// Returns the line of the byte at this offset, which is a boundary of characters.
-fn excerpt(text: &str, at: usize) -> Option<Box<Excerpt>> {
-    let (before, after) = text.split_at_checked(at)?;
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    let end = at + after.find('\n').unwrap_or(after.len());
-    let line = text[start..end].trim_end_matches('\r');
-    Some(Box::new(Excerpt { text: line.to_owned(), at: (at - start).min(line.len()), corrected: None }))
 }
 
 fn parsed(text: &str, path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map(|span| span.start);
         let place = SettingPlace::file(path, line(text.as_bytes(), at.unwrap_or(0)));
-        let excerpt = at.and_then(|at| excerpt(text, at));
+        let excerpt = at.and_then(|at| Excerpt::at(text, at));
         SettingFault { place, wrong: FaultKind::NotToml { what: first_line(error.message()) }, excerpt }
     })?;
     let table = table.into_inner();
@@ -127,7 +103,7 @@ impl Reader<'_> {
 
     fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
         let at = value.span().start;
-        Err(SettingFault { place: self.place(at), wrong, excerpt: excerpt(self.text, at) })
+        Err(SettingFault { place: self.place(at), wrong, excerpt: Excerpt::at(self.text, at) })
     }
 
     /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.

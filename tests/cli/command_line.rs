@@ -312,7 +312,7 @@ fn families_are_known_by_the_names_that_a_list_shows() {
 
 #[test]
 fn verbs_are_suggested_only_where_one_is_allowed() {
-    let hint = "\nhint: did you mean the verb `list`?\n";
+    let hint = "\nhint: cudarun list\n";
     let not_found = "cudarun: `lst` was not found\n";
     Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
     Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
