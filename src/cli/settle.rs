@@ -27,35 +27,22 @@ impl Wishes {
 }
 
 impl Cli {
-    /// Returns the program and its arguments.
-    pub fn words(&self) -> &[OsString] {
+    /// Returns the options about the program's libraries, and the program with its arguments.
+    pub fn program(&self) -> (&Wishes, &[OsString]) {
         match &self.verb {
-            None => &self.words,
-            Some(Verb::Run(run)) => &run.words,
+            None => (&self.start.wishes, &self.words),
+            Some(Verb::Run(run)) => (&run.start.wishes, &run.words),
             Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
-                &question.words
+                (&question.wishes, &question.words)
             }
-            Some(Verb::Verify(verify)) => &verify.words,
-            Some(Verb::Trace(trace)) => &trace.words,
-            Some(Verb::Record(record)) => &record.words,
-            Some(Verb::Init(init)) => &init.words,
-            Some(Verb::Doctor(doctor)) => &doctor.words,
-            Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => &[],
-        }
-    }
-
-    /// Returns the options about the program's libraries.
-    pub fn wishes(&self) -> &Wishes {
-        match &self.verb {
-            Some(Verb::Run(run)) => &run.start.wishes,
-            Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
-                &question.wishes
+            Some(Verb::Verify(verify)) => (&verify.wishes, &verify.words),
+            Some(Verb::Trace(trace)) => (&trace.wishes, &trace.words),
+            Some(Verb::Record(record)) => (&record.wishes, &record.words),
+            Some(Verb::Init(init)) => (&init.wishes, &init.words),
+            Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
+            Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
+                (&self.start.wishes, &[])
             }
-            Some(Verb::Verify(verify)) => &verify.wishes,
-            Some(Verb::Trace(trace)) => &trace.wishes,
-            Some(Verb::Record(record)) => &record.wishes,
-            Some(Verb::Init(init)) => &init.wishes,
-            _ => &self.start.wishes,
         }
     }
 

@@ -24,6 +24,7 @@ pub mod hook;
 pub mod init;
 pub mod list;
 mod meant;
+mod misread;
 mod outlet;
 pub mod prove;
 pub mod record;
