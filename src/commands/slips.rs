@@ -55,7 +55,9 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             if let ("help", Some(verb)) = (typed, rest.first().and_then(|word| near(word.to_str()?))) {
                 guesses.push([before, &[verb.into(), "--help".into()]].concat());
             }
-            if let Some(verb) = foreign.or_else(|| near(typed)).filter(|_| may_be_verb) {
+            if let Some(verb) =
+                foreign.or_else(|| near(typed)).filter(|_| may_be_verb && !typed.contains('/'))
+            {
                 guesses.push([before, &[verb.into()], rest].concat());
             }
             let file = name.file_name().and_then(|file| file.to_str()).filter(|file| file.contains(".so"));

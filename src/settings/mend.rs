@@ -76,7 +76,7 @@ fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
 /// Returns the start of the comment, or the end of the line.
 fn comment(line: &str) -> usize {
     let starts = line.match_indices('#').map(|(at, _)| at);
-    let is_outside = |at: &usize| line[..*at].matches(['"', '\'']).count() % 2 == 0;
+    let is_outside = |at: &usize| line[..*at].matches(['"', '\'']).count().is_multiple_of(2);
     starts.into_iter().find(is_outside).unwrap_or(line.len())
 }
 
