@@ -61,7 +61,9 @@ fn each_slip_is_named_and_its_correction_works() {
         for program in ["/usr/bin/python3", "/bin/bash", "/bin/sh", "/usr/bin/env"] {
             symlink(program, bin.join(Path::new(program).file_name().unwrap())).unwrap();
         }
-        files.iter().for_each(|name| put(&work, name));
+        for name in &files {
+            put(&work, name);
+        }
         let run = |line: &str| {
             let mut shell = process::Command::new("/bin/sh");
             let shell = shell.arg("-c").arg(line).current_dir(&work).env_clear().env("PATH", &bin);
