@@ -65,10 +65,12 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
         verify::child::main(&host);
     }
     if launch::has_more_rights() {
-        return complain(&Error::MoreRights, Form::Run, false, false);
+        return complain(&Error::MoreRights, Form::Run, false, None);
     }
     crash::handle_cut_files();
     let parse = |words: &[OsString]| Cli::try_parse_from(words).and_then(Cli::settle);
+    let meant = help(arguments);
+    let arguments = meant.as_deref().unwrap_or(arguments);
     match parse(arguments) {
         Ok(cli) => dispatch(host, &cli, arguments),
         Err(error) => {
@@ -76,6 +78,17 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
             let shown: Vec<OsString> = arguments.iter().map(|word| text::show(word).into()).collect();
             usage(&parse(&shown).err().unwrap_or(error), arguments)
         }
+    }
+}
+
+/// Returns the command line of `cudarun help` and `cudarun help VERB` with the option for it.
+fn help(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    match arguments {
+        [own, help] if help == "help" => Some(vec![own.clone(), "-h".into()]),
+        [own, help, verb] if help == "help" && cli::VERBS.iter().any(|known| verb == known) => {
+            Some(vec![own.clone(), verb.clone(), "--help".into()])
+        }
+        _ => None,
     }
 }
 
@@ -111,7 +124,11 @@ fn plain_start(arguments: &[OsString]) -> Option<Command> {
 fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     let (common, start) = (&cli.common, &cli.start);
     let (form, json, ended) = match &cli.verb {
-        None if cli.words.is_empty() => return usage(&no_program(arguments.len() > 1), arguments),
+        None if arguments.len() < 2 => {
+            report::say(report::FIRST_CONTACT);
+            return 125;
+        }
+        None if cli.words.is_empty() => return usage(&no_program(), arguments),
         None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
         Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
@@ -142,8 +159,9 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
     match ended {
         Ok(exit) => exit.code(),
         Err(error) => {
-            let is_bare = cli.verb.is_none() && first_word(arguments).is_some();
-            complain(&error, form, json, is_bare)
+            let is_here = cli.common.elsewhere().is_none();
+            let after_error = || commands::slips::after_error(&Host::here(), &error, cli, arguments);
+            complain(&error, form, json, is_here.then(after_error).flatten())
         }
     }
 }
@@ -157,7 +175,8 @@ fn start_program(
     commands::run::run(host, common, start, &commands::command_of(words))
 }
 
-fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
+/// Reports an error, and the command line that was probably meant.
+fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>) -> u8 {
     if json {
         let _ = report::print(&report::json::error(error, form));
     }
@@ -165,7 +184,8 @@ fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
         report::say(&format!("cudarun: {line}\n"));
     }
     report::say(&format!("cudarun: {}\n", report::error(error)));
-    if let Some(hint) = report::error_hint(error, cli::VERBS, is_bare) {
+    let meant = meant.map(|words| report::command_line(&words));
+    if let Some(hint) = meant.or_else(|| report::error_hint(error)) {
         report::say(&format!("\nhint: {hint}\n"));
     }
     error.code(form)
@@ -209,15 +229,18 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().ansi().to_string();
-    // clap's suggestion would start a program with the name of the option.
-    let is_kept = |line: &&str| !strip_str(line).to_string().contains("as a value, use '-- ");
+    // clap's suggestions would start a program with the name of the option, or take `tcsh` for `zsh`.
+    let is_kept = |line: &&str| {
+        let line = strip_str(line).to_string();
+        !line.contains("as a value, use '-- ") && !line.contains("a similar value exists")
+    };
     let text: String = text.split_inclusive('\n').filter(is_kept).collect();
     let text = text.replace("\n\n\n", "\n\n");
     let color = color(arguments);
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match commands::print(&Style::stdout(color).adapt(text)) {
             Ok(()) => 0,
-            Err(error) => complain(&error, form, false, false),
+            Err(error) => complain(&error, form, false, None),
         };
     }
     if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
@@ -225,14 +248,19 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let _ = report::print(&report::json::usage_error(&Style::default().adapt(text.clone())));
     }
     report::say(&Style::stderr(color).adapt(text));
+    if let Some(words) = commands::slips::after_usage(&Host::here(), error, arguments) {
+        report::say(&format!("\nhint: {}\n", report::command_line(&words)));
+    }
     match form {
         Form::Run => 125,
         Form::Answer => 2,
     }
 }
 
-fn no_program(has_options: bool) -> clap::Error {
-    let why = if has_options { ", or an option has taken its name for a value" } else { "" };
+fn no_program() -> clap::Error {
     let mut command = <Cli as clap::CommandFactory>::command();
-    command.error(ErrorKind::MissingRequiredArgument, format!("no program is named{why}"))
+    command.error(
+        ErrorKind::MissingRequiredArgument,
+        "no program is named, or an option has taken its name for a value",
+    )
 }

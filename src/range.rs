@@ -83,6 +83,11 @@ impl Range {
         self.0.iter().all(|comparator| comparator.allows(version))
     }
 
+    /// True if no version can be in it.
+    pub fn is_empty(&self) -> bool {
+        !self.is_any() && !self.allows_from(&Version::new(&[0]))
+    }
+
     /// True if it allows this version or a newer one.
     pub fn allows_from(&self, least: &Version) -> bool {
         let ends = self.0.iter().map(|comparator| comparator.version);

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serializer;
+use strsim::osa_distance;
 
 /// Escapes control characters and characters that reorder or hide text. Bytes that are not UTF-8 become `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {
@@ -53,6 +54,17 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
     serializer.collect_seq(paths.into_iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
 }
 
+/// The name that differs least from the typed one: by one letter, by two in a long word, or by letters that changed places.
+pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let far = if typed.len() > 5 { 2 } else { 1 };
+    // Comparing a whole book with every name takes too long.
+    let near = names
+        .filter(|name| typed.len().abs_diff(name.len()) <= 4 * far)
+        .map(|name| (osa_distance(typed, name), name))
+        .filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
 fn is_hostile(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -70,5 +82,13 @@ mod tests {
         assert_eq!(escape(b"a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\u{a}c");
         assert_eq!(escape("x\u{202e}y".as_bytes()), "x\\u{202e}y");
         assert_eq!(escape(b"\xff\xfe"), "\\xff\\xfe");
+    }
+
+    #[test]
+    fn a_book_is_like_no_name_at_once() {
+        let book = "c".repeat(1 << 20);
+        let names = || std::iter::repeat_n("cublas", 1000);
+        assert_eq!(nearest(&book, names()), None);
+        assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
     }
 }

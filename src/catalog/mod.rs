@@ -28,7 +28,7 @@ pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
-pub use gpus::{architectures, gpu};
+pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use rows::{

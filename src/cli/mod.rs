@@ -30,22 +30,53 @@ pub const VERBS: &[&str] = &[
 /// The heading of the options of every verb in help texts.
 const EVERYWHERE: &str = "Options of every verb";
 
+/// The page of `cudarun -h`.
+const PAGE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Start here:
+  doctor       Report on one page if GPU programs can run here, and the cures
+  explain      Show the requirements of a program, the picks, and the reasons
+  list         Show every installation of every NVIDIA library
+  help         Show the help of a verb: cudarun help list
+Run:
+  run          Start a program (the same as without a verb)
+  verify       Prove the set that a program would get, on this machine's GPUs
+  trace        Start a program, and report which NVIDIA files it really mapped
+Project:
+  init         Write a .cudarun.toml with the requirements of a program
+  allow        Let a project's .cudarun.toml set variables and directories
+  record       Start a program and write what it mapped, for --locked
+Shell:
+  export       Print the environment that a program would get, as shell code
+  hook         Print a hook that warns when requirements are not met
+  completions  Print the completions for a shell
+
+Examples:
+  cudarun python3 train.py
+  cudarun explain --require 'cudnn>=9.1' python3 train.py
+
+Options:
+{options}{after-help}";
+
 #[derive(Debug, Parser)]
 #[command(
     name = "cudarun",
+    help_template = PAGE,
     version,
     about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries",
     long_about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries, or explains why it cannot. \
         Nothing that is installed is changed.\n\n\
-        PROGRAM and everything after it are passed on untouched. A program with the name of a verb is started \
-        with `cudarun -- NAME` or `./NAME`.",
+        PROGRAM and everything after it are passed on untouched. A program with the name of a verb, or `help`, is \
+        started with `cudarun -- NAME` or `./NAME`.",
     override_usage = "cudarun [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun [OPTIONS] <VERB> [OPTIONS] [PROGRAM [ARGS]...]",
-    after_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run,\n\
-        127 when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
+    after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
+        when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
     disable_help_subcommand = true,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
-    max_term_width = 100
+    max_term_width = 80
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -69,25 +100,25 @@ pub struct Common {
     #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
     /// When to use colour
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
     /// Look for libraries in DIR too: a directory of libraries, a toolkit, an environment
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub also: Vec<PathBuf>,
     /// Do not look for libraries in this source: `conda`, `toolkit`, `library-path` …
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "SOURCE", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "SOURCE", value_delimiter = ',')]
     pub without: Vec<String>,
     /// Read settings from FILE instead of the nearest `.cudarun.toml`
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "no_config")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "no_config")]
     pub config: Option<PathBuf>,
     /// Read no settings files: neither the project's, nor the user's, nor the one for all users
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE)]
     pub no_config: bool,
     /// Look at the machine whose root directory is DIR: a container image, a mounted disk
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Look at the machine that FILE describes, as `doctor --save` wrote it
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "root")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = EVERYWHERE, value_name = "FILE", conflicts_with = "root")]
     pub machine: Option<PathBuf>,
 }
 
@@ -103,7 +134,7 @@ impl Common {
 #[derive(Args, Debug, Default)]
 pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
     /// Take this installation of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
@@ -112,10 +143,10 @@ pub struct Wishes {
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub locked: bool,
     /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, hide_short_help = true, value_name = "MODE")]
     pub pin_mode: Option<Mode>,
 }
 
@@ -124,7 +155,7 @@ pub struct Wishes {
 pub struct Start {
     #[command(flatten)]
     pub wishes: Wishes,
-    /// When to prove the set in a child process first [default: auto]
+    /// Prove the set in a child process first [default: auto]
     #[arg(long, value_name = "WHEN")]
     pub verify: Option<When>,
 }

@@ -1,9 +1,11 @@
 //! Moves options before a verb to the verb: both sides are allowed.
 
+use std::ffi::OsString;
+
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use super::{Cli, Start, Verb, Wishes};
+use super::{Cli, Explain, Export, Start, Verb, Wishes};
 
 impl Wishes {
     pub fn is_empty(&self) -> bool {
@@ -25,6 +27,25 @@ impl Wishes {
 }
 
 impl Cli {
+    /// Returns the options about the program's libraries, and the program with its arguments.
+    pub fn program(&self) -> (&Wishes, &[OsString]) {
+        match &self.verb {
+            None => (&self.start.wishes, &self.words),
+            Some(Verb::Run(run)) => (&run.start.wishes, &run.words),
+            Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
+                (&question.wishes, &question.words)
+            }
+            Some(Verb::Verify(verify)) => (&verify.wishes, &verify.words),
+            Some(Verb::Trace(trace)) => (&trace.wishes, &trace.words),
+            Some(Verb::Record(record)) => (&record.wishes, &record.words),
+            Some(Verb::Init(init)) => (&init.wishes, &init.words),
+            Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
+            Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
+                (&self.start.wishes, &[])
+            }
+        }
+    }
+
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
         let Start { wishes, verify } = std::mem::take(&mut self.start);

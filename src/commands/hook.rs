@@ -68,7 +68,7 @@ fn answer(host: &Host, project: &Path, common: &Common) -> String {
     let answer = trouble(host, common, &mut read).unwrap_or_else(|error| {
         // It came before all was read that could put it right.
         read.is_partial = true;
-        let hint = report::error_hint(&error, &[], false);
+        let hint = report::error_hint(&error);
         let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
         let error = report::error(&error);
         Some(format!("{}{hint}", error.lines().next().unwrap_or_default()))

@@ -23,10 +23,13 @@ pub mod export;
 pub mod hook;
 pub mod init;
 pub mod list;
+mod meant;
+mod misread;
 mod outlet;
 pub mod prove;
 pub mod record;
 pub mod run;
+pub mod slips;
 pub mod trace;
 mod trouble;
 

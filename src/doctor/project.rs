@@ -89,7 +89,9 @@ fn of_lock(
     let place = SettingPlace::File { path: path.clone(), line: None };
     let bytes = match files::read(subject.host, &path) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) if is_locked => return fault(SettingFault { place, wrong: FaultKind::NoLock }),
+        Ok(None) if is_locked => {
+            return fault(SettingFault { place, wrong: FaultKind::NoLock, excerpt: None });
+        }
         Ok(None) => return Vec::new(),
         Err(wrong) => return fault(wrong),
     };

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
-use super::words::{list, nearest, one_of, plain, short};
+use super::slips::name_of_program;
+use super::words::{list, one_of, plain, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
@@ -87,8 +88,10 @@ pub(super) fn old_loader(glibc: Option<Version>) -> String {
 
 pub fn error(error: &Error) -> String {
     match error {
-        Error::NotFound { name } => format!("`{}` was not found", show(name)),
-        Error::NotExecutable { path, why } => format!("`{}` cannot be run: {}", show(path), refusal(why)),
+        Error::NotFound { name } => format!("`{}` was not found{}", show(name), name_of_program(name)),
+        Error::NotExecutable { path, why } => {
+            format!("`{}` cannot be run: {}{}", show(path), refusal(why), name_of_program(path))
+        }
         Error::Exec { path, error } => format!("`{}` cannot be run: {}", show(path), os(error)),
         Error::NoSuchPackage { name, sites } if sites.is_empty() => {
             format!("--uses {}: this program has no Python packages", short(name))
@@ -163,16 +166,9 @@ fn os(error: &std::io::Error) -> String {
     plain(&error.to_string()).to_lowercase()
 }
 
-/// Returns the command to type after an error, if one is known. `is_bare`: the program was named where a verb could be.
-pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String> {
+/// Returns the command to type after an error, if one is known.
+pub fn error_hint(error: &Error) -> Option<String> {
     match error {
-        Error::NotFound { name } if is_bare && name.as_os_str() == "help" => {
-            Some("cudarun --help".to_owned())
-        }
-        Error::NotFound { name } if is_bare => {
-            let near = nearest(name.to_str()?, verbs.iter().copied())?;
-            Some(format!("did you mean the verb `{near}`?"))
-        }
         Error::MoreRights => Some("chmod ug-s and setcap -r on the file of cudarun".to_owned()),
         // Every directory is below it.
         Error::NoCache { tried } if tried.iter().any(|(_, why)| is_of_root(why)) => {

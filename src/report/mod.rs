@@ -21,6 +21,7 @@ mod project;
 mod reasons;
 mod settings;
 mod shell;
+mod slips;
 mod style;
 mod template;
 mod traced;
@@ -42,6 +43,7 @@ pub use settings::{
     written,
 };
 pub use shell::{no_variable_of_a_shell, shell_change, watch};
+pub use slips::{FIRST_CONTACT, command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};

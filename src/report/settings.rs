@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use unicode_width::UnicodeWidthStr;
+
 use super::Style;
 use super::places::{mend_or, unsafe_way};
 use super::style::columns;
-use super::words::{self, at, list, nearest, one_of, plain, quoted_to_show, short};
+use super::words::{self, at, list, one_of, plain, quoted_to_show, short};
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
 use crate::settings::trust::Allowed;
@@ -14,7 +16,7 @@ use crate::settings::{
     BadLock, ExpectedValue, FaultKind, Layers, Remark, Setting, SettingFault, SettingPlace,
 };
 use crate::storage::Unfit;
-use crate::text::show;
+use crate::text::{nearest, show};
 
 /// Further keys are only counted.
 const KEYS: usize = 8;
@@ -38,12 +40,21 @@ pub(super) fn fault(fault: &SettingFault) -> String {
         FaultKind::NotRegular => format!("{at} is not a regular file"),
         FaultKind::TooLarge { limit } => format!("{at} is larger than {limit} bytes"),
         FaultKind::NotText => format!("{at}: not UTF-8"),
-        FaultKind::NotToml { what, .. } => format!("{at}: {}", show(what)),
+        // The parser took the first letter of a word for that of `false`, `inf`, `nan` or `true`.
+        FaultKind::NotToml { what }
+            if what.starts_with("invalid float, expected `") || what.starts_with("invalid boolean") =>
+        {
+            format!("{at}: this is not a value; a string needs quotes")
+        }
+        FaultKind::NotToml { what } => format!("{at}: {}", show(what)),
         FaultKind::Type { key, wants, has } => {
             format!("{} must be {}, but is of type {has}", named(key), wanted(*wants))
         }
         FaultKind::BadValue { key, wants, text } => {
             format!("{}: `{}` is not {}", named(key), short(text), wanted(*wants))
+        }
+        FaultKind::EmptyRange { key, text } => {
+            format!("{}: no version is in the range `{}`", named(key), short(text))
         }
         FaultKind::BadPin { word } => {
             format!("{at} `{}` is neither FAMILY=VERSION nor FAMILY=DIRECTORY", show(word))
@@ -87,6 +98,7 @@ fn wanted(wanted: ExpectedValue) -> &'static str {
         ExpectedValue::CudarunVersion => "a version such as \"0.1\"",
         ExpectedValue::CudarunRange => "a range of cudarun versions such as \">=0.2\"",
         ExpectedValue::Range => "a range of versions such as \">=9.1,<10\"",
+        ExpectedValue::Capability => "a compute capability such as \">=8.0\"",
         ExpectedValue::NameAndRange => "a name and a range of versions such as `cudnn>=9.1,<10`",
         ExpectedValue::VersionOrDirectory => "a version or a directory",
         ExpectedValue::VariableName => "the name of a variable",
@@ -106,11 +118,15 @@ fn bad_lock(why: &BadLock) -> String {
     }
 }
 
-/// The line that is not TOML, with a caret below; empty for other faults and for long lines.
+/// The line at fault, with a caret below; empty for long lines.
 pub(super) fn fault_lines(fault: &SettingFault) -> String {
-    match &fault.wrong {
-        FaultKind::NotToml { lines, .. } if lines.iter().all(|line| line.len() <= LINE) => {
-            lines.iter().map(|line| format!("\n{}", show(line))).collect()
+    match (&fault.excerpt, &fault.place) {
+        (Some(excerpt), SettingPlace::File { line: Some(line), .. }) if excerpt.text.len() <= LINE => {
+            let line = line.to_string();
+            let text = show(&excerpt.text.replace('\t', " "));
+            let before = show(&excerpt.text[..excerpt.at].replace('\t', " ")).width();
+            let blank = " ".repeat(line.len());
+            format!("\n{blank} |\n{line} | {text}\n{blank} | {}^", " ".repeat(before))
         }
         _ => String::new(),
     }
@@ -118,6 +134,9 @@ pub(super) fn fault_lines(fault: &SettingFault) -> String {
 
 /// Returns the command to type, if one is known.
 pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
+    if let Some(corrected) = fault.excerpt.as_ref().and_then(|excerpt| excerpt.corrected.as_ref()) {
+        return Some(format!("write `{}`", show(corrected.trim())));
+    }
     match &fault.wrong {
         FaultKind::BadPin { .. } => Some("--pin cudnn=9.10, or --pin cudnn=/opt/cudnn/lib".to_owned()),
         FaultKind::NoFamily { name, known } => Some(one_of(name, "families", known)),
@@ -145,7 +164,11 @@ pub fn setting_remark(remark: &SettingRemark) -> String {
 
 pub(super) fn unknown_key(remark: &Remark) -> String {
     let near = nearest(&remark.key, remark.known.iter().map(String::as_str));
-    let meant = near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
+    let meant = match (remark.belongs, near) {
+        (Some(""), _) => ": it belongs above all tables".to_owned(),
+        (Some(table), _) => format!(": it belongs under [{table}]"),
+        (None, near) => near.map(|near| format!(": did you mean `{near}`?")).unwrap_or_default(),
+    };
     format!("{}: unknown key `{}`{meant}", place(&remark.place), short(&remark.key))
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use strsim::levenshtein;
 
 use super::Style;
 pub(super) use super::shell::{quoted, quoted_to_show};
@@ -15,7 +14,7 @@ use crate::inventory::{
 };
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
-use crate::text::show;
+use crate::text::{nearest, show};
 use crate::version::Version;
 
 /// The word for a value without fields, as JSON and the documents have it.
@@ -295,34 +294,10 @@ pub(super) fn plain(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or_default()
 }
 
-/// The name that differs least from what was typed: by one letter, or by two in a long word.
-pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let far = if typed.len() > 5 { 2 } else { 1 };
-    // Comparing a whole book with every name takes too long.
-    let near = names
-        .filter(|name| typed.len().abs_diff(name.len()) <= 4 * far)
-        .map(|name| (levenshtein(typed, name), name))
-        .filter(|(distance, _)| typed.len() > 2 && (1..=far).contains(distance));
-    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
-}
-
 /// The nearest name, or all of them.
 pub(super) fn one_of(typed: &str, what: &str, names: &[&str]) -> String {
     match nearest(&typed.to_lowercase(), names.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
         None => format!("the {what} are {}", names.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_book_is_like_no_name_at_once() {
-        let book = "c".repeat(1 << 20);
-        let names = || std::iter::repeat_n("cublas", 1000);
-        assert_eq!(nearest(&book, names()), None);
-        assert_eq!(nearest("cublass", names()), Some("cublas"), "the control");
     }
 }

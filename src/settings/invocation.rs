@@ -125,6 +125,10 @@ fn requirements(
             let (wants, text) = (ExpectedValue::NameAndRange, item.to_string());
             place.fault(FaultKind::BadValue { key: String::new(), wants, text })
         })?;
+        if range.is_empty() {
+            let text = item.to_string();
+            return Err(place.fault(FaultKind::EmptyRange { key: String::new(), text }));
+        }
         let key = Key::Requires(family.to_owned());
         layer.push(setting(key, Value::Range(range), place));
     }

@@ -148,8 +148,11 @@ struct Row {
 pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
     let text = read::text(bytes, path)?;
     let line = |at: usize| read::line(text.as_bytes(), at);
-    let bad =
-        |at, why| SettingFault { place: SettingPlace::file(path, line(at)), wrong: FaultKind::BadLock(why) };
+    let bad = |at, why| SettingFault {
+        place: SettingPlace::file(path, line(at)),
+        wrong: FaultKind::BadLock(why),
+        excerpt: None,
+    };
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         bad(at, BadLock::Content { message: read::first_line(error.message()) })

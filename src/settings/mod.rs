@@ -5,6 +5,7 @@ pub mod container;
 pub mod files;
 pub mod invocation;
 pub mod lock;
+mod mend;
 mod model;
 pub mod read;
 pub mod resolve;
@@ -12,6 +13,6 @@ pub mod start_key;
 pub mod trust;
 
 pub use model::{
-    BadLock, ExpectedValue, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting, SettingFault,
-    SettingPlace, Value, Vocabulary,
+    BadLock, Excerpt, ExpectedValue, FaultKind, Key, LOCK, Layer, Layers, PROJECT, Remark, Setting,
+    SettingFault, SettingPlace, Value, Vocabulary,
 };

@@ -14,7 +14,7 @@ use crate::pin;
 use crate::program::Asker;
 use crate::range::Range;
 use crate::text;
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
 
 /// The name of a project's file, and of the lock beside it.
 pub const PROJECT: &str = ".cudarun.toml";
@@ -85,6 +85,17 @@ pub struct Layers(BTreeMap<Key, Vec<Setting>>);
 pub struct SettingFault {
     pub place: SettingPlace,
     pub wrong: FaultKind,
+    pub excerpt: Option<Box<Excerpt>>,
+}
+
+/// The line at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    pub text: String,
+    /// The byte of the line at which the fault is.
+    pub at: usize,
+    /// The line as it would be right, if that is known.
+    pub corrected: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -101,8 +112,6 @@ pub enum FaultKind {
     NotText,
     NotToml {
         what: String,
-        /// The line at fault and a caret below, as the parser renders them.
-        lines: Vec<String>,
     },
     Type {
         key: String,
@@ -112,6 +121,11 @@ pub enum FaultKind {
     BadValue {
         key: String,
         wants: ExpectedValue,
+        text: String,
+    },
+    /// A range that no version can be in.
+    EmptyRange {
+        key: String,
         text: String,
     },
     /// The word after `--pin` is not of the form `family=which`.
@@ -158,6 +172,7 @@ pub enum ExpectedValue {
     CudarunRange,
     Range,
     NameAndRange,
+    Capability,
     VersionOrDirectory,
     VariableName,
     TextWithoutNul,
@@ -184,6 +199,8 @@ pub struct Remark {
     pub place: SettingPlace,
     pub key: String,
     pub known: Vec<String>,
+    /// The table that such a key belongs to: empty for the top of the file.
+    pub belongs: Option<&'static str>,
 }
 
 /// The names that settings may use, so that a parser needs no catalog.
@@ -191,6 +208,10 @@ pub struct Remark {
 pub struct Vocabulary {
     /// Each family's own name, and the proper one.
     pub families: Vec<(&'static str, &'static str)>,
+    /// The family of a file by its name: `libcudnn.so.9`.
+    pub of_file: fn(&str) -> Option<&'static str>,
+    /// The compute capability of a GPU by its name: `H100`.
+    pub capability: fn(&str) -> Option<ComputeCapability>,
     pub sources: Vec<&'static str>,
     /// The version of this cudarun.
     pub own: semver::Version,
@@ -199,13 +220,25 @@ pub struct Vocabulary {
 impl Vocabulary {
     pub fn family(&self, word: &str) -> Option<&'static str> {
         let is_word = |name: &str| name.eq_ignore_ascii_case(word);
-        self.families.iter().find(|(name, proper)| is_word(name) || is_word(proper)).map(|(name, _)| *name)
+        let named = self.families.iter().find(|(name, proper)| is_word(name) || is_word(proper));
+        named.map(|(name, _)| *name).or_else(|| (self.of_file)(word))
     }
 
     /// Returns the name of a family, or of a part of the machine, that `requires` may hold.
     pub(super) fn requirement(&self, word: &str) -> Option<&'static str> {
         let machine = OF_MACHINE.into_iter().find(|name| name.eq_ignore_ascii_case(word));
         machine.or_else(|| self.family(word))
+    }
+}
+
+impl Excerpt {
+    /// Returns the line of the byte at this offset.
+    pub(super) fn at(text: &str, at: usize) -> Option<Box<Excerpt>> {
+        let (before, after) = text.split_at_checked(at)?;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let end = at + after.find('\n').unwrap_or(after.len());
+        let line = text[start..end].trim_end_matches('\r');
+        Some(Box::new(Excerpt { text: line.to_owned(), at: (at - start).min(line.len()), corrected: None }))
     }
 }
 
@@ -219,7 +252,7 @@ impl SettingPlace {
     }
 
     pub(super) fn fault(&self, wrong: FaultKind) -> SettingFault {
-        SettingFault { place: self.clone(), wrong }
+        SettingFault { place: self.clone(), wrong, excerpt: None }
     }
 
     /// Returns the name for messages; a project's file goes by its file name, since there is only one.

@@ -8,10 +8,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::model::{
-    ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault, SettingPlace, Value,
-    Vocabulary, word,
+    Excerpt, ExpectedValue, FaultKind, Key, Layer, OF_MACHINE, Remark, Setting, SettingFault, SettingPlace,
+    Value, Vocabulary, word,
 };
-use super::{files, invocation};
+use super::{files, invocation, mend};
 use crate::inventory::Origin;
 use crate::range::Range;
 
@@ -30,23 +30,33 @@ pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
 const MAX_REMARKS: usize = 20;
+/// Compute capabilities have smaller majors, architectures (`90`) are larger numbers.
+const ARCHITECTURES: u32 = 30;
 
 type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
 /// Parses `bytes`, the content of `path`.
 pub fn file(bytes: &[u8], path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let text = text(bytes, path)?;
+    parsed(text, path, words).map_err(|mut fault| {
+        mend::correct(&mut fault, text, words, &|text| match parsed(text, path, words) {
+            Ok(file) => file.remarks.into_iter().map(|remark| remark.place).collect(),
+            Err(fault) => vec![fault.place],
+        });
+        fault
+    })
+}
+
+fn parsed(text: &str, path: &Path, words: &Vocabulary) -> Result<File, SettingFault> {
     let table = DeTable::parse(text).map_err(|error| {
-        let place =
-            SettingPlace::file(path, line(text.as_bytes(), error.span().map_or(0, |span| span.start)));
-        let rendered = error.to_string();
-        let lines = rendered.lines().skip(1).take(3).map(|line| line.replace('\t', " "));
-        let lines = if error.span().is_some() { lines.collect() } else { Vec::new() };
-        SettingFault { place, wrong: FaultKind::NotToml { what: first_line(error.message()), lines } }
+        let at = error.span().map(|span| span.start);
+        let place = SettingPlace::file(path, line(text.as_bytes(), at.unwrap_or(0)));
+        let excerpt = at.and_then(|at| Excerpt::at(text, at));
+        SettingFault { place, wrong: FaultKind::NotToml { what: first_line(error.message()) }, excerpt }
     })?;
     let table = table.into_inner();
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
-    let mut reader = Reader { line_ends, path, words, remarks: Vec::new() };
+    let mut reader = Reader { text, line_ends, path, words, remarks: Vec::new() };
     reader.needs_this_cudarun(&table)?;
     let mut file = File::default();
     file.layer = reader.settings(&table, &mut file.programs)?;
@@ -79,6 +89,7 @@ fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
 }
 
 struct Reader<'r> {
+    text: &'r str,
     line_ends: Vec<usize>,
     path: &'r Path,
     words: &'r Vocabulary,
@@ -91,7 +102,8 @@ impl Reader<'_> {
     }
 
     fn fault<T>(&self, value: &Spanned<DeValue<'_>>, wrong: FaultKind) -> Result<T, SettingFault> {
-        Err(SettingFault { place: self.place(value.span().start), wrong })
+        let at = value.span().start;
+        Err(SettingFault { place: self.place(at), wrong, excerpt: Excerpt::at(self.text, at) })
     }
 
     /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
@@ -227,12 +239,22 @@ impl Reader<'_> {
             return Ok(None);
         };
         let text = self.string(&full, value)?;
-        let range = || text.parse::<Range>().or_else(|()| self.bad(&full, ExpectedValue::Range, text, value));
-        let family = family.to_owned();
+        let range = || match text.parse::<Range>() {
+            Ok(range) if range.is_empty() => {
+                self.fault(value, FaultKind::EmptyRange { key: full.clone(), text: text.to_owned() })
+            }
+            // `90` is the name of an architecture.
+            Ok(range) if family != "gpu" || range.lowest().is_none_or(|low| low.major() < ARCHITECTURES) => {
+                Ok(range)
+            }
+            _ if family == "gpu" => self.bad(&full, ExpectedValue::Capability, text, value),
+            _ => self.bad(&full, ExpectedValue::Range, text, value),
+        };
+        let named = family.to_owned();
         Ok(Some(match table {
-            "requires" => (Key::Requires(family), Value::Range(range()?)),
-            "prefer" => (Key::Prefer(family), Value::Range(range()?)),
-            _ => (Key::Pin(family), self.pin(&full, text, value)?),
+            "requires" => (Key::Requires(named), Value::Range(range()?)),
+            "prefer" => (Key::Prefer(named), Value::Range(range()?)),
+            _ => (Key::Pin(named), self.pin(&full, text, value)?),
         }))
     }
 
@@ -368,6 +390,17 @@ impl Reader<'_> {
         self.fault(value, FaultKind::Type { key: key.to_owned(), wants, has })
     }
 
+    /// Returns the table that a key belongs to, empty for the top of the file.
+    fn belongs(&self, key: &str) -> Option<&'static str> {
+        match key {
+            "also" | "without" => Some("search"),
+            "when" | "level" => Some("verify"),
+            "origin" => Some("prefer"),
+            _ if TABLES.iter().chain(VALUES).chain(TOP).any(|known| *known == key) => Some(""),
+            _ => self.words.requirement(key).map(|_| "requires"),
+        }
+    }
+
     fn unknown<'k>(&mut self, before: &str, (key, _): Entry<'_, '_>, known: impl Iterator<Item = &'k str>) {
         if self.remarks.len() == MAX_REMARKS {
             return;
@@ -376,6 +409,9 @@ impl Reader<'_> {
             place: self.place(key.span().start),
             key: format!("{before}{}", key.get_ref()),
             known: known.map(|name| format!("{before}{name}")).collect(),
+            belongs: self
+                .belongs(key.get_ref())
+                .filter(|table| format!("{table}.") != before && !before.starts_with("program.")),
         };
         self.remarks.push(remark);
     }

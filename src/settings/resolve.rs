@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::catalog;
+use crate::catalog::{self, catalog};
 use crate::cli::{Common, Wishes};
 use crate::environment::{Change, Diff};
 use crate::error::{Error, Reason};
@@ -105,6 +105,11 @@ pub fn vocabulary() -> Vocabulary {
     let families = catalog().families.iter();
     Vocabulary {
         families: families.map(|family| (family.name.as_str(), family.display.as_str())).collect(),
+        of_file: |name| {
+            let of_file = catalog().family_of_file(Path::new(name));
+            of_file.map(|(family, _)| family.name.as_str())
+        },
+        capability: catalog::capability_of,
         sources: inventory::source_names().collect(),
         own: env!("CARGO_PKG_VERSION").parse().expect("Cargo reads it as well"),
     }

@@ -18,7 +18,7 @@ fn version_and_help_answer_on_standard_output() {
     {
         let help = Run::new(arguments).any_stdout().check();
         assert!(help.contains("Usage:"), "{help}");
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     }
 }
 
@@ -26,7 +26,11 @@ fn version_and_help_answer_on_standard_output() {
 fn without_a_program_it_says_what_it_wants() {
     Run::new::<&str>([])
         .status(125)
-        .stderr_contains(&["Usage: cudarun [OPTIONS] [--] PROGRAM", "--help"])
+        .stderr_contains(&["cudarun doctor\u{20}", "cudarun --help\u{20}"])
+        .check();
+    Run::new(["-q"])
+        .status(125)
+        .stderr_contains(&["no program", "Usage: cudarun [OPTIONS] [--] PROGRAM"])
         .check();
 }
 
@@ -135,7 +139,7 @@ fn a_program_that_is_not_there_is_127() {
     Run::new(["./no/such"]).status(127).stderr("cudarun: `./no/such` was not found\n").check();
     Run::new(["explian", "true"])
         .status(127)
-        .stderr("cudarun: `explian` was not found\n\nhint: did you mean the verb `explain`?\n")
+        .stderr("cudarun: `explian` was not found\n\nhint: cudarun explain true\n")
         .check();
     Run::new(["explain", "no-such-program"])
         .status(2)
@@ -308,10 +312,11 @@ fn families_are_known_by_the_names_that_a_list_shows() {
 
 #[test]
 fn verbs_are_suggested_only_where_one_is_allowed() {
-    let hint = "\nhint: did you mean the verb `list`?\n";
+    let hint = "\nhint: cudarun list\n";
     let not_found = "cudarun: `lst` was not found\n";
     Run::new(["lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
-    Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{hint}")).check();
+    let quiet = hint.replace("cudarun", "cudarun -q");
+    Run::new(["-q", "lst"]).status(127).stderr(format!("{not_found}{quiet}")).check();
     Run::new(["--", "lst"]).status(127).stderr(not_found).check();
     Run::new(["run", "lst"]).status(127).stderr(not_found).check();
     Run::new(["ruby-that-is-not-here"]).status(127).stderr_contains(&["was not found\n"]).check();
@@ -387,4 +392,21 @@ fn a_wrong_word_sends_no_control_codes_to_a_terminal() {
             assert!(!said.contains(code), "{said:?}");
         }
     }
+}
+
+#[test]
+fn help_fits_a_small_terminal_and_lists_every_verb() {
+    let help = Run::new(["-h"]).any_stdout().check();
+    assert!(help.lines().count() <= 40, "{help}");
+    assert_eq!(Run::new(["help"]).any_stdout().check(), help);
+    for verb in cudarun::cli::VERBS {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
+        for option in ["-h", "--help"] {
+            let help = Run::new([verb, option]).any_stdout().check();
+            assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        }
+        let long = Run::new([verb, "--help"]).any_stdout().check();
+        assert_eq!(Run::new(["help", verb]).any_stdout().check(), long);
+    }
+    Run::new(["--", "help"]).status(127).stderr("cudarun: `help` was not found\n").check();
 }

@@ -92,7 +92,10 @@ fn page() -> String {
         }
     }
     section(&mut page, "EXIT STATUS");
-    paragraphs(&mut page, &command.get_after_help().unwrap().to_string().replacen("Exit status: t", "T", 1));
+    paragraphs(
+        &mut page,
+        &command.get_after_long_help().unwrap().to_string().replacen("Exit status: t", "T", 1),
+    );
 
     section(&mut page, "ENVIRONMENT");
     for (name, says) in settings() {

@@ -3,4 +3,5 @@
 mod image_conditions;
 mod lock_file;
 mod lock_text;
+mod mistakes;
 pub mod project_file;

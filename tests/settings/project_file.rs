@@ -300,7 +300,7 @@ fn an_invalid_value_is_an_error_with_its_line() {
         project.plain(&[]).any_stdout().check();
     }
     let project = Project::with("min-version = \"0.1\"\npin-mode = \"vew\"\n");
-    project.plain(&[]).status(125).stderr_contains(&["hint: did you mean view?"]).check();
+    project.plain(&[]).status(125).stderr_contains(&["hint: write `pin-mode = \"view\"`"]).check();
     project.says("min-version = \"0.1\"\n");
     project.plain(&[]).any_stdout().check();
 }
@@ -812,12 +812,7 @@ fn init_writes_what_holds_here_and_over_nothing() {
 }
 
 pub fn vocabulary() -> Vocabulary {
-    let names = cudarun::catalog::catalog().families.iter().map(|family| family.name.as_str());
-    Vocabulary {
-        families: names.map(|name| (name, cudarun::report::family(name))).collect(),
-        sources: cudarun::inventory::source_names().collect(),
-        own: env!("CARGO_PKG_VERSION").parse().unwrap(),
-    }
+    cudarun::settings::resolve::vocabulary()
 }
 
 #[test]

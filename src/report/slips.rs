@@ -1,0 +1,40 @@
+//! Sentences for wrong command lines.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::shell::quoted_to_show;
+
+/// The answer to `cudarun` alone.
+pub const FIRST_CONTACT: &str = "\
+cudarun starts a program with exactly one coherent, checked set of NVIDIA libraries.
+
+  cudarun python3 train.py           start a program
+  cudarun explain python3 train.py   show what it needs, what it gets, and why
+  cudarun doctor                     report if GPU programs can run on this machine
+  cudarun --help                     show all verbs and options
+";
+
+/// A command line of cudarun, as a shell reads it.
+pub fn command_line(words: &[OsString]) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
+    let word = |word: &OsString| match word.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        _ => quoted_to_show(word),
+    };
+    std::iter::once("cudarun".to_owned()).chain(words.iter().map(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The mistake in the name of a program, if the name shows it.
+pub(super) fn name_of_program(name: &Path) -> &'static str {
+    let text = name.to_string_lossy();
+    let file = text.rsplit('/').next().unwrap_or_default();
+    match () {
+        // `cudarun diagnose` will explain it.
+        () if text.contains(": ") => ": it looks like an error message, not a program",
+        () if text.contains(char::is_whitespace) => ": the name contains blanks",
+        () if file.ends_with(".ipynb") => ": a notebook is not a program",
+        () if file.ends_with(".so") || file.contains(".so.") => ": it is a library, not a program",
+        () => "",
+    }
+}
