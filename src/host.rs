@@ -88,6 +88,11 @@ pub fn arguments() -> Vec<OsString> {
     std::env::args_os().collect()
 }
 
+/// The width of the terminal, as the user or a shell has set it.
+pub fn columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}
+
 impl Host {
     /// This machine, as this process sees it.
     pub fn here() -> Host {

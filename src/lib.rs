@@ -161,12 +161,13 @@ fn complain(error: &Error, form: Form, json: bool, is_bare: bool) -> u8 {
     if json {
         let _ = report::print(&report::json::error(error, form));
     }
+    let style = Style::stderr(ColorChoice::Never);
     if let Some(line) = report::unanswered(&host::unanswered()) {
-        report::say(&format!("cudarun: {line}\n"));
+        report::say(&style.page(&format!("cudarun: {line}\n")));
     }
-    report::say(&format!("cudarun: {}\n", report::error(error)));
+    report::say(&style.page(&format!("cudarun: {}\n", report::error(error))));
     if let Some(hint) = report::error_hint(error, cli::VERBS, is_bare) {
-        report::say(&format!("\nhint: {hint}\n"));
+        report::say(&style.page(&format!("\nhint: {hint}\n")));
     }
     error.code(form)
 }

@@ -38,9 +38,10 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         settings: &facts.settings.layers,
         remarks: &remarks,
     };
+    let style = Style::stdout(common.color).of(facts.host);
     print(&if explain.question.json {
         report::json::explanation(&explanation)
     } else {
-        report::explained(&explanation, common.verbose, Style::stdout(common.color))
+        style.page(&report::explained(&explanation, common.verbose, style))
     })
 }

@@ -27,7 +27,8 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
             print(&if options.json {
                 report::json::prediction(&prediction)
             } else {
-                report::prediction(&prediction, options.all, Style::stdout(common.color))
+                let style = Style::stdout(common.color).of(&host);
+                style.page(&report::prediction(&prediction, options.all, style))
             })?;
             Err(Stop::Exit(if prediction.failure.is_some() { Exit::No } else { Exit::Yes }))
         }
@@ -51,7 +52,7 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Erro
 
 fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet) -> Result<Exit, Error> {
     only_here(common, "trace")?;
-    let style = Style::stderr(common.color);
+    let style = Style::stderr(common.color).of(host);
     let command = command_of(&options.words);
     follow(&request(host, common, options, &command), |reached| match reached {
         Reached::Decision(facts, decision) => {
@@ -93,7 +94,7 @@ fn run(
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
-        report::observation(&observation, options.all, style)
+        style.page(&report::observation(&observation, options.all, style))
     })?;
     Err(Stop::Exit(Exit::Program(status)))
 }

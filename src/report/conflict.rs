@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::Style;
 use super::asked;
 use super::reasons;
-use super::style::columns;
 use super::words;
 use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
@@ -38,7 +37,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     let needs = words::needs(&unmet.requirements);
     if !needs.is_empty() {
         let row = vec!["needs".to_owned(), needs, sources(&unmet.requirements)];
-        text.push_str(&columns("  ", &[row]));
+        text.push_str(&style.columns("  ", &[row]));
     }
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
@@ -50,7 +49,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     if unmet.candidates.is_empty() {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
     }
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     for forced in &unmet.forced {
         let rule = |rule: &Before| match rule {
             Before::Rpath => "its DT_RPATH".to_owned(),

@@ -7,7 +7,6 @@ use super::Style;
 use super::listed::gpus;
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
-use super::style::columns;
 use super::words::{self, counted};
 use super::{asked, extensions, notes};
 use crate::environment::Diff;
@@ -98,7 +97,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&format!("cudarun: for {what}\n"));
             let rows: Vec<Vec<String>> =
                 plan.picks.iter().map(|pick| pick_row(pick, program, style)).collect();
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
                 let is_of_interest = |mode| verbosity > 1 || mode >= Mode::Audit;
@@ -110,7 +109,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 let rejected = plan.rejected.iter().map(|one| rejection_row(one, program, style));
-                text.push_str(&columns("  ", &rejected.collect::<Vec<_>>()));
+                text.push_str(&style.columns("  ", &rejected.collect::<Vec<_>>()));
             }
         }
         Outcome::Conflict(_) => {}
@@ -143,7 +142,7 @@ fn steps(program: &Program, style: Style) -> String {
     for note in &program.notes {
         rows.push(vec![style.strong("note"), notes::note(note, program)]);
     }
-    columns("", &rows)
+    style.columns("", &rows)
 }
 
 /// The versions that a profile says where to read, found or not.
@@ -166,7 +165,7 @@ fn readings(program: &Program, style: Style) -> String {
         .packages
         .iter()
         .flat_map(|package| package.readings.iter().map(|reading| row(package, reading)));
-    columns("", &rows.collect::<Vec<_>>())
+    style.columns("", &rows.collect::<Vec<_>>())
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
@@ -180,7 +179,7 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     };
     let mut rows = vec![vec![style.strong("driver"), driver]];
     rows.extend(gpus(inventory, style));
-    columns("", &rows)
+    style.columns("", &rows)
 }
 
 fn package_name(package: &Package) -> String {
@@ -212,7 +211,7 @@ fn needs(program: &Program, style: Style) -> String {
         return String::new();
     }
     // Conditions may be long, so they have their own columns.
-    format!("\n{}\n{}{}", style.strong("needs"), columns("  ", &rows), columns("  ", &conditions))
+    format!("\n{}\n{}{}", style.strong("needs"), style.columns("  ", &rows), style.columns("  ", &conditions))
 }
 
 /// A row for each distinct need of a family, with its requesters.
@@ -270,7 +269,7 @@ fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String 
         });
         rows.extend(others.map(|rejection| rejection_row(rejection, program, style)));
     }
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     text.push_str(&left_alone(&plan.unpinned));
     text.push_str(&missing(&plan.absent));
     text.push_str(&cautions(plan, style));
@@ -321,7 +320,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
             vec![show(&change.name), value]
         })
         .collect();
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     text.push_str(&removed_and_blocked(plan));
     if diff.is_empty() {
         text.push_str("  no change\n");

@@ -1,7 +1,6 @@
 //! The inventory as a table.
 
 use super::Style;
-use super::style::columns;
 use super::words;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
@@ -33,7 +32,7 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
     if !rows.is_empty() {
         let titles = ["  FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
         rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
-        text.push_str(&columns("", &rows));
+        text.push_str(&style.columns("", &rows));
     } else if !left_out.is_empty() {
         // The line below counts them.
     } else if families.is_empty() {
@@ -71,7 +70,7 @@ fn machine(inventory: &Inventory, style: Style) -> String {
         rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
     }
     rows.extend(gpus(inventory, style));
-    if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
+    if rows.is_empty() { String::new() } else { format!("{}\n", style.columns("", &rows)) }
 }
 
 /// A row for each GPU.

@@ -5,7 +5,6 @@ use super::Style;
 use super::errors;
 use super::hints;
 use super::loader::{self, rule};
-use super::style::columns;
 use super::words;
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory};
@@ -57,7 +56,7 @@ pub(super) fn loads(
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
+    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), style.columns("  ", &rows));
     text.push_str(&format!("  {}\n", mode_line(pinned)));
     text + &not_enough(decision, program, |_| true)
 }

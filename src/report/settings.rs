@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::places::{mend_or, unsafe_way};
-use super::style::columns;
 use super::words::{self, at, list, nearest, one_of, plain, quoted_to_show, short};
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
@@ -199,7 +198,7 @@ pub(super) fn settings(settings: &Layers, style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!("{}\n{}", style.strong("settings"), columns("  ", &rows))
+    format!("{}\n{}", style.strong("settings"), style.columns("  ", &rows))
 }
 
 /// The reason why no lock was written.

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::Style;
 use super::loader::{self, file_name, rule};
-use super::style::columns;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::predict::observe::{Difference, Image, Mapped, Observation};
@@ -20,7 +19,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
         let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
         let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
         if !rows.is_empty() {
-            text.push_str(&format!("{}\n{}", style.strong(title), columns("  ", &rows)));
+            text.push_str(&format!("{}\n{}", style.strong(title), style.columns("  ", &rows)));
         }
     }
     let missing = prediction.missing.iter().filter(|missing| all || missing.family.is_some());
@@ -28,7 +27,7 @@ pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
         .map(|missing| vec![show(&missing.name), format!("for {}", file_name(&missing.requester))])
         .collect();
     if !rows.is_empty() {
-        text.push_str(&format!("{}\n{}", style.strong("not found"), columns("  ", &rows)));
+        text.push_str(&format!("{}\n{}", style.strong("not found"), style.columns("  ", &rows)));
     }
     if let Some(failure) = &prediction.failure {
         text.push_str(&format!(
@@ -69,7 +68,7 @@ pub fn observation(observation: &Observation, all: bool, style: Style) -> String
         let started = image.program.as_ref().map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
         text.push_str(&format!("{}\n", style.strong(&format!("cudarun: {}{started}", image.pid))));
         let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
-        text.push_str(&columns("  ", &rows));
+        text.push_str(&style.columns("  ", &rows));
         text.push_str(&verdict(image, style));
     }
     if text.is_empty() {

@@ -2,7 +2,6 @@
 
 use super::Style;
 use super::causes;
-use super::style::columns;
 use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
@@ -63,13 +62,13 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
             format!(
                 "{}{}{} ({}{kept})\n",
                 fallback(given_up, style),
-                found(proof),
+                found(proof, style),
                 style.good("proved"),
                 extent(proof)
             )
         }
         Verdict::Busy { proof } => {
-            let mut text = format!("{}{}", fallback(given_up, style), found(proof));
+            let mut text = format!("{}{}", fallback(given_up, style), found(proof, style));
             for reason in busy_gpus(&proof.finding) {
                 text.push_str(&format!("{} {reason}\n", style.warning("not proved:")));
             }
@@ -84,14 +83,14 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
             );
             let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
             rows.extend(causes::evidence(cause));
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
             text.push_str(&tried(given_up, style));
             if is_known {
                 text.push_str("  result of less than a minute ago; `cudarun verify --fresh` tries again\n");
             }
             text.push_str(&format!("\n{} {}\n", style.hint("hint:"), causes::remedy(cause)));
             if !proof.steps.is_empty() {
-                text.push_str(&format!("\n{}", table(&proof.steps)));
+                text.push_str(&format!("\n{}", table(&proof.steps, style)));
             }
             text.push_str(&format!("\n{}\n", extent(proof)));
             text
@@ -112,9 +111,9 @@ fn tried(given_up: &[Cause], style: Style) -> String {
 }
 
 /// Steps and findings of a proof that reached its end.
-fn found(proof: &Proof) -> String {
+fn found(proof: &Proof, style: Style) -> String {
     let finding = &proof.finding;
-    let mut text = table(&proof.steps);
+    let mut text = table(&proof.steps, style);
     for gpu in &finding.gpus {
         text.push_str(&self::gpu(gpu));
     }
@@ -181,12 +180,12 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
     })
 }
 
-fn table(steps: &[StepRecord]) -> String {
+fn table(steps: &[StepRecord], style: Style) -> String {
     let row = |taken: &StepRecord| {
         let came = taken.came.as_ref().map(came).unwrap_or_default();
         vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
     };
-    columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
+    style.columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
 fn came(came: &StepResult) -> String {
