@@ -88,9 +88,9 @@ pub fn arguments() -> Vec<OsString> {
     std::env::args_os().collect()
 }
 
-/// The width of the terminal, as the user or a shell has set it.
-pub fn columns() -> Option<usize> {
-    std::env::var("COLUMNS").ok()?.parse().ok()
+/// A variable of this process, for the looks of its output; `None` if it is empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Host {

@@ -28,7 +28,8 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
                 report::json::prediction(&prediction)
             } else {
                 let style = Style::stdout(common.color).of(&host);
-                style.page(&report::prediction(&prediction, options.all, style))
+                let is_tree = style.draws_tree(options.tree);
+                style.page(&report::prediction(&prediction, options.all, is_tree, &options.words, style))
             })?;
             Err(Stop::Exit(if prediction.failure.is_some() { Exit::No } else { Exit::Yes }))
         }
@@ -94,7 +95,8 @@ fn run(
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
-        style.page(&report::observation(&observation, options.all, style))
+        let is_tree = options.output.is_none() && style.draws_tree(options.tree);
+        style.page(&report::observation(&observation, options.all, is_tree, &options.words, style))
     })?;
     Err(Stop::Exit(Exit::Program(status)))
 }

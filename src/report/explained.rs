@@ -1,11 +1,13 @@
 //! The requirements of a program, the picks and their reasons: short with `-v`, in full for `explain`.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
 use super::listed::gpus;
-use super::pinned::{loads, mode_line, not_enough};
+use super::hints;
+use super::pinned::{differences, loads, mode_line, not_enough};
 use super::reasons;
 use super::words::{self, counted};
 use super::{asked, extensions, notes};
@@ -21,6 +23,11 @@ use crate::settings::Layers;
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
+/// Blanks before the facts, for their titles.
+const MARGIN: &str = "         ";
+/// As many requirements have a line each.
+const FEW: usize = 8;
+
 /// All facts about a start.
 pub struct Explanation<'a> {
     pub program: &'a Program,
@@ -33,22 +40,24 @@ pub struct Explanation<'a> {
     pub settings: &'a Layers,
     /// Remarks about settings, in words.
     pub remarks: &'a [String],
+    /// The program and its arguments, as typed.
+    pub words: &'a [OsString],
 }
 
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
-    let mut text = steps(program, style);
-    if verbosity > 0 {
-        text.push_str(&readings(program, style));
+    let mut text = format!("{}\n\n", verdict(program, decision, style));
+    if verbosity == 0 {
+        text.push_str(&in_short(explanation, style));
+        return text + &next(explanation, style);
     }
+    text.push_str(&steps(program, style));
+    text.push_str(&readings(program, style));
     text.push_str(&machine(inventory, style));
-    if verbosity > 0 {
-        text.push_str(&super::settings::settings(explanation.settings, style));
-    }
+    text.push_str(&super::settings::settings(explanation.settings, style));
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(program, style));
-            text.push_str(&format!("{}\n", style.strong("nothing to pick: it would start unchanged")));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
@@ -64,13 +73,177 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
         }
         Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, program, style))),
     }
-    let unfit = extensions::unfit(inventory, program);
-    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
-    text.extend(unfit.into_iter().map(line));
+    text.push_str(&unfit(explanation, style));
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
     }
-    text
+    text + &next(explanation, style)
+}
+
+/// One sentence: does the program start, and with how many libraries?
+fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
+    let name = show(program.runs().file_name().unwrap_or_default());
+    match &decision.outcome {
+        Outcome::Nothing { absent, unpinned } => {
+            format!("`{name}` {}: it starts unchanged", nothing(absent, unpinned))
+        }
+        Outcome::Conflict(_) => style.error(&format!("`{name}` does not start: no set of libraries fits")),
+        Outcome::Plan(_) if decision.leaks() => {
+            style.error(&format!("`{name}` does not start: its loader would use other libraries"))
+        }
+        Outcome::Plan(plan) => {
+            let set = match plan.picks.len() {
+                1 => "1 NVIDIA library".to_owned(),
+                count => format!("{count} NVIDIA libraries that fit together"),
+            };
+            style.good(&format!("`{name}` starts with {set}"))
+        }
+    }
+}
+
+/// The command to type; a refusal ends with its own.
+fn next(explanation: &Explanation<'_>, style: Style) -> String {
+    let next = match &explanation.decision.outcome {
+        Outcome::Conflict(conflict) if conflict.hint.is_some() => return String::new(),
+        _ if explanation.decision.leaks() => return String::new(),
+        Outcome::Conflict(_) => "cudarun list".to_owned(),
+        Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
+        Outcome::Plan(_) => {
+            let words: Vec<String> = explanation.words.iter().map(|word| hints::argument(word)).collect();
+            format!("cudarun {}", words.join(" "))
+        }
+    };
+    format!("\n{} {next}\n", style.hint("next:"))
+}
+
+/// The facts that matter when all is well, in as few lines as possible.
+fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
+    let Explanation { program, inventory, decision, before, .. } = explanation;
+    let overview = overview(program, inventory, style);
+    let (rows, names) = needs_in_short(program, style);
+    let mut text = section("needs", &rows, style);
+    let label = if rows.is_empty() { "needs" } else { "" };
+    text.push_str(&section(label, &names, style));
+    text.push_str(&section("machine", &asked::conditions(&program.conditions, style), style));
+    let mut remarks: Vec<String> = Vec::new();
+    match &decision.outcome {
+        Outcome::Plan(plan) => {
+            text.push_str(&section("picks", &picks_in_short(plan, program, style), style));
+            if let Some(pinned) = &decision.pinned {
+                text.push_str(&section("without", &differences(pinned, before, inventory, program, style), style));
+                text.push_str(&section("mode", &[vec![mode_line(pinned).replacen("mode ", "", 1)]], style));
+            }
+            remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
+            remarks.extend(plan.absent.iter().map(words::absent));
+            let concerns = plan.rejected.iter().filter(|rejection| rejection.is_of_concern()).count();
+            if concerns > 0 {
+                let others = counted(concerns, "other installation");
+                remarks.push(format!("{others} not picked: `cudarun explain -v` tells why"));
+            }
+        }
+        Outcome::Nothing { absent, unpinned } => {
+            remarks.extend(absent.iter().map(words::absent));
+            remarks.extend(unpinned.iter().map(reasons::unpinned));
+        }
+        Outcome::Conflict(_) => {}
+    }
+    let remarks: Vec<Vec<String>> = remarks.into_iter().map(|remark| vec![remark]).collect();
+    text.push_str(&section("note", &remarks, style));
+    if let Outcome::Plan(plan) = &decision.outcome {
+        text.push_str(&cautions(plan, style));
+    }
+    text.push_str(&unfit(explanation, style));
+    let blank = if text.is_empty() { "" } else { "\n" };
+    let refusal = match decision.is_refused() {
+        true => format!("\n{}", super::refusal(decision, program, style)),
+        false => String::new(),
+    };
+    format!("{overview}{blank}{text}{refusal}")
+}
+
+/// Rows behind a title in the margin.
+fn section(title: &str, rows: &[Vec<String>], style: Style) -> String {
+    let text = style.columns(MARGIN, rows);
+    let Some(text) = text.strip_prefix(MARGIN) else { return String::new() };
+    format!("{}{}{text}", style.strong(title), " ".repeat(MARGIN.len() - title.len()))
+}
+
+fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
+    let mut path = show(&program.path);
+    let last = program.steps.last().filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
+    path.extend(last.map(|step| format!(", runs {}", show(&step.to))));
+    let packages = program.packages.iter().map(|package| vec![package_name(package), how_sure(package)]);
+    let notes = program.notes.iter().map(|note| vec![notes::note(note, program)]);
+    let gpus = inventory.gpus.iter().map(|gpu| {
+        let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
+        format!("{}{capability}", show(&gpu.model))
+    });
+    let driver = [driver(inventory)].into_iter().chain(gpus).collect::<Vec<_>>().join("; ");
+    [
+        section("program", &[vec![path]], style),
+        section("package", &packages.collect::<Vec<_>>(), style),
+        section("note", &notes.collect::<Vec<_>>(), style),
+        section("driver", &[vec![driver]], style),
+    ]
+    .concat()
+}
+
+/// A row for each requirement; the libraries that one requester needs by nothing but their names share a row.
+fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    let (mut rows, mut names): (Vec<Vec<String>>, Vec<(String, Vec<String>)>) = Default::default();
+    let all: Vec<Vec<String>> = families(program)
+        .into_iter()
+        .flat_map(|family| needs_of(family, &program.requirements, false, style))
+        .collect();
+    let are_many = all.len() > FEW;
+    for row in all {
+        let is_name = row[1].starts_with("lib") && !row[1].contains(' ');
+        match names.iter_mut().find(|(by, _)| *by == row[2]) {
+            Some((_, known)) if is_name && are_many => known.push(row[1].clone()),
+            None if is_name && are_many => names.push((row[2].clone(), vec![row[1].clone()])),
+            _ => rows.push(row),
+        }
+    }
+    (rows, names.into_iter().map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))]).collect())
+}
+
+/// The picks, a row for each directory, or for directories that differ in one component.
+fn picks_in_short(plan: &Plan, program: &Program, style: Style) -> Vec<Vec<String>> {
+    let mut places: BTreeMap<(Option<&Path>, Option<&OsStr>), Vec<&Pick>> = BTreeMap::new();
+    for pick in &plan.picks {
+        let directory = pick.installation.directory.as_path();
+        let above = directory.parent().and_then(Path::parent);
+        places.entry((above, directory.file_name())).or_default().push(pick);
+    }
+    let row = |((above, name), picks): (&(Option<&Path>, Option<&OsStr>), &Vec<&Pick>)| {
+        let first = &picks[0].installation.directory;
+        let place = match (above, name) {
+            (Some(above), Some(name)) if picks.iter().any(|pick| pick.installation.directory != *first) => {
+                words::place(&above.join("*").join(name), Some(program))
+            }
+            _ => words::place(first, Some(program)),
+        };
+        let title = |pick: &&Pick| {
+            let version = style.good(&words::version(pick.installation.version.as_ref()));
+            format!("{} {version}", words::family(&pick.installation.family))
+        };
+        vec![place, picks.iter().map(title).collect::<Vec<_>>().join(", ")]
+    };
+    places.iter().map(row).collect()
+}
+
+fn unfit(explanation: &Explanation<'_>, style: Style) -> String {
+    let unfit = extensions::unfit(explanation.inventory, explanation.program);
+    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
+    unfit.into_iter().map(line).collect()
+}
+
+fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
+    match (absent, unpinned) {
+        ([], []) => "needs no NVIDIA library",
+        (_, []) => "finds no NVIDIA library",
+        _ => "finds no NVIDIA library that fits",
+    }
 }
 
 /// The lines for a start with `-v`: one for each pick, and notes.
@@ -82,11 +255,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
-            let why = match (absent.as_slice(), unpinned.as_slice()) {
-                ([], []) => "needs no NVIDIA library",
-                (_, []) => "finds no NVIDIA library",
-                _ => "finds no NVIDIA library that fits",
-            };
+            let why = nothing(absent, unpinned);
             text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
@@ -169,17 +338,20 @@ fn readings(program: &Program, style: Style) -> String {
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
-    let driver = match &inventory.driver {
+    let mut rows = vec![vec![style.strong("driver"), driver(inventory)]];
+    rows.extend(gpus(inventory, style));
+    style.columns("", &rows)
+}
+
+fn driver(inventory: &Inventory) -> String {
+    match &inventory.driver {
         Some(driver) => {
             let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
             let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
             format!("{}{cuda}{reach}", driver.version)
         }
         None => "none".to_owned(),
-    };
-    let mut rows = vec![vec![style.strong("driver"), driver]];
-    rows.extend(gpus(inventory, style));
-    style.columns("", &rows)
+    }
 }
 
 fn package_name(package: &Package) -> String {
@@ -197,15 +369,19 @@ fn how_sure(package: &Package) -> String {
     }
 }
 
-fn needs(program: &Program, style: Style) -> String {
+fn families(program: &Program) -> Vec<&str> {
     let mut families: Vec<&str> = Vec::new();
     for requirement in &program.requirements {
         if !families.contains(&requirement.family.as_str()) {
             families.push(&requirement.family);
         }
     }
-    let rows: Vec<Vec<String>> =
-        families.into_iter().flat_map(|family| needs_of(family, &program.requirements, style)).collect();
+    families
+}
+
+fn needs(program: &Program, style: Style) -> String {
+    let of_family = |family| needs_of(family, &program.requirements, true, style);
+    let rows: Vec<Vec<String>> = families(program).into_iter().flat_map(of_family).collect();
     let conditions = asked::conditions(&program.conditions, style);
     if rows.is_empty() && conditions.is_empty() {
         return String::new();
@@ -215,7 +391,7 @@ fn needs(program: &Program, style: Style) -> String {
 }
 
 /// A row for each distinct need of a family, with its requesters.
-fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec<String>> {
+fn needs_of(family: &str, requirements: &[Requirement], is_full: bool, style: Style) -> Vec<Vec<String>> {
     let of_family: Vec<&Requirement> =
         requirements.iter().filter(|requirement| requirement.family == family).collect();
     // A version that upstream tested with matters only beside a requirement.
@@ -231,7 +407,8 @@ fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec
     let mut rows: Vec<(String, Vec<&Asker>)> = Vec::new();
     for by in askers.iter().copied() {
         let of_asker = of_family.iter().filter(|requirement| requirement.by.name == by.name);
-        let needs = all_wants(&of_asker.map(|requirement| &requirement.want).collect::<Vec<_>>());
+        let wants: Vec<&Want> = of_asker.map(|requirement| &requirement.want).collect();
+        let needs = if is_full { all_wants(&wants) } else { words::wants(wants) };
         match rows.iter_mut().find(|(known, _)| *known == needs) {
             Some((_, who)) => who.push(by),
             None => rows.push((needs, vec![by])),
@@ -239,7 +416,7 @@ fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec
     }
     let row = |(needs, who): (String, Vec<&Asker>)| {
         let place = match who.as_slice() {
-            [only] if askers.len() == 1 => words::written_in(only),
+            [only] if askers.len() == 1 && is_full => words::written_in(only),
             [only] => words::by_and_place(only),
             several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
         };
@@ -314,7 +491,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         .map(|change| {
             let value = match &change.value {
                 None => "(unset)".to_owned(),
-                Some(table) if change.name == audit_module::PINS => in_short(table),
+                Some(table) if change.name == audit_module::PINS => table_in_short(table),
                 Some(value) => show(value),
             };
             vec![show(&change.name), value]
@@ -329,7 +506,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
 }
 
 /// The table of the audit module repeats every name of the view.
-fn in_short(table: &OsStr) -> String {
+fn table_in_short(table: &OsStr) -> String {
     let text = show(table);
     let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
     format!("{directory} and {} in it", counted(names.split(':').count(), "name"))

@@ -35,7 +35,7 @@ pub use extensions::listed_extensions;
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use pinned::{launches, refusal, sets_library_path};
-pub use project::trouble;
+pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,

@@ -32,6 +32,7 @@ const ACTIONS: [&str; 3] = ["next:", "hint:", "do:"];
 #[derive(Clone, Copy, Debug)]
 pub struct Style<'h> {
     color: bool,
+    is_terminal: bool,
     width: usize,
     home: Option<&'h Path>,
     cwd: Option<&'h Path>,
@@ -39,7 +40,7 @@ pub struct Style<'h> {
 
 impl Default for Style<'_> {
     fn default() -> Self {
-        Style { color: false, width: UNLIMITED, home: None, cwd: None }
+        Style { color: false, is_terminal: false, width: UNLIMITED, home: None, cwd: None }
     }
 }
 
@@ -52,16 +53,26 @@ impl<'h> Style<'h> {
         Style::on(&io::stderr(), choice, UNLIMITED)
     }
 
-    /// `auto` depends on the terminal, `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM` of this process.
+    /// `auto` depends on the terminal, `NO_COLOR`, `FORCE_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM` of this process.
     fn on<S: RawStream + AsFd>(stream: &S, choice: ColorChoice, piped: usize) -> Style<'h> {
         let color = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => AutoStream::choice(stream) != anstream::ColorChoice::Never,
+            ColorChoice::Auto => match host::variable("FORCE_COLOR").as_deref() {
+                Some("0" | "false") => false,
+                Some(_) if host::variable("NO_COLOR").is_none() => true,
+                _ => AutoStream::choice(stream) != anstream::ColorChoice::Never,
+            },
         };
         let of_terminal = || terminal_size_of(stream).map(|(Width(width), _)| width.into());
-        let width = host::columns().or_else(of_terminal).filter(|width| *width > 0).unwrap_or(piped);
-        Style { color, width: width.max(NARROWEST), ..Style::default() }
+        let set = host::variable("COLUMNS").and_then(|columns| columns.parse().ok());
+        let width = set.filter(|width| *width > 0).or_else(of_terminal).unwrap_or(piped);
+        let is_terminal = stream.is_terminal();
+        Style { color, is_terminal, width: width.max(NARROWEST), ..Style::default() }
+    }
+
+    pub fn draws_tree(self, choice: ColorChoice) -> bool {
+        choice == ColorChoice::Always || choice == ColorChoice::Auto && self.is_terminal
     }
 
     /// Shortens the paths of a machine, which may not be this one.
@@ -153,11 +164,11 @@ impl<'h> Style<'h> {
     }
 
     /// Appends words, and begins a line at `hang` where the next word does not fit. A word that is too long for that
-    /// place moves to the left, at most to `near`.
+    /// place moves to `near`.
     fn fold(self, text: &mut String, hang: usize, near: usize, words: &str) {
         for word in unbroken(words) {
             let (at, width) = (width_of_last_line(text), visible_width(word.trim_end()));
-            let target = hang.min(self.width.saturating_sub(width).max(near));
+            let target = if hang + width > self.width { near } else { hang };
             let is_begun = !text.rsplit('\n').next().unwrap_or_default().trim().is_empty();
             if at + width > self.width && (is_begun || at > target) {
                 begin_line(text, target);
