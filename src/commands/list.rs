@@ -27,7 +27,9 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let wishes = Wishes::default();
     let request = Request::new(&host, common, &wishes, Subject::Machine(&scope), Purpose::Answer);
     follow(&request, |reached| match reached {
-        Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(&host, inventory, &families, common, options)?)),
+        Reached::Inventory(_, inventory) => {
+            Err(Stop::Exit(tell(&host, inventory, &families, common, options)?))
+        }
         _ => Ok(()),
     })
 }

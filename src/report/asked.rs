@@ -115,7 +115,10 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
         vec![what.to_owned(), wants_of(member), style.dim(&by_and_place(&member.by))]
     };
     let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
-    format!("  these exclude each other; without any one of them the rest fits:\n{}", style.columns("    ", &rows))
+    format!(
+        "  these exclude each other; without any one of them the rest fits:\n{}",
+        style.columns("    ", &rows)
+    )
 }
 
 fn wants_of(member: &ContradictionSide) -> String {

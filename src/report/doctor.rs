@@ -167,7 +167,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         Section::Libraries => {
             let families: BTreeSet<&String> = inventory.installations.iter().map(|one| &one.family).collect();
             match (inventory.installations.len(), families.len()) {
-                (0, _) => "no NVIDIA library".to_owned(),
+                (0, _) => "none that a program finds by default".to_owned(),
                 (1, _) => "1 installation".to_owned(),
                 (installations, 1) => format!("{installations} installations of 1 family"),
                 (installations, families) => format!("{installations} installations of {families} families"),

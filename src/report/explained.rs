@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
-use super::listed::gpus;
 use super::hints;
+use super::listed::gpus;
 use super::pinned::{differences, loads, mode_line, not_enough};
 use super::reasons;
 use super::words::{self, counted};
@@ -130,7 +130,11 @@ fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
         Outcome::Plan(plan) => {
             text.push_str(&section("picks", &picks_in_short(plan, program, style), style));
             if let Some(pinned) = &decision.pinned {
-                text.push_str(&section("without", &differences(pinned, before, inventory, program, style), style));
+                text.push_str(&section(
+                    "without",
+                    &differences(pinned, before, inventory, program, style),
+                    style,
+                ));
                 text.push_str(&section("mode", &[vec![mode_line(pinned).replacen("mode ", "", 1)]], style));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));

@@ -73,7 +73,8 @@ impl Serialize for Installations {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { program, inventory, decision, before, diff, view, settings, remarks, words: _ } = explanation;
+    let Explanation { program, inventory, decision, before, diff, view, settings, remarks, words: _ } =
+        explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
         "program": program,

@@ -77,7 +77,9 @@ pub(super) fn differences(
             Some(then) => match (places(then, program), then.fault(inventory)) {
                 (places, None) if places == self::places(now, program) => continue,
                 (places, None) => places,
-                (places, Some(fault)) => format!("{} {places}", style.warning(&format!("{}:", given_fault(fault)))),
+                (places, Some(fault)) => {
+                    format!("{} {places}", style.warning(&format!("{}:", given_fault(fault))))
+                }
             },
         };
         rows.push(vec![words::family(family).to_owned(), without]);

@@ -138,7 +138,10 @@ pub fn setting_remark(remark: &SettingRemark) -> String {
     match remark {
         SettingRemark::Key(remark) => unknown_key(remark),
         SettingRemark::Malformed(condition) => malformed(condition),
-        SettingRemark::NotAllowed { path, keys } => not_allowed(path, keys),
+        SettingRemark::NotAllowed { path, keys } => {
+            let allow = format!("cudarun allow {}", quoted_where_needed(path));
+            format!("{}; read it, then `{allow}`", not_allowed(path, keys))
+        }
     }
 }
 
@@ -158,18 +161,12 @@ pub(super) fn malformed(malformed: &Malformed) -> String {
 
 /// The keys of a project's file that need `cudarun allow`.
 pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
-    let count = if keys.len() > 1 { "count" } else { "counts" };
     let rest = keys.len().saturating_sub(KEYS);
     let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
     if rest > 0 {
         keys.push(format!("{rest} more"));
     }
-    format!(
-        "{}: {} {count} only after `cudarun allow {}`",
-        show(file),
-        list(&keys),
-        quoted_where_needed(file)
-    )
+    format!("{}: not trusted yet: it sets {}", show(file), list(&keys))
 }
 
 fn quoted_where_needed(path: &Path) -> String {

@@ -138,8 +138,9 @@ impl<'h> Style<'h> {
         let mut starts = vec![prefix.len()];
         for column in 0..rows.iter().map(Vec::len).max().unwrap_or(0) {
             // A wide cell moves the next one below itself, in its own row only.
-            let cells = rows.iter().filter(|row| column + 1 < row.len()).map(|row| visible_width(&row[column]));
-            let widest = cells.filter(|width| *width <= self.width / 2).max().unwrap_or(0);
+            let cells =
+                rows.iter().filter(|row| column + 1 < row.len()).map(|row| visible_width(&row[column]));
+            let widest = cells.filter(|width| *width <= self.width * 3 / 5).max().unwrap_or(0);
             starts.push(starts[column] + widest + 2);
         }
         let near = prefix.len() + INDENT;
@@ -148,9 +149,12 @@ impl<'h> Style<'h> {
             let mut line = prefix.to_owned();
             for (column, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
                 let (start, at) = (starts[column], width_of_last_line(&line));
-                let hang = if start + NARROW > self.width { near } else { start };
+                // A row that has gone on below stays there.
+                let last = line.rsplit('\n').next().unwrap_or_default();
+                let is_below = last.len() < line.len() && last.len() - last.trim_start().len() == near;
+                let hang = if is_below || start + NARROW > self.width { near } else { start };
                 let is_wide = hang < start && start + visible_width(cell) > self.width;
-                if column > 0 && (at + 2 > start || is_wide) {
+                if column > 0 && (is_below || at + 2 > start || is_wide) {
                     begin_line(&mut line, hang);
                 } else {
                     line.push_str(&" ".repeat(start - at));
@@ -268,7 +272,7 @@ mod tests {
         assert_eq!(style.columns("  ", &rows), folded);
         let path = "/a/path/that/is/much/longer/than/the/whole/line";
         let rows = [row(&["cuDNN", path, "why"]), row(&["cuBLAS", "/short", "why"])];
-        let folded = format!("  cuDNN\n      {path}\n                  why\n  cuBLAS  /short  why\n");
+        let folded = format!("  cuDNN\n      {path}\n      why\n  cuBLAS  /short  why\n");
         assert_eq!(style.columns("  ", &rows), folded);
         assert_eq!(style.page(&folded), folded, "a second time");
         let rows = [row(&["図図図図図図図図図図図図 図図図図図図図図図図", "x"])];
@@ -292,7 +296,10 @@ mod tests {
         for (long, short) in [
             ("/home/me/p/a.py and /home/me/b:/home/me/p/c", "./a.py and ~/b:./c"),
             ("`/home/me/x` (/home/me/y)", "`~/x` (~/y)"),
-            ("'/home/me/x' \"/home/me/x\" --also=/home/me/x", "'/home/me/x' \"/home/me/x\" --also=/home/me/x"),
+            (
+                "'/home/me/x' \"/home/me/x\" --also=/home/me/x",
+                "'/home/me/x' \"/home/me/x\" --also=/home/me/x",
+            ),
             ("/home/me /home/meg/x /mnt/home/me/x", "/home/me /home/meg/x /mnt/home/me/x"),
         ] {
             assert_eq!(style.page(long), short);

@@ -1,5 +1,6 @@
 //! The files that the model of the loader predicts, and those that a traced program mapped.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -53,7 +54,7 @@ pub fn prediction(
             format!("the program would map {}{lost}\n", counted(shown, kind))
         }
     };
-    if is_tree {
+    if is_tree && shown > 0 {
         let nodes = prediction.files.iter().map(|file| Node {
             name: file.name.as_ref(),
             path: &file.path,
@@ -91,7 +92,7 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
             is_kept[parent] = true;
         }
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut places) = (Vec::new(), BTreeMap::<&Path, Vec<String>>::new());
     let children = |of: Option<usize>| -> Vec<usize> {
         (0..nodes.len()).filter(|at| is_kept[*at] && parent[*at] == of).collect()
     };
@@ -102,18 +103,26 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
         let node = &nodes[at];
         let name = file_name(Path::new(node.name));
         let name = if node.is_shown { style.strong(&name) } else { name };
-        let place = node.path.parent().map(show).unwrap_or_default();
-        rows.push(vec![format!("{guides}{own}{name}"), node.how.clone(), format!("{place}/")]);
-        let guides = guides + match own {
-            "" => "",
-            "└── " => "    ",
-            _ => "│   ",
-        };
+        rows.push(vec![format!("{guides}{own}{name}"), node.how.clone()]);
+        if node.is_shown {
+            places.entry(node.path.parent().unwrap_or(node.path)).or_default().push(name);
+        }
+        let guides = guides
+            + match own {
+                "" => "",
+                "└── " => "    ",
+                _ => "│   ",
+            };
         for (index, child) in children(Some(at)).into_iter().rev().enumerate() {
             rest.push((child, guides.clone(), if index == 0 { "└── " } else { "├── " }));
         }
     }
-    style.columns("", &rows)
+    let place = |(place, names): (&Path, Vec<String>)| match names.as_slice() {
+        [only] => vec![only.clone(), show(place)],
+        names => vec![counted(names.len(), "file"), show(place)],
+    };
+    let places: Vec<Vec<String>> = places.into_iter().map(place).collect();
+    format!("{}\nfrom\n{}", style.columns("", &rows), style.columns("  ", &places))
 }
 
 /// The earlier file that asked for this one.
@@ -130,9 +139,13 @@ fn row(file: &Predicted, style: Style) -> Vec<String> {
     let asked = if file.requester.as_os_str().is_empty() {
         String::new()
     } else {
-        format!("for {}", file_name(&file.requester))
+        format!("for {}, ", file_name(&file.requester))
     };
-    vec![file_name(Path::new(&file.name)), show(&file.path), asked, style.dim(&rule(&file.rule))]
+    vec![
+        file_name(Path::new(&file.name)),
+        show(&file.path),
+        format!("{asked}{}", style.dim(&rule(&file.rule))),
+    ]
 }
 
 /// `trace`
@@ -185,7 +198,8 @@ fn mapped(file: &Mapped, style: Style) -> Vec<String> {
         format!("for {}", file_name(&file.requester))
     };
     let planned = planned(file, style);
-    vec![file_name(Path::new(&file.name)), show(&file.file), asked, style.dim(by(file.rule)), planned]
+    let how = format!("{asked}, {}", style.dim(by(file.rule)));
+    vec![file_name(Path::new(&file.name)), show(&file.file), how, planned]
 }
 
 fn planned(file: &Mapped, style: Style) -> String {

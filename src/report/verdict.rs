@@ -56,23 +56,22 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
         Verdict::Skipped { why: Skip::ProvedBefore } => {
             format!("{}: {}\n", style.good("proved"), skip(Skip::ProvedBefore))
         }
-        Verdict::Skipped { why } => format!("not proved: {}\n", skip(*why)),
+        Verdict::Skipped { why: Skip::NothingToTry } => format!("{}\n", skip(Skip::NothingToTry)),
+        Verdict::Skipped { why } => format!("{} {}\n", style.warning("not proved:"), skip(*why)),
         Verdict::Passed { proof } => {
             let kept = if is_known { ", earlier: nothing has changed since" } else { "" };
             format!(
-                "{}{}{} ({}{kept})\n",
-                fallback(given_up, style),
-                found(proof, style),
+                "{} ({}{kept})\n{}{}",
                 style.good("proved"),
-                extent(proof)
+                extent(proof),
+                fallback(given_up, style),
+                found(proof, style)
             )
         }
         Verdict::Busy { proof } => {
-            let mut text = format!("{}{}", fallback(given_up, style), found(proof, style));
-            for reason in busy_gpus(&proof.finding) {
-                text.push_str(&format!("{} {reason}\n", style.warning("not proved:")));
-            }
-            text
+            let not_proved = style.warning("not proved:");
+            let reasons = busy_gpus(&proof.finding).map(|reason| format!("{not_proved} {reason}\n"));
+            format!("{}{}{}", reasons.collect::<String>(), fallback(given_up, style), found(proof, style))
         }
         Verdict::Failed { proof, failure, cause } => {
             let mut text = format!(
@@ -262,7 +261,7 @@ fn skip(why: Skip) -> &'static str {
     match why {
         Skip::NoGpu => "no NVIDIA GPU is reachable (`cudarun verify --level load` needs none)",
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
-        Skip::NothingToTry => "there is no library to prove",
+        Skip::NothingToTry => "nothing to prove: no NVIDIA library is used",
         Skip::NoPlace => "a proof needs a view, and no directory can hold one",
         Skip::NotAsked => "--verify=never",
         Skip::ProvedBefore => "it was proved earlier, and nothing has changed since",
