@@ -76,7 +76,7 @@ _cudarun() {
     run:-*) COMPREPLY=($(compgen -W "$common $wishes --verify" -- "$cur")) ;;
     list:-*) COMPREPLY=($(compgen -W "$common -a --all --extensions --json --symbols --python" -- "$cur")) ;;
     list:*) COMPREPLY=($(compgen -W "$families" -- "$cur")) ;;
-    trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
+    trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --tree --as-is -a --all -o --output" -- "$cur")) ;;
     verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;
     doctor:-*) COMPREPLY=($(compgen -W "$common --json --save" -- "$cur")) ;;
     export:-*) COMPREPLY=($(compgen -W "$common $wishes --json --shell" -- "$cur")) ;;

@@ -100,6 +100,7 @@ complete -c cudarun -n "__cudarun_after list" -l extensions -d "List extension m
 complete -c cudarun -n "__cudarun_after list" -l symbols -d "With --json: name the symbols of each file"
 complete -c cudarun -n "__cudarun_after list" -l python -x -a "(__fish_complete_command)" -d "Look into the environment of this Python too"
 complete -c cudarun -n "__cudarun_after trace" -l predict -d "Start nothing: print what would be mapped"
+complete -c cudarun -n "__cudarun_after trace" -l tree -d "Draw the tree of who loads what"
 complete -c cudarun -n "__cudarun_after trace verify" -l as-is -d "Leave the environment as it is"
 complete -c cudarun -n "__cudarun_after verify" -l level -x -a "$levels" -d "How much to prove"
 complete -c cudarun -n "__cudarun_after verify" -l fresh -d "Prove it now"

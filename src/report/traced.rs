@@ -186,7 +186,7 @@ pub fn observation(
             1 => "one process, no NVIDIA library".to_owned(),
             count => format!("{count} processes, no NVIDIA library"),
         };
-        text.push_str(&format!("cudarun: {processes}\n"));
+        return format!("cudarun: {processes}\n");
     }
     text + &next("explain", words, style)
 }

@@ -343,7 +343,7 @@ fn an_inconclusive_proof_is_not_a_success() {
         run(&["--verify", "always"]).stderr(format!("cudarun: not proved: {why}\n")).check();
         run(&[]).check();
     }
-    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to prove\n").check();
+    Run::new(["verify", "/bin/true"]).stdout("nothing to prove: no NVIDIA library is used\n").check();
 }
 
 #[test]
