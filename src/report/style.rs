@@ -152,7 +152,10 @@ impl<'h> Style<'h> {
                 // A row that has gone on below stays there.
                 let last = line.rsplit('\n').next().unwrap_or_default();
                 let is_below = last.len() < line.len() && last.len() - last.trim_start().len() == near;
-                let hang = if is_below || start + NARROW > self.width { near } else { start };
+                let longest = unbroken(cell).iter().map(|word| visible_width(word.trim_end())).max();
+                let room = self.width.saturating_sub(start);
+                let is_narrow = room < longest.unwrap_or(0).max(NARROW);
+                let hang = if is_below || is_narrow { near } else { start };
                 let is_wide = hang < start && start + visible_width(cell) > self.width;
                 if column > 0 && (is_below || at + 2 > start || is_wide) {
                     begin_line(&mut line, hang);
@@ -227,7 +230,7 @@ fn unbroken(text: &str) -> Vec<&str> {
             begin = end;
         }
     }
-    words.push(&text[begin..]);
+    words.extend(Some(&text[begin..]).filter(|rest| !rest.is_empty()));
     words
 }
 

@@ -67,7 +67,7 @@ gpu            NVIDIA H200  compute capability 9.0
 
   FAMILY        VERSION     CUDA  ORIGIN   DIRECTORY
 * driver        580.159.04        driver   /usr/local/nvidia/lib64
-  driver        580.95.05         compat   /usr/local/cuda-13.0/compat                              older than the kernel's driver 580.159.04
+  driver        580.95.05         compat   /usr/local/cuda-13.0/compat  older than the kernel's driver 580.159.04
   CUDA runtime  13.0.96     13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib
   CUDA runtime  13.0.96     13    toolkit  /usr/local/cuda-13.0/targets/x86_64-linux/lib
   cuBLAS        13.1.0.3    13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib

@@ -465,7 +465,7 @@ fn proposals_of_a_project_must_be_allowed() {
         ("pin-mode = \"none\"\n", "uses = []\n"),
     ] {
         project.says(weaker);
-        project.run(&["true"]).status(125).stderr_contains(&["only after `cudarun allow"]).check();
+        project.run(&["true"]).status(125).stderr_contains(&["read it, then `cudarun allow"]).check();
         project.says(stronger);
         project.run(&["true"]).check();
     }
