@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
+use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use crate::pin::Mode;
@@ -26,6 +27,14 @@ pub const VERBS: &[&str] = &[
     "completions",
 ];
 
+/// The colours of help texts.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default())
+    .error(AnsiColor::Red.on_default().bold());
+
 /// The heading of the options of every verb in help texts.
 const EVERYWHERE: &str = "Options of every verb";
 
@@ -42,6 +51,7 @@ const EVERYWHERE: &str = "Options of every verb";
     after_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run,\n\
         127 when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
     disable_help_subcommand = true,
+    styles = STYLES,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     max_term_width = 100

@@ -81,9 +81,10 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
     }
     text.push_str(&unfit(explanation, style));
     let blank = if text.is_empty() { "" } else { "\n" };
-    let refusal = match decision.is_refused() {
-        true => format!("\n{}", super::refusal(decision, program, style)),
-        false => String::new(),
+    let refusal = if decision.is_refused() {
+        format!("\n{}", super::refusal(decision, program, style))
+    } else {
+        String::new()
     };
     format!("{overview}{blank}{text}{refusal}")
 }
@@ -117,7 +118,7 @@ fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
 
 /// A row for each requirement; the libraries that one requester needs by nothing but their names share a row.
 fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-    let (mut rows, mut names): (Vec<Vec<String>>, Vec<(String, Vec<String>)>) = Default::default();
+    let (mut rows, mut names) = (Vec::new(), Vec::<(String, Vec<String>)>::new());
     let all: Vec<Vec<String>> = families(program)
         .into_iter()
         .flat_map(|family| needs_of(family, &program.requirements, false, style))

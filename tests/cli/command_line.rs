@@ -278,6 +278,10 @@ fn variables_and_the_option_decide_about_colour() {
         assert!(!is_coloured(true, &[("TERM", "dumb")], verb), "{verb}");
         assert!(is_coloured(false, &[("CLICOLOR_FORCE", "1")], verb), "{verb}");
         assert!(!is_coloured(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], verb), "{verb}");
+        assert!(!is_coloured(true, &[("CLICOLOR", "0")], verb), "{verb}");
+        assert!(is_coloured(false, &[("FORCE_COLOR", "1")], verb), "{verb}");
+        assert!(!is_coloured(true, &[("FORCE_COLOR", "0")], verb), "{verb}");
+        assert!(!is_coloured(false, &[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], verb), "{verb}");
         let always = format!("--color always {verb}");
         assert!(is_coloured(false, &[("NO_COLOR", "1")], &always), "{verb}");
         assert!(!is_coloured(true, &[("CLICOLOR_FORCE", "1")], &format!("--color=never {verb}")), "{verb}");

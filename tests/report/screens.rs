@@ -182,3 +182,34 @@ fn explanations_of_plans_that_are_fine_are_short() {
         "the control: -v shows what was left out"
     );
 }
+
+/// Standard output and standard error on a terminal that is so wide.
+fn at_terminal(columns: usize, words: &str) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let line = format!("stty cols {columns} rows 24; '{CUDARUN}' {words}");
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env_clear();
+    command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
+    let output = command.env("HOME", home.path()).current_dir(home.path()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+#[test]
+fn a_terminal_gets_its_width_its_colours_and_the_tree() {
+    let machine = described("torch").display().to_string();
+    let width_of = |text: &str| {
+        let lines = text.lines().map(|line| anstream::adapter::strip_str(line).to_string());
+        lines.filter(|line| line.trim().contains(' ')).map(|line| line.width()).max().unwrap()
+    };
+    let doctor = format!("--machine {machine} doctor");
+    for columns in [50, 80, 120] {
+        let page = at_terminal(columns, &doctor);
+        assert!(page.contains('\x1b') && width_of(&page) <= columns, "{columns}: {page}");
+    }
+    assert!(width_of(&at_terminal(120, &doctor)) > 80, "the control");
+    let trace = format!("--machine {machine} trace --predict python3 train.py");
+    let page = at_terminal(80, &trace);
+    assert!(page.contains("├── ") && page.contains("│   └── "), "{page}");
+    let words = ["trace", "--predict", "python3", "train.py"];
+    assert!(!run("torch", &words, 80, "never").contains("├── "), "not in a pipe");
+}
