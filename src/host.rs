@@ -22,6 +22,7 @@ use crate::environment::Environment;
 mod directory;
 mod fault;
 mod owners;
+mod process;
 mod record;
 mod standing;
 mod stat;
@@ -31,6 +32,7 @@ mod way;
 pub use directory::Entry;
 use directory::{Known, components, entries, join_root};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
+pub use process::{arguments, variable};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
@@ -81,11 +83,6 @@ impl Mapped {
         #[allow(unsafe_code)]
         let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
     }
-}
-
-/// The arguments of this process, the program's name first.
-pub fn arguments() -> Vec<OsString> {
-    std::env::args_os().collect()
 }
 
 impl Host {

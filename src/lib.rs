@@ -177,16 +177,18 @@ fn start_program(
 
 /// Reports an error, and the command line that was probably meant.
 fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>) -> u8 {
-    if json {
-        let _ = report::print(&report::json::error(error, form));
-    }
-    if let Some(line) = report::unanswered(&host::unanswered()) {
-        report::say(&format!("cudarun: {line}\n"));
-    }
-    report::say(&format!("cudarun: {}\n", report::error(error)));
     let meant = meant.map(|words| report::command_line(&words));
-    if let Some(hint) = meant.or_else(|| report::error_hint(error)) {
-        report::say(&format!("\nhint: {hint}\n"));
+    let hint = meant.or_else(|| report::error_hint(error));
+    if json {
+        let _ = report::print(&report::json::error(error, form, hint.as_deref()));
+    }
+    let style = Style::stderr(ColorChoice::Never);
+    if let Some(line) = report::unanswered(&host::unanswered()) {
+        report::say(&style.page(&format!("cudarun: {line}\n")));
+    }
+    report::say(&style.page(&format!("cudarun: {}\n", report::error(error))));
+    if let Some(hint) = hint {
+        report::say(&style.page(&format!("\nhint: {hint}\n")));
     }
     error.code(form)
 }
@@ -243,13 +245,16 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
             Err(error) => complain(&error, form, false, None),
         };
     }
+    let meant = commands::slips::after_usage(&Host::here(), error, arguments);
+    let hint = meant.map(|words| report::command_line(&words));
     if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
     {
-        let _ = report::print(&report::json::usage_error(&Style::default().adapt(text.clone())));
+        let plain = Style::default().adapt(text.clone());
+        let _ = report::print(&report::json::usage_error(&plain, hint.as_deref()));
     }
     report::say(&Style::stderr(color).adapt(text));
-    if let Some(words) = commands::slips::after_usage(&Host::here(), error, arguments) {
-        report::say(&format!("\nhint: {}\n", report::command_line(&words)));
+    if let Some(hint) = hint {
+        report::say(&format!("\nhint: {hint}\n"));
     }
     match form {
         Form::Run => 125,

@@ -129,7 +129,7 @@ def walks(name):
     shell = Shell(name, home)
     check(not shell.told("true"), f"{name}: silent outside of projects")
     first = shell.told(f"cd {one}")
-    check(len(first) == 1 and f"{one}/.cudarun.toml: `env.FOO` counts only after `cudarun allow {one}/.cudarun.toml`" in first[0], f"{name}: {first}")
+    check(len(first) == 1 and f"{one}/.cudarun.toml: not trusted yet: it sets `env.FOO`; read it, then `cudarun allow {one}/.cudarun.toml`" in first[0], f"{name}: {first}")
     for line in ["cd deep", "cd er", "cd ../..", "true", "cd ..", "cd -", "pushd /", "popd", "cd ~/plain", f"cd {one}/deep/er"]:
         told = shell.told(line)
         check(not told, f"{name}: `{line}` says nothing new: {told}")
@@ -184,7 +184,7 @@ def names(name):
             # An escape code would be read by the shell's line editor.
             line = f"cd {home.at(str(index))}/bold*" if "\x1b" in hostile else f"cd -- {shell.quoted(path)}"
             told = shell.told(line)
-        check(len(told) == 1 and "counts only after" in told[0], f"{name}: {hostile!r}: {told}")
+        check(len(told) == 1 and "not trusted yet" in told[0], f"{name}: {hostile!r}: {told}")
         check("\x1b" not in "".join(told), f"{name}: {hostile!r} reaches the terminal")
     found = subprocess.run(["find", home.path, "-name", "pwned"], capture_output=True, text=True).stdout
     check(not found, f"{name}: {found} was made")

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
+use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use crate::pin::Mode;
@@ -26,6 +27,14 @@ pub const VERBS: &[&str] = &[
     "hook",
     "completions",
 ];
+
+/// The colours of help texts.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default())
+    .error(AnsiColor::Red.on_default().bold());
 
 /// The heading of the options of every verb in help texts.
 const EVERYWHERE: &str = "Options of every verb";
@@ -74,6 +83,7 @@ Options:
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
     disable_help_subcommand = true,
+    styles = STYLES,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     max_term_width = 80
@@ -362,6 +372,17 @@ pub struct Trace {
     /// Show every file, not only NVIDIA's
     #[arg(short, long)]
     pub all: bool,
+    /// Draw the tree of who loads what [default: on a terminal]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        default_missing_value = "always",
+        num_args = 0..=1,
+        require_equals = true,
+        hide_default_value = true
+    )]
+    pub tree: ColorChoice,
     /// Write the report to FILE instead of standard error
     #[arg(short, long, value_name = "FILE", conflicts_with = "predict")]
     pub output: Option<PathBuf>,

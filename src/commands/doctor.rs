@@ -29,12 +29,12 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     let host = machine(host, common)?;
     let (examination, inventory) = examine(&host, common)?;
     let programs = programs(&host, common, &options.words)?;
-    let style = Style::stdout(common.color);
+    let style = Style::stdout(common.color).of(&host);
     if options.json {
         print(&report::json::examination(&examination, &inventory, &programs))?;
     } else {
         let page = report::examination(&examination, &inventory, common.verbose, style);
-        print(&(page + &report::programs(&programs, style)))?;
+        print(&style.page(&(page + &report::programs(&programs, style))))?;
     }
     if let Some(file) = &file {
         save(&host, common, file)?;

@@ -37,10 +37,12 @@ fn tell(facts: &Facts<'_>, decision: &Decision, common: &Common, explain: &Expla
         view: change.paths.view.as_deref(),
         settings: &facts.settings.layers,
         remarks: &remarks,
+        words: &explain.question.words,
     };
+    let style = Style::stdout(common.color).of(facts.host);
     print(&if explain.question.json {
         report::json::explanation(&explanation)
     } else {
-        report::explained(&explanation, common.verbose, Style::stdout(common.color))
+        style.page(&report::explained(&explanation, common.verbose, style))
     })
 }

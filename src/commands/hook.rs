@@ -9,7 +9,7 @@ use crate::cli::{Common, Hook};
 use crate::error::Error;
 use crate::host::Host;
 use crate::program::Command;
-use crate::report;
+use crate::report::{self, Style};
 use crate::settings::files;
 use crate::settings::start_key::start_key;
 use crate::shell;
@@ -37,7 +37,8 @@ fn check(host: &Host, common: &Common, told: &str) -> String {
     let known = told.split(',').find(of_place);
     let now = format!("{place}-{state}");
     if !answer.is_empty() && known != Some(&now) {
-        report::say(&format!("cudarun: {answer}\n"));
+        let style = Style::stderr(common.color);
+        report::say(&style.page(&report::project_line(&answer, style)));
     }
     let others = told.split(',').filter(|entry| !entry.is_empty() && !of_place(entry));
     let mut told: Vec<&str> = others.collect();

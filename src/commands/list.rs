@@ -27,12 +27,15 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let wishes = Wishes::default();
     let request = Request::new(&host, common, &wishes, Subject::Machine(&scope), Purpose::Answer);
     follow(&request, |reached| match reached {
-        Reached::Inventory(_, inventory) => Err(Stop::Exit(tell(inventory, &families, common, options)?)),
+        Reached::Inventory(_, inventory) => {
+            Err(Stop::Exit(tell(&host, inventory, &families, common, options)?))
+        }
         _ => Ok(()),
     })
 }
 
 fn tell(
+    host: &Host,
     inventory: Box<Inventory>,
     families: &[String],
     common: &Common,
@@ -46,11 +49,11 @@ fn tell(
     if options.json {
         print(&report::json::inventory(*inventory, families))?;
     } else {
-        let style = Style::stdout(common.color);
-        print(&match &inventory.extensions {
+        let style = Style::stdout(common.color).of(host);
+        print(&style.page(&match &inventory.extensions {
             Some(extensions) => report::listed_extensions(extensions, style),
             None => report::listed(&inventory, families, options.all, common.verbose, style),
-        })?;
+        }))?;
         // The process ends here, and its memory with it.
         std::mem::forget(inventory);
     }

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::ColorChoice;
+
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::{self, Host};
@@ -51,7 +53,8 @@ fn refuse(facts: &Facts<'_>, decision: &Decision, json: bool, common: &Common) -
 /// Reports the reason if nothing can be started.
 fn say_refusal(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if decision.is_refused() {
-        report::say(&report::refusal(decision, &facts.program, Style::stderr(common.color)));
+        let style = Style::stderr(common.color).of(facts.host);
+        report::say(&style.page(&report::refusal(decision, &facts.program, style)));
     }
 }
 
@@ -73,10 +76,10 @@ fn follow(
 /// Reports what concerns a start before it: a summary where it was asked for, else what every start reports.
 fn say_before(facts: &Facts<'_>, decision: &Decision, common: &Common) {
     if common.verbose > 0 {
-        let style = Style::stderr(common.color);
-        report::say(&report::summary(&facts.program, decision, common.verbose, style));
+        let style = Style::stderr(common.color).of(facts.host);
+        report::say(&style.page(&report::summary(&facts.program, decision, common.verbose, style)));
         if common.verbose > 2 {
-            report::say(&report::warnings(&facts.inventory.warnings, style));
+            report::say(&style.page(&report::warnings(&facts.inventory.warnings, style)));
         }
     } else if !common.quiet {
         say_notes(facts, decision);
@@ -120,7 +123,7 @@ fn reported_at_every_start(facts: &Facts<'_>, decision: &Decision) -> Vec<String
 
 /// A line on standard error.
 fn say(text: &str) {
-    report::say(&format!("cudarun: {text}\n"));
+    report::say(&Style::stderr(ColorChoice::Never).page(&format!("cudarun: {text}\n")));
 }
 
 /// Refuses `--root` and `--machine` for a verb that runs something.

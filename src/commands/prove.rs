@@ -76,6 +76,7 @@ fn tell(common: &Common, json: bool, proven: &Proven) -> Result<Exit, Error> {
         let is_bad = matches!(verdict, Verdict::Failed { .. });
         let style = if is_bad { Style::stderr(common.color) } else { Style::stdout(common.color) };
         let text = report::verdict(verdict, &proven.given_up, proven.is_known, style);
+        let text = style.page(&text);
         if is_bad { report::say(&text) } else { print(&text)? }
     }
     Ok(match verdict {

@@ -61,11 +61,11 @@ fn say_proof(decision: &Decision, proven: &Proven, when: When, common: &Common) 
     let Proven { verdict, given_up, is_known, .. } = proven;
     let style = Style::stderr(common.color);
     if let Verdict::Failed { .. } = verdict {
-        report::say(&report::verdict(verdict, given_up, *is_known, style));
+        report::say(&style.page(&report::verdict(verdict, given_up, *is_known, style)));
         return Err(Stop::Exit(Exit::Refused));
     }
     if !common.quiet {
-        report::say(&report::fallback(given_up, style));
+        report::say(&style.page(&report::fallback(given_up, style)));
     }
     let is_news = match verdict {
         Verdict::Busy { .. } => true,

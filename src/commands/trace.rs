@@ -27,7 +27,9 @@ pub fn predict(host: Host, common: &Common, options: &Trace) -> Result<Exit, Err
             print(&if options.json {
                 report::json::prediction(&prediction)
             } else {
-                report::prediction(&prediction, options.all, Style::stdout(common.color))
+                let style = Style::stdout(common.color).of(&host);
+                let is_tree = style.draws_tree(options.tree);
+                style.page(&report::prediction(&prediction, options.all, is_tree, &options.words, style))
             })?;
             Err(Stop::Exit(if prediction.failure.is_some() { Exit::No } else { Exit::Yes }))
         }
@@ -41,7 +43,11 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Erro
     let mut outlet = Outlet { path, file: None };
     match watch(host, common, options, &mut outlet) {
         Err(error) if options.json => {
-            let delivered = outlet.deliver(&report::json::error(&error, Form::Run));
+            let delivered = outlet.deliver(&report::json::error(
+                &error,
+                Form::Run,
+                report::error_hint(&error).as_deref(),
+            ));
             let is_said = delivered.is_ok() && options.output.is_none();
             if is_said { Ok(Exit::Reported(error.code(Form::Run))) } else { Err(error) }
         }
@@ -51,7 +57,7 @@ pub fn trace(host: &Host, common: &Common, options: &Trace) -> Result<Exit, Erro
 
 fn watch(host: &Host, common: &Common, options: &Trace, outlet: &mut Outlet) -> Result<Exit, Error> {
     only_here(common, "trace")?;
-    let style = Style::stderr(common.color);
+    let style = Style::stderr(common.color).of(host);
     let command = command_of(&options.words);
     follow(&request(host, common, options, &command), |reached| match reached {
         Reached::Decision(facts, decision) => {
@@ -93,7 +99,8 @@ fn run(
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
-        report::observation(&observation, options.all, style)
+        let is_tree = options.output.is_none() && style.draws_tree(options.tree);
+        style.page(&report::observation(&observation, options.all, is_tree, &options.words, style))
     })?;
     Err(Stop::Exit(Exit::Program(status)))
 }

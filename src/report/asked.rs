@@ -1,7 +1,6 @@
 //! Conditions on the machine, contradictions, and cautions about a set.
 
 use super::Style;
-use super::style::columns;
 use super::words::{by_and_place, family, list, title, wants, written_in};
 use crate::program::{Condition, Demand, Want};
 use crate::solve::{Broken, Caution, Contradiction, ContradictionSide, MachineFacts};
@@ -82,7 +81,7 @@ pub(super) fn broken(broken: &Broken, style: Style) -> String {
         }
         _ => "  no library path can help\n",
     };
-    format!("{} {wrong}\n{}{help}", style.error("error:"), columns("  ", &rows))
+    format!("{} {wrong}\n{}{help}", style.error("error:"), style.columns("  ", &rows))
 }
 
 /// The machine's side of a demand.
@@ -116,7 +115,10 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Stri
         vec![what.to_owned(), wants_of(member), style.dim(&by_and_place(&member.by))]
     };
     let rows: Vec<Vec<String>> = contradiction.members.iter().map(row).collect();
-    format!("  these exclude each other; without any one of them the rest fits:\n{}", columns("    ", &rows))
+    format!(
+        "  these exclude each other; without any one of them the rest fits:\n{}",
+        style.columns("    ", &rows)
+    )
 }
 
 fn wants_of(member: &ContradictionSide) -> String {

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use super::Style;
 use super::asked;
 use super::reasons;
-use super::style::columns;
 use super::words;
-use crate::program::{Before, Program, Requirement, Want};
+use crate::program::{Asker, Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
@@ -35,11 +34,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     let family = words::family(&unmet.family);
     let fits = if askers.is_empty() { "fits".to_owned() } else { format!("fits {}", words::list(&askers)) };
     let mut text = format!("{} no {family} here {fits}\n", style.error("error:"));
-    let needs = words::needs(&unmet.requirements);
-    if !needs.is_empty() {
-        let row = vec!["needs".to_owned(), needs, sources(&unmet.requirements)];
-        text.push_str(&columns("  ", &[row]));
-    }
+    text.push_str(&style.columns("  ", &needs(&unmet.requirements)));
     let mut rows = Vec::new();
     for (index, candidate) in unmet.candidates.iter().enumerate() {
         let label = if index == 0 { "found" } else { "" };
@@ -50,7 +45,7 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     if unmet.candidates.is_empty() {
         rows.push(vec!["found".to_owned(), "none".to_owned()]);
     }
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     for forced in &unmet.forced {
         let rule = |rule: &Before| match rule {
             Before::Rpath => "its DT_RPATH".to_owned(),
@@ -69,20 +64,22 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
     text
 }
 
-/// The files of the requirements: those with versions first, since they decide.
-fn sources(requirements: &[Requirement]) -> String {
-    let decides = |requirement: &&Requirement| {
-        matches!(requirement.want, Want::AtLeast(_) | Want::Exactly(_) | Want::Rest(_) | Want::Within(_))
-    };
-    let deciding = requirements.iter().filter(decides);
-    let naming = requirements.iter().filter(|requirement| matches!(requirement.want, Want::Name(_)));
-    let mut sources: Vec<String> = Vec::new();
-    for requirement in deciding.chain(naming) {
-        let source = words::written_in(&requirement.by);
-        if !sources.contains(&source) {
-            sources.push(source);
+/// A row for each requester: those with versions first, since they decide.
+fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
+    let mut of_askers: Vec<(&Asker, Vec<&Want>)> = Vec::new();
+    for requirement in requirements {
+        match of_askers.iter_mut().find(|(by, _)| by.name == requirement.by.name) {
+            Some((_, wants)) => wants.push(&requirement.want),
+            None => of_askers.push((&requirement.by, vec![&requirement.want])),
         }
     }
-    sources.truncate(2);
-    sources.join(", ")
+    let is_name = |want: &&Want| matches!(want, Want::Name(_) | Want::Symbols(_));
+    of_askers.sort_by_key(|(_, wants)| wants.iter().all(is_name));
+    let row = |(by, wants): (&Asker, Vec<&Want>)| vec![words::wants(wants), words::by_and_place(by)];
+    let mut rows: Vec<Vec<String>> =
+        of_askers.into_iter().map(row).filter(|row| !row[0].is_empty()).collect();
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
+    }
+    rows
 }

@@ -8,7 +8,6 @@ use super::Style;
 use super::doctor_words::{evidence, remedy, sentence};
 use super::hints;
 use super::pinned::{given_fault, places};
-use super::style::columns;
 use super::words::{self, at, counted, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
 use crate::inventory::{Installation, Inventory};
@@ -168,7 +167,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         Section::Libraries => {
             let families: BTreeSet<&String> = inventory.installations.iter().map(|one| &one.family).collect();
             match (inventory.installations.len(), families.len()) {
-                (0, _) => "no NVIDIA library".to_owned(),
+                (0, _) => "none that a program finds by default".to_owned(),
                 (1, _) => "1 installation".to_owned(),
                 (installations, 1) => format!("{installations} installations of 1 family"),
                 (installations, families) => format!("{installations} installations of {families} families"),
@@ -265,14 +264,14 @@ fn details(
                 vec![family, version, installation.origin.word().to_owned(), show(&installation.directory)]
             };
             let rows: Vec<Vec<String>> = inventory.installations.iter().map(row).collect();
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
         }
         Section::StartUp if verbosity > 0 => {
             let lines = examination.lines.of_loader.iter();
             let rows: Vec<Vec<String>> = lines
                 .map(|(line, directory)| vec![at(&line.path, Some(line.number)), show(directory)])
                 .collect();
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
         }
         _ => {}
     }
@@ -295,7 +294,7 @@ fn finding(finding: &Finding, verbosity: u8, style: Style) -> String {
     };
     let row = |evidence: &Evidence| <[String; 2]>::from(self::evidence(evidence)).to_vec();
     let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
-    text.push_str(&columns("    ", &rows));
+    text.push_str(&style.columns("    ", &rows));
     if shown < finding.evidence.len() {
         text.push_str(&format!("    and {} more\n", finding.evidence.len() - shown));
     }
@@ -327,7 +326,7 @@ fn elements(elements: &[Element], style: Style) -> String {
         let by = if by.is_empty() { String::new() } else { format!("set by {}", by.join(", ")) };
         rows.push(vec![style.dim(&format!("{}[{}]", element.variable, element.position)), text, holds, by]);
     }
-    columns("  ", &rows)
+    style.columns("  ", &rows)
 }
 
 /// The file of `--save`, and advice before a person sends it.

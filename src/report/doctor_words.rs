@@ -167,7 +167,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             (extensions::sentence(first) + &and_more(*more), Some(extensions::remedy(first)))
         }
         Kind::PassedOver { first, more } => {
-            fact(format!("skipped: {}, {}{}", show(&first.path), words::fault(&first.fault), and_more(*more)))
+            fact(format!("a file was skipped: {}{}", words::fault(&first.fault), and_more(*more)))
         }
         Kind::PathMissing { variable } => edit(format!("an element of {variable} does not exist")),
         Kind::PathEmpty { directory } => edit(format!(
@@ -329,7 +329,7 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
         Problem::StubOnSearchPath { .. } => {
             "remove its directory from /etc/ld.so.conf.d, then `sudo ldconfig`".to_owned()
         }
-        _ => format!("reinstall the package of {title} in {}", show(directory)),
+        _ => format!("reinstall the package of {title}: {}", show(directory)),
     }
 }
 

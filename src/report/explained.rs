@@ -1,55 +1,39 @@
 //! The requirements of a program, the picks and their reasons: short with `-v`, in full for `explain`.
 
 use std::ffi::OsStr;
-use std::path::Path;
 
 use super::Style;
+use super::hints;
 use super::listed::gpus;
+use super::overview::{
+    Explanation, cautions, driver, families, how_sure, in_short, needs_of, package_name, unfit,
+};
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
-use super::style::columns;
 use super::words::{self, counted};
-use super::{asked, extensions, notes};
+use super::{asked, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::audit_module;
 use crate::pin::{Decision, Mode};
-use crate::predict::Prediction;
-use crate::program::{
-    Asker, ImportCertainty, Package, Program, Reading, Requirement, Sought, StepKind, Want,
-};
-use crate::settings::Layers;
+use crate::program::{Package, Program, Reading, Sought, StepKind};
 use crate::solve::{Absent, Outcome, Pick, Plan, Rejection, Unpinned};
 use crate::text::show;
 
-/// All facts about a start.
-pub struct Explanation<'a> {
-    pub program: &'a Program,
-    pub inventory: &'a Inventory,
-    pub decision: &'a Decision,
-    /// The files that the program maps in the present environment.
-    pub before: &'a Prediction,
-    pub diff: &'a Diff,
-    pub view: Option<&'a Path>,
-    pub settings: &'a Layers,
-    /// Remarks about settings, in words.
-    pub remarks: &'a [String],
-}
-
 pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> String {
     let Explanation { program, inventory, decision, before, diff, .. } = explanation;
-    let mut text = steps(program, style);
-    if verbosity > 0 {
-        text.push_str(&readings(program, style));
+    let mut text = format!("{}\n\n", verdict(program, decision, style));
+    if verbosity == 0 {
+        text.push_str(&in_short(explanation, style));
+        return text + &next(explanation, style);
     }
+    text.push_str(&steps(program, style));
+    text.push_str(&readings(program, style));
     text.push_str(&machine(inventory, style));
-    if verbosity > 0 {
-        text.push_str(&super::settings::settings(explanation.settings, style));
-    }
+    text.push_str(&super::settings::settings(explanation.settings, style));
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
             text.push_str(&needs(program, style));
-            text.push_str(&format!("{}\n", style.strong("nothing to pick: it would start unchanged")));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
@@ -65,13 +49,55 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
         }
         Outcome::Conflict(_) => text.push_str(&format!("\n{}", super::refusal(decision, program, style))),
     }
-    let unfit = extensions::unfit(inventory, program);
-    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
-    text.extend(unfit.into_iter().map(line));
+    text.push_str(&unfit(explanation, style));
     if verbosity > 1 {
         text.push_str(&super::warnings(&inventory.warnings, style));
     }
-    text
+    text + &next(explanation, style)
+}
+
+/// One sentence: does the program start, and with how many libraries?
+fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
+    let name = show(program.runs().file_name().unwrap_or_default());
+    match &decision.outcome {
+        Outcome::Nothing { absent, unpinned } => {
+            format!("`{name}` {}: it starts unchanged", nothing(absent, unpinned))
+        }
+        Outcome::Conflict(_) => style.error(&format!("`{name}` does not start: no set of libraries fits")),
+        Outcome::Plan(_) if decision.leaks() => {
+            style.error(&format!("`{name}` does not start: its loader would use other libraries"))
+        }
+        Outcome::Plan(plan) => {
+            let set = match plan.picks.len() {
+                1 => "1 NVIDIA library".to_owned(),
+                count => format!("{count} NVIDIA libraries that fit together"),
+            };
+            style.good(&format!("`{name}` starts with {set}"))
+        }
+    }
+}
+
+/// The command to type; a refusal ends with its own.
+fn next(explanation: &Explanation<'_>, style: Style) -> String {
+    let next = match &explanation.decision.outcome {
+        Outcome::Conflict(conflict) if conflict.hint.is_some() => return String::new(),
+        _ if explanation.decision.leaks() => return String::new(),
+        Outcome::Conflict(_) => "cudarun list".to_owned(),
+        Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
+        Outcome::Plan(_) => {
+            let words: Vec<String> = explanation.words.iter().map(|word| hints::argument(word)).collect();
+            format!("cudarun {}", words.join(" "))
+        }
+    };
+    format!("\n{} {next}\n", style.hint("next:"))
+}
+
+fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
+    match (absent, unpinned) {
+        ([], []) => "needs no NVIDIA library",
+        (_, []) => "finds no NVIDIA library",
+        _ => "finds no NVIDIA library that fits",
+    }
 }
 
 /// The lines for a start with `-v`: one for each pick, and notes.
@@ -83,11 +109,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
     }
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
-            let why = match (absent.as_slice(), unpinned.as_slice()) {
-                ([], []) => "needs no NVIDIA library",
-                (_, []) => "finds no NVIDIA library",
-                _ => "finds no NVIDIA library that fits",
-            };
+            let why = nothing(absent, unpinned);
             text.push_str(&format!("cudarun: `{name}` {why}: started unchanged\n"));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
@@ -98,7 +120,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&format!("cudarun: for {what}\n"));
             let rows: Vec<Vec<String>> =
                 plan.picks.iter().map(|pick| pick_row(pick, program, style)).collect();
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&format!("  {}\n", mode_line(pinned)));
                 let is_of_interest = |mode| verbosity > 1 || mode >= Mode::Audit;
@@ -110,7 +132,7 @@ pub fn summary(program: &Program, decision: &Decision, verbosity: u8, style: Sty
             text.push_str(&cautions(plan, style));
             if verbosity > 1 {
                 let rejected = plan.rejected.iter().map(|one| rejection_row(one, program, style));
-                text.push_str(&columns("  ", &rejected.collect::<Vec<_>>()));
+                text.push_str(&style.columns("  ", &rejected.collect::<Vec<_>>()));
             }
         }
         Outcome::Conflict(_) => {}
@@ -143,7 +165,7 @@ fn steps(program: &Program, style: Style) -> String {
     for note in &program.notes {
         rows.push(vec![style.strong("note"), notes::note(note, program)]);
     }
-    columns("", &rows)
+    style.columns("", &rows)
 }
 
 /// The versions that a profile says where to read, found or not.
@@ -166,98 +188,24 @@ fn readings(program: &Program, style: Style) -> String {
         .packages
         .iter()
         .flat_map(|package| package.readings.iter().map(|reading| row(package, reading)));
-    columns("", &rows.collect::<Vec<_>>())
+    style.columns("", &rows.collect::<Vec<_>>())
 }
 
 fn machine(inventory: &Inventory, style: Style) -> String {
-    let driver = match &inventory.driver {
-        Some(driver) => {
-            let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
-            let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
-            format!("{}{cuda}{reach}", driver.version)
-        }
-        None => "none".to_owned(),
-    };
-    let mut rows = vec![vec![style.strong("driver"), driver]];
+    let mut rows = vec![vec![style.strong("driver"), driver(inventory)]];
     rows.extend(gpus(inventory, style));
-    columns("", &rows)
-}
-
-fn package_name(package: &Package) -> String {
-    match &package.version {
-        Some(version) => show(&format!("{} {version}", package.name)),
-        None => show(&package.name),
-    }
-}
-
-fn how_sure(package: &Package) -> String {
-    match (package.standing, &package.imported_by) {
-        (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
-        (ImportCertainty::Imported, None) => "imported".to_owned(),
-        (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
-    }
+    style.columns("", &rows)
 }
 
 fn needs(program: &Program, style: Style) -> String {
-    let mut families: Vec<&str> = Vec::new();
-    for requirement in &program.requirements {
-        if !families.contains(&requirement.family.as_str()) {
-            families.push(&requirement.family);
-        }
-    }
-    let rows: Vec<Vec<String>> =
-        families.into_iter().flat_map(|family| needs_of(family, &program.requirements, style)).collect();
+    let of_family = |family| needs_of(family, &program.requirements, true, style);
+    let rows: Vec<Vec<String>> = families(program).into_iter().flat_map(of_family).collect();
     let conditions = asked::conditions(&program.conditions, style);
     if rows.is_empty() && conditions.is_empty() {
         return String::new();
     }
     // Conditions may be long, so they have their own columns.
-    format!("\n{}\n{}{}", style.strong("needs"), columns("  ", &rows), columns("  ", &conditions))
-}
-
-/// A row for each distinct need of a family, with its requesters.
-fn needs_of(family: &str, requirements: &[Requirement], style: Style) -> Vec<Vec<String>> {
-    let of_family: Vec<&Requirement> =
-        requirements.iter().filter(|requirement| requirement.family == family).collect();
-    // A version that upstream tested with matters only beside a requirement.
-    if !of_family.iter().any(|requirement| requirement.is_wish()) {
-        return Vec::new();
-    }
-    let mut askers: Vec<&Asker> = Vec::new();
-    for requirement in &of_family {
-        if askers.iter().all(|asker| asker.name != requirement.by.name) {
-            askers.push(&requirement.by);
-        }
-    }
-    let mut rows: Vec<(String, Vec<&Asker>)> = Vec::new();
-    for by in askers.iter().copied() {
-        let of_asker = of_family.iter().filter(|requirement| requirement.by.name == by.name);
-        let needs = all_wants(&of_asker.map(|requirement| &requirement.want).collect::<Vec<_>>());
-        match rows.iter_mut().find(|(known, _)| *known == needs) {
-            Some((_, who)) => who.push(by),
-            None => rows.push((needs, vec![by])),
-        }
-    }
-    let row = |(needs, who): (String, Vec<&Asker>)| {
-        let place = match who.as_slice() {
-            [only] if askers.len() == 1 => words::written_in(only),
-            [only] => words::by_and_place(only),
-            several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
-        };
-        vec![words::family(family).to_owned(), needs, style.dim(&place)]
-    };
-    rows.into_iter().filter(|(needs, _)| !needs.is_empty()).map(row).collect()
-}
-
-/// The needs of one requester, preferences included.
-fn all_wants(wants: &[&Want]) -> String {
-    let preferred = wants.iter().find_map(|want| match want {
-        Want::Recorded(version) => Some(format!("tested with {version}")),
-        Want::Preferred(range) => Some(format!("{range} preferred")),
-        _ => None,
-    });
-    let firm = Some(words::wants(wants.iter().copied())).filter(|firm| !firm.is_empty());
-    firm.into_iter().chain(preferred).collect::<Vec<_>>().join(", ")
+    format!("\n{}\n{}{}", style.strong("needs"), style.columns("  ", &rows), style.columns("  ", &conditions))
 }
 
 fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String {
@@ -270,16 +218,11 @@ fn picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> String 
         });
         rows.extend(others.map(|rejection| rejection_row(rejection, program, style)));
     }
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     text.push_str(&left_alone(&plan.unpinned));
     text.push_str(&missing(&plan.absent));
     text.push_str(&cautions(plan, style));
     text
-}
-
-fn cautions(plan: &Plan, style: Style) -> String {
-    let line = |caution| format!("  {} {}\n", style.warning("warning:"), asked::caution(caution));
-    plan.cautions.iter().map(line).collect()
 }
 
 fn pick_row(pick: &Pick, program: &Program, style: Style) -> Vec<String> {
@@ -315,13 +258,13 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
         .map(|change| {
             let value = match &change.value {
                 None => "(unset)".to_owned(),
-                Some(table) if change.name == audit_module::PINS => in_short(table),
+                Some(table) if change.name == audit_module::PINS => table_in_short(table),
                 Some(value) => show(value),
             };
             vec![show(&change.name), value]
         })
         .collect();
-    text.push_str(&columns("  ", &rows));
+    text.push_str(&style.columns("  ", &rows));
     text.push_str(&removed_and_blocked(plan));
     if diff.is_empty() {
         text.push_str("  no change\n");
@@ -330,7 +273,7 @@ fn environment(plan: &Plan, diff: &Diff, style: Style) -> String {
 }
 
 /// The table of the audit module repeats every name of the view.
-fn in_short(table: &OsStr) -> String {
+fn table_in_short(table: &OsStr) -> String {
     let text = show(table);
     let (directory, names) = text.split_once(':').unwrap_or((&text, ""));
     format!("{directory} and {} in it", counted(names.split(':').count(), "name"))

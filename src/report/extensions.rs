@@ -1,7 +1,6 @@
 //! Extension modules and the framework that they are built against.
 
 use super::Style;
-use super::style::columns;
 use super::words::{counted, quoted_to_show, shown};
 use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
@@ -18,7 +17,7 @@ pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
         vec![show(&extension.package), show(&extension.framework), lacks, show(&extension.path)]
     };
     let rows: Vec<Vec<String>> = std::iter::once(titles.to_vec()).chain(extensions.iter().map(row)).collect();
-    columns("", &rows)
+    style.columns("", &rows)
 }
 
 /// The extension modules that do not fit their framework, of the packages that the program imports.

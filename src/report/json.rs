@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::doctor;
 use super::doctor_words;
 use super::errors;
-use super::explained::Explanation;
 use super::extensions;
 use super::hints;
 use super::loader;
+use super::overview::Explanation;
 use super::pinned::{self, given_fault};
 use super::reasons::{decided_by, reason};
 use super::traced::is_of_interest;
@@ -76,7 +76,8 @@ impl Serialize for Installations {
 
 /// `explain`
 pub fn explanation(explanation: &Explanation<'_>) -> String {
-    let Explanation { program, inventory, decision, before, diff, view, settings, remarks } = explanation;
+    let Explanation { program, inventory, decision, before, diff, view, settings, remarks, words: _ } =
+        explanation;
     let pinned = decision.pinned.as_ref();
     let mut object = json!({
         "program": program,
@@ -235,15 +236,15 @@ pub fn written(text: &str, path: Option<&Path>) -> String {
 }
 
 /// An error, with its exit code.
-pub fn error(error: &Error, form: Form) -> String {
-    finish(json!({ "error": { "code": error.code(form), "message": errors::error(error) } }))
+pub fn error(error: &Error, form: Form, hint: Option<&str>) -> String {
+    finish(json!({ "error": { "code": error.code(form), "message": errors::error(error), "hint": hint } }))
 }
 
 /// An invalid command line. The message is the text before the first blank line.
-pub fn usage_error(text: &str) -> String {
+pub fn usage_error(text: &str, hint: Option<&str>) -> String {
     let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
-    finish(json!({ "error": { "code": 2, "message": message } }))
+    finish(json!({ "error": { "code": 2, "message": message, "hint": hint } }))
 }
 
 /// The skipped files, with words.

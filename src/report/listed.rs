@@ -1,7 +1,6 @@
 //! The inventory as a table.
 
 use super::Style;
-use super::style::columns;
 use super::words;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::show;
@@ -9,9 +8,35 @@ use crate::text::show;
 /// Skipped files beyond this number are only counted.
 const FEW: usize = 10;
 
+/// The verdict, a line for each installation, and the next command to type.
+pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
+    let is_listed = |one: &&Installation| {
+        let is_wanted = families.is_empty() || families.contains(&one.family);
+        is_wanted && (all || verbosity > 0 || !is_out_of_reach(one))
+    };
+    let listed: Vec<&Installation> = inventory.installations.iter().filter(is_listed).collect();
+    let problems = listed.iter().filter(|one| !one.problems.is_empty()).count();
+    let next = match (listed.is_empty(), problems) {
+        (true, _) if !families.is_empty() => "cudarun list",
+        (false, 0) => "cudarun explain PROGRAM",
+        _ => "cudarun doctor",
+    };
+    let next = format!("\n{} {next}\n", style.hint("next:"));
+    let table = table(inventory, families, all, verbosity, style);
+    if listed.is_empty() {
+        return table + &next;
+    }
+    let count = words::counted(listed.len(), "installation");
+    let verdict = match problems {
+        0 => style.good(&format!("{count}, no problem")),
+        problems => style.warning(&format!("{count}, {}", words::counted(problems, "problem"))),
+    };
+    format!("{verdict}\n\n{table}{next}")
+}
+
 /// One line for each installation: family, version, CUDA, origin, directory, problems. A mark shows the ones that the
 /// loader finds by default.
-pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
+fn table(inventory: &Inventory, families: &[String], all: bool, verbosity: u8, style: Style) -> String {
     let mut text = String::new();
     let wanted = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
     if wanted("driver") {
@@ -33,7 +58,7 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
     if !rows.is_empty() {
         let titles = ["  FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
         rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
-        text.push_str(&columns("", &rows));
+        text.push_str(&style.columns("", &rows));
     } else if !left_out.is_empty() {
         // The line below counts them.
     } else if families.is_empty() {
@@ -71,7 +96,7 @@ fn machine(inventory: &Inventory, style: Style) -> String {
         rows.push(vec![style.strong("kernel driver"), driver.version.to_string(), cuda]);
     }
     rows.extend(gpus(inventory, style));
-    if rows.is_empty() { String::new() } else { format!("{}\n", columns("", &rows)) }
+    if rows.is_empty() { String::new() } else { format!("{}\n", style.columns("", &rows)) }
 }
 
 /// A row for each GPU.

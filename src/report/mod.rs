@@ -15,6 +15,7 @@ pub mod json;
 mod listed;
 mod loader;
 mod notes;
+mod overview;
 mod pinned;
 mod places;
 mod project;
@@ -31,12 +32,13 @@ mod words;
 pub use asked::caution;
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
-pub use explained::{Explanation, explained, summary};
+pub use explained::{explained, summary};
 pub use extensions::listed_extensions;
 pub use listed::listed;
 pub use notes::{note, unanswered};
+pub use overview::Explanation;
 pub use pinned::{launches, refusal, sets_library_path};
-pub use project::trouble;
+pub use project::{project_line, trouble};
 pub use reasons::left;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,

@@ -5,7 +5,6 @@ use super::Style;
 use super::errors;
 use super::hints;
 use super::loader::{self, rule};
-use super::style::columns;
 use super::words;
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory};
@@ -57,9 +56,35 @@ pub(super) fn loads(
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), columns("  ", &rows));
+    let mut text = format!("\n{}\n{}", style.strong("the loader takes"), style.columns("  ", &rows));
     text.push_str(&format!("  {}\n", mode_line(pinned)));
     text + &not_enough(decision, program, |_| true)
+}
+
+/// The families of which the program would get other files without cudarun.
+pub(super) fn differences(
+    pinned: &Pinned,
+    before: &Prediction,
+    inventory: &Inventory,
+    program: &Program,
+    style: Style,
+) -> Vec<Vec<String>> {
+    let (before, after) = (given(before, inventory), given(&pinned.after, inventory));
+    let mut rows = Vec::new();
+    for (family, now) in &after {
+        let without = match before.get(family) {
+            None => style.warning("none"),
+            Some(then) => match (places(then, program), then.fault(inventory)) {
+                (places, None) if places == self::places(now, program) => continue,
+                (places, None) => places,
+                (places, Some(fault)) => {
+                    format!("{} {places}", style.warning(&format!("{}:", given_fault(fault))))
+                }
+            },
+        };
+        rows.push(vec![words::family(family).to_owned(), without]);
+    }
+    rows
 }
 
 /// The fault of the libraries that a program gets without cudarun.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Style;
 use super::asked;
 use super::hints;
 use super::reasons;
@@ -12,6 +13,11 @@ use crate::predict::supply::SupplyFault;
 use crate::solve::Conflict;
 use crate::text::show;
 use crate::variables;
+
+/// The line of the shell hook.
+pub fn project_line(trouble: &str, style: Style) -> String {
+    format!("{} {trouble}\n", style.warning("cudarun:"))
+}
 
 pub fn trouble(trouble: &Trouble<'_>) -> String {
     match trouble {

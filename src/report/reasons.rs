@@ -120,10 +120,13 @@ pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
     Some(format!("{why}{}{more}", self::unpinned(first)))
 }
 
-/// `cuFFT is not pinned: nothing fits (libcufft.so.11); the nearest one: is for CUDA 13, but torch is for CUDA 12`
+/// `libcufft.so.11 is not pinned: no cuFFT here fits; the nearest one: is for CUDA 13, but torch is for CUDA 12`
 pub(super) fn unpinned(unpinned: &Unpinned) -> String {
-    let names = shown(&unpinned.names);
-    let names = if names.is_empty() { names } else { format!(" ({names})") };
     let (family, why) = (words::family(&unpinned.family), reason(&unpinned.why));
-    format!("{family} is not pinned: nothing fits{names}; the nearest one: {why}")
+    let what = match unpinned.names.as_slice() {
+        [] => format!("{family} is"),
+        [name] => format!("{} is", show(name)),
+        names => format!("{} are", shown(names)),
+    };
+    format!("{what} not pinned: no {family} here fits; the nearest one: {why}")
 }

@@ -7,7 +7,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Style;
 use super::places::{mend_or, unsafe_way};
-use super::style::columns;
 use super::words::{self, at, list, one_of, plain, quoted_to_show, short};
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
@@ -158,7 +157,10 @@ pub fn setting_remark(remark: &SettingRemark) -> String {
     match remark {
         SettingRemark::Key(remark) => unknown_key(remark),
         SettingRemark::Malformed(condition) => malformed(condition),
-        SettingRemark::NotAllowed { path, keys } => not_allowed(path, keys),
+        SettingRemark::NotAllowed { path, keys } => {
+            let allow = format!("cudarun allow {}", quoted_where_needed(path));
+            format!("{}; read it, then `{allow}`", not_allowed(path, keys))
+        }
     }
 }
 
@@ -182,18 +184,12 @@ pub(super) fn malformed(malformed: &Malformed) -> String {
 
 /// The keys of a project's file that need `cudarun allow`.
 pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
-    let count = if keys.len() > 1 { "count" } else { "counts" };
     let rest = keys.len().saturating_sub(KEYS);
     let mut keys: Vec<String> = keys.iter().take(KEYS).map(|key| format!("`{}`", short(key))).collect();
     if rest > 0 {
         keys.push(format!("{rest} more"));
     }
-    format!(
-        "{}: {} {count} only after `cudarun allow {}`",
-        show(file),
-        list(&keys),
-        quoted_where_needed(file)
-    )
+    format!("{}: not trusted yet: it sets {}", show(file), list(&keys))
 }
 
 fn quoted_where_needed(path: &Path) -> String {
@@ -222,7 +218,7 @@ pub(super) fn settings(settings: &Layers, style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!("{}\n{}", style.strong("settings"), columns("  ", &rows))
+    format!("{}\n{}", style.strong("settings"), style.columns("  ", &rows))
 }
 
 /// The reason why no lock was written.

@@ -1,10 +1,13 @@
 //! The files that the model of the loader predicts, and those that a traced program mapped.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
+use super::hints;
 use super::loader::{self, file_name, rule};
-use super::style::columns;
+use super::words::counted;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::predict::observe::{Difference, Image, Mapped, Observation};
@@ -12,35 +15,119 @@ use crate::predict::{Predicted, Prediction, When};
 use crate::text::show;
 use crate::variables;
 
+/// A file, and the file that asked for it.
+struct Node<'f> {
+    name: &'f OsStr,
+    path: &'f Path,
+    requester: &'f Path,
+    is_shown: bool,
+    /// The rule by which the loader finds it, and its place in the plan.
+    how: String,
+}
+
 /// `trace --predict`
-pub fn prediction(prediction: &Prediction, all: bool, style: Style) -> String {
-    let mut text = String::new();
+pub fn prediction(
+    prediction: &Prediction,
+    all: bool,
+    is_tree: bool,
+    words: &[OsString],
+    style: Style,
+) -> String {
     let is_shown = |file: &&Predicted| all || is_of_interest(file.family.as_ref(), &file.path);
-    for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
-        let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
-        let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!("{}\n{}", style.strong(title), columns("  ", &rows)));
-        }
-    }
     let missing = prediction.missing.iter().filter(|missing| all || missing.family.is_some());
-    let rows: Vec<Vec<String>> = missing
+    let missing: Vec<Vec<String>> = missing
         .map(|missing| vec![show(&missing.name), format!("for {}", file_name(&missing.requester))])
         .collect();
-    if !rows.is_empty() {
-        text.push_str(&format!("{}\n{}", style.strong("not found"), columns("  ", &rows)));
+    let shown = prediction.files.iter().filter(is_shown).count();
+    let lost = match missing.len() {
+        0 => String::new(),
+        lost => format!("; {} not found", counted(lost, "name")),
+    };
+    let mut text = match &prediction.failure {
+        Some(failure) => {
+            let error = style.error("error:");
+            format!("{error} the program does not start: {}\n", loader::failure(failure))
+        }
+        None if shown == 0 && lost.is_empty() => "no NVIDIA library\n".to_owned(),
+        None => {
+            let kind = if all { "file" } else { "NVIDIA file" };
+            format!("the program would map {}{lost}\n", counted(shown, kind))
+        }
+    };
+    if is_tree && shown > 0 {
+        let nodes = prediction.files.iter().map(|file| Node {
+            name: file.name.as_ref(),
+            path: &file.path,
+            requester: &file.requester,
+            is_shown: is_shown(&file),
+            how: style.dim(&rule(&file.rule)),
+        });
+        text.push_str(&tree(&nodes.collect::<Vec<_>>(), style));
+    } else {
+        for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
+            let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
+            let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
+            if !rows.is_empty() {
+                text.push_str(&format!("{}\n{}", style.strong(title), style.columns("  ", &rows)));
+            }
+        }
     }
-    if let Some(failure) = &prediction.failure {
-        text.push_str(&format!(
-            "{} the program does not start: {}\n",
-            style.error("error:"),
-            loader::failure(failure)
-        ));
+    if !missing.is_empty() {
+        text.push_str(&format!("{}\n{}", style.warning("not found"), style.columns("  ", &missing)));
     }
-    if text.is_empty() {
-        text.push_str("no NVIDIA library\n");
+    text + &next("explain", words, style)
+}
+
+fn next(verb: &str, words: &[OsString], style: Style) -> String {
+    let words: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
+    format!("\n{} cudarun {verb} {}\n", style.hint("next:"), words.join(" "))
+}
+
+/// The tree of who loaded what: the shown files, and those that lead to them.
+fn tree(nodes: &[Node<'_>], style: Style) -> String {
+    let mut is_kept: Vec<bool> = nodes.iter().map(|node| node.is_shown).collect();
+    let parent: Vec<Option<usize>> = (0..nodes.len()).map(|at| asker(nodes, at)).collect();
+    for at in (0..nodes.len()).rev() {
+        if let (true, Some(parent)) = (is_kept[at], parent[at]) {
+            is_kept[parent] = true;
+        }
     }
-    text
+    let (mut rows, mut places) = (Vec::new(), BTreeMap::<&Path, Vec<String>>::new());
+    let children = |of: Option<usize>| -> Vec<usize> {
+        (0..nodes.len()).filter(|at| is_kept[*at] && parent[*at] == of).collect()
+    };
+    // Each entry: a file, the guides before it, and its own guide.
+    let mut rest: Vec<(usize, String, &str)> =
+        children(None).into_iter().rev().map(|root| (root, String::new(), "")).collect();
+    while let Some((at, guides, own)) = rest.pop() {
+        let node = &nodes[at];
+        let name = file_name(Path::new(node.name));
+        let name = if node.is_shown { style.strong(&name) } else { name };
+        rows.push(vec![format!("{guides}{own}{name}"), node.how.clone()]);
+        if node.is_shown {
+            places.entry(node.path.parent().unwrap_or(node.path)).or_default().push(name);
+        }
+        let guides = guides
+            + match own {
+                "" => "",
+                "└── " => "    ",
+                _ => "│   ",
+            };
+        for (index, child) in children(Some(at)).into_iter().rev().enumerate() {
+            rest.push((child, guides.clone(), if index == 0 { "└── " } else { "├── " }));
+        }
+    }
+    let place = |(place, names): (&Path, Vec<String>)| match names.as_slice() {
+        [only] => vec![only.clone(), show(place)],
+        names => vec![counted(names.len(), "file"), show(place)],
+    };
+    let places: Vec<Vec<String>> = places.into_iter().map(place).collect();
+    format!("{}\nfrom\n{}", style.columns("", &rows), style.columns("  ", &places))
+}
+
+/// The earlier file that asked for this one.
+fn asker(nodes: &[Node<'_>], at: usize) -> Option<usize> {
+    nodes[..at].iter().position(|node| node.path == nodes[at].requester)
 }
 
 /// True for NVIDIA's libraries, including those that a package bundles under another name.
@@ -52,13 +139,23 @@ fn row(file: &Predicted, style: Style) -> Vec<String> {
     let asked = if file.requester.as_os_str().is_empty() {
         String::new()
     } else {
-        format!("for {}", file_name(&file.requester))
+        format!("for {}, ", file_name(&file.requester))
     };
-    vec![file_name(Path::new(&file.name)), show(&file.path), asked, style.dim(&rule(&file.rule))]
+    vec![
+        file_name(Path::new(&file.name)),
+        show(&file.path),
+        format!("{asked}{}", style.dim(&rule(&file.rule))),
+    ]
 }
 
 /// `trace`
-pub fn observation(observation: &Observation, all: bool, style: Style) -> String {
+pub fn observation(
+    observation: &Observation,
+    all: bool,
+    is_tree: bool,
+    words: &[OsString],
+    style: Style,
+) -> String {
     let mut text = String::new();
     for image in &observation.images {
         let is_shown = |file: &&Mapped| all || is_of_interest(file.family.as_ref(), &file.path);
@@ -68,9 +165,20 @@ pub fn observation(observation: &Observation, all: bool, style: Style) -> String
         }
         let started = image.program.as_ref().map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
         text.push_str(&format!("{}\n", style.strong(&format!("cudarun: {}{started}", image.pid))));
-        let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
-        text.push_str(&columns("  ", &rows));
         text.push_str(&verdict(image, style));
+        if is_tree {
+            let nodes = image.files.iter().map(|file| Node {
+                name: &file.name,
+                path: &file.file,
+                requester: &file.requester,
+                is_shown: is_shown(&file),
+                how: format!("{} {}", style.dim(by(file.rule)), planned(file, style)),
+            });
+            text.push_str(&tree(&nodes.collect::<Vec<_>>(), style));
+        } else {
+            let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
+            text.push_str(&style.columns("  ", &rows));
+        }
     }
     if text.is_empty() {
         let processes = match observation.images.len() {
@@ -78,9 +186,9 @@ pub fn observation(observation: &Observation, all: bool, style: Style) -> String
             1 => "one process, no NVIDIA library".to_owned(),
             count => format!("{count} processes, no NVIDIA library"),
         };
-        text.push_str(&format!("cudarun: {processes}\n"));
+        return format!("cudarun: {processes}\n");
     }
-    text
+    text + &next("explain", words, style)
 }
 
 fn mapped(file: &Mapped, style: Style) -> Vec<String> {
@@ -89,12 +197,17 @@ fn mapped(file: &Mapped, style: Style) -> Vec<String> {
     } else {
         format!("for {}", file_name(&file.requester))
     };
-    let planned = match file.in_plan {
+    let planned = planned(file, style);
+    let how = format!("{asked}, {}", style.dim(by(file.rule)));
+    vec![file_name(Path::new(&file.name)), show(&file.file), how, planned]
+}
+
+fn planned(file: &Mapped, style: Style) -> String {
+    match file.in_plan {
         Some(true) => "as planned".to_owned(),
         Some(false) => style.error("not in the plan"),
         None => String::new(),
-    };
-    vec![file_name(Path::new(&file.name)), show(&file.file), asked, style.dim(by(file.rule)), planned]
+    }
 }
 
 fn by(rule: TracedRule) -> &'static str {
@@ -117,7 +230,12 @@ fn verdict(image: &Image, style: Style) -> String {
         return String::new();
     }
     if image.wrong.is_empty() {
-        return "  as the model of the loader predicted\n".to_owned();
+        let of_plan = image.files.iter().filter(|file| file.in_plan == Some(true)).count();
+        return match of_plan {
+            0 => "  every file came from the place that cudarun predicted\n".to_owned(),
+            1 => "  the NVIDIA file came from the plan\n".to_owned(),
+            count => format!("  all {count} NVIDIA files came from the plan\n"),
+        };
     }
     let line = |wrong: &Difference| {
         let what =

@@ -2,7 +2,6 @@
 
 use super::Style;
 use super::causes;
-use super::style::columns;
 use super::words::{binary_size, word};
 use crate::cli::Level;
 use crate::text::show;
@@ -57,23 +56,22 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
         Verdict::Skipped { why: Skip::ProvedBefore } => {
             format!("{}: {}\n", style.good("proved"), skip(Skip::ProvedBefore))
         }
-        Verdict::Skipped { why } => format!("not proved: {}\n", skip(*why)),
+        Verdict::Skipped { why: Skip::NothingToTry } => format!("{}\n", skip(Skip::NothingToTry)),
+        Verdict::Skipped { why } => format!("{} {}\n", style.warning("not proved:"), skip(*why)),
         Verdict::Passed { proof } => {
             let kept = if is_known { ", earlier: nothing has changed since" } else { "" };
             format!(
-                "{}{}{} ({}{kept})\n",
-                fallback(given_up, style),
-                found(proof),
+                "{} ({}{kept})\n{}{}",
                 style.good("proved"),
-                extent(proof)
+                extent(proof),
+                fallback(given_up, style),
+                found(proof, style)
             )
         }
         Verdict::Busy { proof } => {
-            let mut text = format!("{}{}", fallback(given_up, style), found(proof));
-            for reason in busy_gpus(&proof.finding) {
-                text.push_str(&format!("{} {reason}\n", style.warning("not proved:")));
-            }
-            text
+            let not_proved = style.warning("not proved:");
+            let reasons = busy_gpus(&proof.finding).map(|reason| format!("{not_proved} {reason}\n"));
+            format!("{}{}{}", reasons.collect::<String>(), fallback(given_up, style), found(proof, style))
         }
         Verdict::Failed { proof, failure, cause } => {
             let mut text = format!(
@@ -84,14 +82,14 @@ pub fn verdict(verdict: &Verdict, given_up: &[Cause], is_known: bool, style: Sty
             );
             let mut rows = vec![vec!["seen".to_owned(), self::failure(failure)]];
             rows.extend(causes::evidence(cause));
-            text.push_str(&columns("  ", &rows));
+            text.push_str(&style.columns("  ", &rows));
             text.push_str(&tried(given_up, style));
             if is_known {
                 text.push_str("  result of less than a minute ago; `cudarun verify --fresh` tries again\n");
             }
             text.push_str(&format!("\n{} {}\n", style.hint("hint:"), causes::remedy(cause)));
             if !proof.steps.is_empty() {
-                text.push_str(&format!("\n{}", table(&proof.steps)));
+                text.push_str(&format!("\n{}", table(&proof.steps, style)));
             }
             text.push_str(&format!("\n{}\n", extent(proof)));
             text
@@ -112,9 +110,9 @@ fn tried(given_up: &[Cause], style: Style) -> String {
 }
 
 /// Steps and findings of a proof that reached its end.
-fn found(proof: &Proof) -> String {
+fn found(proof: &Proof, style: Style) -> String {
     let finding = &proof.finding;
-    let mut text = table(&proof.steps);
+    let mut text = table(&proof.steps, style);
     for gpu in &finding.gpus {
         text.push_str(&self::gpu(gpu));
     }
@@ -181,12 +179,12 @@ fn busy_gpus(finding: &Finding) -> impl Iterator<Item = String> {
     })
 }
 
-fn table(steps: &[StepRecord]) -> String {
+fn table(steps: &[StepRecord], style: Style) -> String {
     let row = |taken: &StepRecord| {
         let came = taken.came.as_ref().map(came).unwrap_or_default();
         vec![place(&taken.place), format!("{:.1} ms", taken.milliseconds), came]
     };
-    columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
+    style.columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
 }
 
 fn came(came: &StepResult) -> String {
@@ -263,7 +261,7 @@ fn skip(why: Skip) -> &'static str {
     match why {
         Skip::NoGpu => "no NVIDIA GPU is reachable (`cudarun verify --level load` needs none)",
         Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
-        Skip::NothingToTry => "there is no library to prove",
+        Skip::NothingToTry => "nothing to prove: no NVIDIA library is used",
         Skip::NoPlace => "a proof needs a view, and no directory can hold one",
         Skip::NotAsked => "--verify=never",
         Skip::ProvedBefore => "it was proved earlier, and nothing has changed since",

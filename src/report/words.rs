@@ -70,7 +70,8 @@ pub(super) fn written_in(asker: &Asker) -> String {
 /// The requester and its place; an option or a settings file is both.
 pub(super) fn by_and_place(asker: &Asker) -> String {
     let (by, place) = (title(&asker.name), written_in(asker));
-    if place.ends_with(&by) { place } else { format!("{by}: {place}") }
+    let file = place.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+    if place.ends_with(&by) || file.ends_with(&by) { place } else { format!("{by}: {place}") }
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.
@@ -218,12 +219,8 @@ pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
 pub(super) fn absent(absent: &Absent) -> String {
     let askers: Vec<String> = absent.asked_by.iter().map(|asker| title(&asker.name)).collect();
     let consequence = if absent.essential { "; without it the GPU is not used" } else { "" };
-    format!(
-        "no {} is installed: {} may load {}{consequence}",
-        family(&absent.family),
-        list(&askers),
-        shown(&absent.names)
-    )
+    let (is, it) = if absent.names.len() > 1 { ("are", "them") } else { ("is", "it") };
+    format!("{} {is} not installed: {} may load {it}{consequence}", shown(&absent.names), list(&askers))
 }
 
 /// `cudnn 9.1.0` with the family's proper name.

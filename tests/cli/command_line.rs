@@ -282,6 +282,10 @@ fn variables_and_the_option_decide_about_colour() {
         assert!(!is_coloured(true, &[("TERM", "dumb")], verb), "{verb}");
         assert!(is_coloured(false, &[("CLICOLOR_FORCE", "1")], verb), "{verb}");
         assert!(!is_coloured(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], verb), "{verb}");
+        assert!(!is_coloured(true, &[("CLICOLOR", "0")], verb), "{verb}");
+        assert!(is_coloured(false, &[("FORCE_COLOR", "1")], verb), "{verb}");
+        assert!(!is_coloured(true, &[("FORCE_COLOR", "0")], verb), "{verb}");
+        assert!(!is_coloured(false, &[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], verb), "{verb}");
         let always = format!("--color always {verb}");
         assert!(is_coloured(false, &[("NO_COLOR", "1")], &always), "{verb}");
         assert!(!is_coloured(true, &[("CLICOLOR_FORCE", "1")], &format!("--color=never {verb}")), "{verb}");
@@ -348,7 +352,7 @@ fn an_inconclusive_proof_is_not_a_success() {
         run(&["--verify", "always"]).stderr(format!("cudarun: not proved: {why}\n")).check();
         run(&[]).check();
     }
-    Run::new(["verify", "/bin/true"]).stdout("not proved: there is no library to prove\n").check();
+    Run::new(["verify", "/bin/true"]).stdout("nothing to prove: no NVIDIA library is used\n").check();
 }
 
 #[test]

@@ -155,7 +155,7 @@ libraries                  1 installation
 environment                LD_LIBRARY_PATH is not set, LD_PRELOAD is not set
 start-up files and loader  no line sets LD_LIBRARY_PATH or LD_PRELOAD
 project                    no settings, no lock
-cache                      /home/user/.cache/cudarun: 0 starts, 0 views, 0.0 kB
+cache                      ~/.cache/cudarun: 0 starts, 0 views, 0.0 kB
 
 next: cudarun list
 ",
@@ -589,7 +589,7 @@ fn a_description_makes_nothing_outside_its_directory() {
     let good = scratch.path().join("good.toml");
     fs::write(&good, files("[[file]]\npath = \"/d\"\nlink = \"/etc\"")).unwrap();
     let run = Run::new(["--machine", good.to_str().unwrap(), "list"]).status(1);
-    run.stdout("no NVIDIA library is installed\n").check();
+    run.stdout("no NVIDIA library is installed\n\nnext: cudarun doctor\n").check();
     for verb in ["run", "verify", "trace", "record"] {
         let run = Run::new(["--machine", good.to_str().unwrap(), verb, "true"]);
         let status = if verb == "verify" { 2 } else { 125 };

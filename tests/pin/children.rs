@@ -435,7 +435,7 @@ fn with_an_older_c_library_the_danger_for_children_is_named() {
         Run::on(&machine, &words).env("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu").output_of_both()
     };
     let danger = "a child process of another environment may load these libraries together with its own";
-    let older = explained("2.31", &["explain"]);
+    let older = explained("2.31", &["explain"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         older.contains(&format!("mode view: a directory of links, first in LD_LIBRARY_PATH; {danger}")),
         "{older}"

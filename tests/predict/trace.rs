@@ -272,7 +272,7 @@ fn a_program_that_cannot_be_traced_gives_a_json_object() {
         .status(127)
         .stderr("cudarun: `/nowhere` was not found\n")
         .check();
-    let error = json!({ "code": 127, "message": "`/nowhere` was not found" });
+    let error = json!({ "code": 127, "message": "`/nowhere` was not found", "hint": null });
     assert_eq!(
         read(file.path()),
         json!({ "schema": 2, "cudarun": env!("CARGO_PKG_VERSION"), "error": error })

@@ -161,7 +161,7 @@ fn libraries_under_another_name_are_shown() {
         let arguments: Vec<&str> = words.iter().copied().chain(["python3", "-c", "import torch"]).collect();
         Run::on(&machine, &arguments).any_stdout().any_stderr().check()
     };
-    let shown = says(&["explain"]);
+    let shown = says(&["explain", "-v"]);
     assert!(
         shown.contains(&format!("torch/lib/{packed}")) && shown.contains("bundled with its package"),
         "{shown}"

@@ -36,8 +36,14 @@ const SITE: &str = "/opt/venv/lib/python3.12/site-packages";
 #[test]
 fn a_machine_without_libraries_says_so() {
     let machine = Machine::load("nothing");
-    Run::on(&machine, &["list"]).status(1).stdout("no NVIDIA library is installed\n").check();
-    Run::on(&machine, &["list", "cudnn"]).status(1).stdout("cudnn is not installed\n").check();
+    Run::on(&machine, &["list"])
+        .status(1)
+        .stdout("no NVIDIA library is installed\n\nnext: cudarun doctor\n")
+        .check();
+    Run::on(&machine, &["list", "cudnn"])
+        .status(1)
+        .stdout("cudnn is not installed\n\nnext: cudarun list\n")
+        .check();
     let explained = explain(&machine, &["python3", "/home/user/train.py"]);
     assert_eq!(explained["decision"], "nothing");
     assert_eq!(explained["schema"], 2);
@@ -51,14 +57,17 @@ fn a_machine_without_libraries_says_so() {
 fn a_container_is_listed_at_a_glance() {
     let machine = Machine::load("h200-container");
     Run::on(&machine, &["list"])
+        .env("COLUMNS", "160")
         .stdout(
             "\
+8 installations, 1 problem
+
 kernel driver  580.159.04   supports CUDA up to 13.0
 gpu            NVIDIA H200  compute capability 9.0
 
   FAMILY        VERSION     CUDA  ORIGIN   DIRECTORY
 * driver        580.159.04        driver   /usr/local/nvidia/lib64
-  driver        580.95.05         compat   /usr/local/cuda-13.0/compat                              older than the kernel's driver 580.159.04
+  driver        580.95.05         compat   /usr/local/cuda-13.0/compat  older than the kernel's driver 580.159.04
   CUDA runtime  13.0.96     13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib
   CUDA runtime  13.0.96     13    toolkit  /usr/local/cuda-13.0/targets/x86_64-linux/lib
   cuBLAS        13.1.0.3    13    wheel    /opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib
@@ -69,6 +78,8 @@ gpu            NVIDIA H200  compute capability 9.0
 * the loader finds this one for a program without a search path of its own
 
 1 stub for linking, on no search path: `cudarun list --all` shows them
+
+next: cudarun doctor
 ",
         )
         .check();
@@ -135,16 +146,19 @@ fn explain_reads_like_a_story() {
     let text = Run::on(&machine, &["explain", "python3", "/home/user/train.py"]).any_stdout().check();
     for part in [
         "program  /opt/venv/bin/python3",
-        "runs /home/user/train.py",
+        "runs ~/train.py",
         "package  torch 2.11.0",
         "imported by model.py:1",
-        "driver  580.159.04, supports CUDA up to 13.0",
+        "driver   580.159.04, supports CUDA up to 13.0",
         "libcudnn.so.9",
         "site-packages/nvidia/cudnn/lib",
-        "the loader already takes it",
-        "CUDARUN_PINS_FOR  /opt/venv/bin/",
     ] {
         assert!(text.contains(part), "lacks `{part}`\n{text}");
+    }
+    let run = Run::on(&machine, &["explain", "-v", "python3", "/home/user/train.py"]);
+    let full = run.any_stdout().check();
+    for part in ["the loader already takes it", "CUDARUN_PINS_FOR  /opt/venv/bin/"] {
+        assert!(full.contains(part) && !text.contains(part), "-v has more: `{part}`\n{full}");
     }
     assert!(text.ends_with('\n') && !text.contains("  \n"), "{text}");
 }
@@ -173,7 +187,7 @@ fn an_incomplete_wheel_that_rpath_leads_to_is_refused_with_what_to_type() {
         .stderr(
             "\
 error: no cuDNN here fits `torch 2.11.0`
-  needs  libcudnn.so.9  lib/libtorch_cuda.so
+  needs  libcudnn.so.9  torch 2.11.0: lib/libtorch_cuda.so
   found  9.19.0.56  site-packages/nvidia/cudnn/lib  incomplete: libcudnn_cnn missing
          9.14.0.64  /usr/lib/x86_64-linux-gnu       shadowed by RPATH: torch 2.11.0 searches elsewhere before LD_LIBRARY_PATH
   LD_LIBRARY_PATH alone cannot help: `torch 2.11.0` finds the one in site-packages/nvidia/cudnn/lib first (its DT_RPATH and an absolute path)
@@ -220,7 +234,8 @@ fn a_program_that_no_mode_can_pin_is_refused_with_reasons() {
 fn mappings_without_cudarun_are_shown_with_their_problems() {
     let machine = Machine::load("h200-container");
     let explain = |library_path: &str, lines: &[&str]| {
-        let run = Run::on(&machine, &["explain", "python3", "/home/user/train.py"]);
+        let run =
+            Run::on(&machine, &["explain", "-v", "python3", "/home/user/train.py"]).env("COLUMNS", "300");
         let text = run.env("LD_LIBRARY_PATH", library_path).any_stdout().check();
         // Columns are as wide as the paths in them.
         let text = text.split('\n').map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -3,4 +3,5 @@
 mod described_machines;
 mod export;
 mod progress;
+mod screens;
 mod snapshots;

@@ -83,12 +83,15 @@ fn quiet_still_reports_fatal_errors() {
     says(".cudarun.toml:2: `requires.cudnn`: `>=x` is not a range of versions");
     project.says("[env]\nFOO = \"bar\"\n");
     let file = project.path(".cudarun.toml");
-    says(&format!("{}: `env.FOO` counts only after `cudarun allow {0}`\n", file.display()));
+    says(&format!(
+        "{0}: not trusted yet: it sets `env.FOO`; read it, then `cudarun allow {0}`\n",
+        file.display()
+    ));
     project.run(&["-q", "allow"]).check();
     project.run(&["hook", "--check="]).check();
     // Changed, allowed no longer, and a link to what is allowed: each is told by its name.
     project.says("[env]\nFOO = \"baz\"\n");
-    says("`env.FOO` counts only after `cudarun allow");
+    says("it sets `env.FOO`; read it, then `cudarun allow");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&file).is_err() {
         says("cannot be read");

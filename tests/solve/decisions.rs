@@ -165,7 +165,7 @@ fn without_a_gpu_packages_start_on_the_cpu() {
     let export =
         |machine: &Machine, options: &[&str]| Run::on(machine, &[&["export"], options, &both].concat());
     let without = python(&packages);
-    let line = "no GPU is reachable, and cuDNN is not pinned: nothing fits";
+    let line = "no GPU is reachable, and libcudnn.so.9 is not pinned: no cuDNN here fits";
     export(&without, &[]).any_stdout().stderr_contains(&[line]).check();
     // CUDA_VISIBLE_DEVICES hides the GPUs on purpose, so no message is needed.
     export(&without, &[]).env("CUDA_VISIBLE_DEVICES", "").any_stdout().stderr("").check();
@@ -434,7 +434,7 @@ fn an_optional_library_that_does_not_fit_is_named_and_not_pinned() {
     assert_eq!(strings(&explained["unpinned"][0]["names"]), ["libcufft.so.11"]);
     assert!(strings(&explained["tombstones"]).is_empty());
     let told = Run::on(&machine, &["explain", "app"]).env("LD_LIBRARY_PATH", path).any_stdout().check();
-    assert!(told.contains("cuFFT is not pinned: nothing fits"), "{told}");
+    assert!(told.contains("libcufft.so.11 is not pinned: no cuFFT here fits"), "{told}");
 }
 
 #[test]

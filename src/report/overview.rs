@@ -1,0 +1,259 @@
+//! A start in as few lines as possible: the program, its needs, the picks, and the difference that they make.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use super::Style;
+use super::pinned::{differences, mode_line};
+use super::reasons;
+use super::words::{self, counted};
+use super::{asked, extensions, notes};
+use crate::environment::Diff;
+use crate::inventory::Inventory;
+use crate::pin::Decision;
+use crate::predict::Prediction;
+use crate::program::{Asker, ImportCertainty, Package, Program, Requirement, StepKind, Want};
+use crate::settings::Layers;
+use crate::solve::{Outcome, Pick, Plan};
+use crate::text::show;
+
+/// Blanks before the facts, for their titles.
+const MARGIN: &str = "         ";
+/// As many requirements have a line each.
+const FEW: usize = 8;
+
+/// All facts about a start.
+pub struct Explanation<'a> {
+    pub program: &'a Program,
+    pub inventory: &'a Inventory,
+    pub decision: &'a Decision,
+    /// The files that the program maps in the present environment.
+    pub before: &'a Prediction,
+    pub diff: &'a Diff,
+    pub view: Option<&'a Path>,
+    pub settings: &'a Layers,
+    /// Remarks about settings, in words.
+    pub remarks: &'a [String],
+    /// The program and its arguments, as typed.
+    pub words: &'a [OsString],
+}
+
+/// The facts that matter when all is well, in as few lines as possible.
+pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
+    let Explanation { program, inventory, decision, before, .. } = explanation;
+    let overview = overview(program, inventory, style);
+    let (rows, names) = needs_in_short(program, style);
+    let mut text = section("needs", &rows, style);
+    let label = if rows.is_empty() { "needs" } else { "" };
+    text.push_str(&section(label, &names, style));
+    text.push_str(&section("machine", &asked::conditions(&program.conditions, style), style));
+    let mut remarks: Vec<String> = Vec::new();
+    match &decision.outcome {
+        Outcome::Plan(plan) => {
+            text.push_str(&section("picks", &picks_in_short(plan, program, style), style));
+            if let Some(pinned) = &decision.pinned {
+                text.push_str(&section(
+                    "without",
+                    &differences(pinned, before, inventory, program, style),
+                    style,
+                ));
+                text.push_str(&section("mode", &[vec![mode_line(pinned).replacen("mode ", "", 1)]], style));
+            }
+            remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
+            remarks.extend(plan.absent.iter().map(words::absent));
+            let concerns = plan.rejected.iter().filter(|rejection| rejection.is_of_concern()).count();
+            if concerns > 0 {
+                let others = counted(concerns, "other installation");
+                remarks.push(format!("{others} not picked: `cudarun explain -v` tells why"));
+            }
+        }
+        Outcome::Nothing { absent, unpinned } => {
+            remarks.extend(absent.iter().map(words::absent));
+            remarks.extend(unpinned.iter().map(reasons::unpinned));
+        }
+        Outcome::Conflict(_) => {}
+    }
+    let remarks: Vec<Vec<String>> = remarks.into_iter().map(|remark| vec![remark]).collect();
+    text.push_str(&section("note", &remarks, style));
+    if let Outcome::Plan(plan) = &decision.outcome {
+        text.push_str(&cautions(plan, style));
+    }
+    text.push_str(&unfit(explanation, style));
+    let blank = if text.is_empty() { "" } else { "\n" };
+    let refusal = if decision.is_refused() {
+        format!("\n{}", super::refusal(decision, program, style))
+    } else {
+        String::new()
+    };
+    format!("{overview}{blank}{text}{refusal}")
+}
+
+/// Rows behind a title in the margin.
+fn section(title: &str, rows: &[Vec<String>], style: Style) -> String {
+    let text = style.columns(MARGIN, rows);
+    let Some(text) = text.strip_prefix(MARGIN) else { return String::new() };
+    format!("{}{}{text}", style.strong(title), " ".repeat(MARGIN.len() - title.len()))
+}
+
+fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
+    let mut path = show(&program.path);
+    let last = program.steps.last().filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
+    path.extend(last.map(|step| format!(", runs {}", show(&step.to))));
+    let packages = program.packages.iter().map(|package| vec![package_name(package), how_sure(package)]);
+    let notes = program.notes.iter().map(|note| vec![notes::note(note, program)]);
+    let gpus = inventory.gpus.iter().map(|gpu| {
+        let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
+        format!("{}{capability}", show(&gpu.model))
+    });
+    let driver = [driver(inventory)].into_iter().chain(gpus).collect::<Vec<_>>().join("; ");
+    [
+        section("program", &[vec![path]], style),
+        section("package", &packages.collect::<Vec<_>>(), style),
+        section("note", &notes.collect::<Vec<_>>(), style),
+        section("driver", &[vec![driver]], style),
+    ]
+    .concat()
+}
+
+/// A row for each requirement; the libraries that one requester needs by nothing but their names share a row.
+fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    let (mut rows, mut names) = (Vec::new(), Vec::<(String, Vec<String>)>::new());
+    let all: Vec<Vec<String>> = families(program)
+        .into_iter()
+        .flat_map(|family| needs_of(family, &program.requirements, false, style))
+        .collect();
+    let are_many = all.len() > FEW;
+    for row in all {
+        let is_name = row[1].starts_with("lib") && !row[1].contains(' ');
+        match names.iter_mut().find(|(by, _)| *by == row[2]) {
+            Some((_, known)) if is_name && are_many => known.push(row[1].clone()),
+            None if is_name && are_many => names.push((row[2].clone(), vec![row[1].clone()])),
+            _ => rows.push(row),
+        }
+    }
+    (rows, names.into_iter().map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))]).collect())
+}
+
+/// The picks, a row for each directory, or for directories that differ in one component.
+fn picks_in_short(plan: &Plan, program: &Program, style: Style) -> Vec<Vec<String>> {
+    let mut places: BTreeMap<(Option<&Path>, Option<&OsStr>), Vec<&Pick>> = BTreeMap::new();
+    for pick in &plan.picks {
+        let directory = pick.installation.directory.as_path();
+        let above = directory.parent().and_then(Path::parent);
+        places.entry((above, directory.file_name())).or_default().push(pick);
+    }
+    let row = |((above, name), picks): (&(Option<&Path>, Option<&OsStr>), &Vec<&Pick>)| {
+        let first = &picks[0].installation.directory;
+        let place = match (above, name) {
+            (Some(above), Some(name)) if picks.iter().any(|pick| pick.installation.directory != *first) => {
+                words::place(&above.join("*").join(name), Some(program))
+            }
+            _ => words::place(first, Some(program)),
+        };
+        let title = |pick: &&Pick| {
+            let version = style.good(&words::version(pick.installation.version.as_ref()));
+            format!("{} {version}", words::family(&pick.installation.family))
+        };
+        vec![place, picks.iter().map(title).collect::<Vec<_>>().join(", ")]
+    };
+    places.iter().map(row).collect()
+}
+
+pub(super) fn unfit(explanation: &Explanation<'_>, style: Style) -> String {
+    let unfit = extensions::unfit(explanation.inventory, explanation.program);
+    let line = |extension| format!("{} {}\n", style.warning("warning:"), extensions::sentence(extension));
+    unfit.into_iter().map(line).collect()
+}
+
+pub(super) fn driver(inventory: &Inventory) -> String {
+    match &inventory.driver {
+        Some(driver) => {
+            let cuda = driver.cuda.map(|cuda| format!(", supports CUDA up to {cuda}")).unwrap_or_default();
+            let reach = if inventory.devices.is_empty() { ", but no GPU is reachable" } else { "" };
+            format!("{}{cuda}{reach}", driver.version)
+        }
+        None => "none".to_owned(),
+    }
+}
+
+pub(super) fn package_name(package: &Package) -> String {
+    match &package.version {
+        Some(version) => show(&format!("{} {version}", package.name)),
+        None => show(&package.name),
+    }
+}
+
+pub(super) fn how_sure(package: &Package) -> String {
+    match (package.standing, &package.imported_by) {
+        (ImportCertainty::Imported, Some(by)) => format!("imported by {}", show(by)),
+        (ImportCertainty::Imported, None) => "imported".to_owned(),
+        (ImportCertainty::Possible, _) => "installed, perhaps imported".to_owned(),
+    }
+}
+
+pub(super) fn families(program: &Program) -> Vec<&str> {
+    let mut families: Vec<&str> = Vec::new();
+    for requirement in &program.requirements {
+        if !families.contains(&requirement.family.as_str()) {
+            families.push(&requirement.family);
+        }
+    }
+    families
+}
+
+/// A row for each distinct need of a family, with its requesters.
+pub(super) fn needs_of(
+    family: &str,
+    requirements: &[Requirement],
+    is_full: bool,
+    style: Style,
+) -> Vec<Vec<String>> {
+    let of_family: Vec<&Requirement> =
+        requirements.iter().filter(|requirement| requirement.family == family).collect();
+    // A version that upstream tested with matters only beside a requirement.
+    if !of_family.iter().any(|requirement| requirement.is_wish()) {
+        return Vec::new();
+    }
+    let mut askers: Vec<&Asker> = Vec::new();
+    for requirement in &of_family {
+        if askers.iter().all(|asker| asker.name != requirement.by.name) {
+            askers.push(&requirement.by);
+        }
+    }
+    let mut rows: Vec<(String, Vec<&Asker>)> = Vec::new();
+    for by in askers.iter().copied() {
+        let of_asker = of_family.iter().filter(|requirement| requirement.by.name == by.name);
+        let wants: Vec<&Want> = of_asker.map(|requirement| &requirement.want).collect();
+        let needs = if is_full { all_wants(&wants) } else { words::wants(wants) };
+        match rows.iter_mut().find(|(known, _)| *known == needs) {
+            Some((_, who)) => who.push(by),
+            None => rows.push((needs, vec![by])),
+        }
+    }
+    let row = |(needs, who): (String, Vec<&Asker>)| {
+        let place = match who.as_slice() {
+            [only] if askers.len() == 1 && is_full => words::written_in(only),
+            [only] => words::by_and_place(only),
+            several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
+        };
+        vec![words::family(family).to_owned(), needs, style.dim(&place)]
+    };
+    rows.into_iter().filter(|(needs, _)| !needs.is_empty()).map(row).collect()
+}
+
+/// The needs of one requester, preferences included.
+fn all_wants(wants: &[&Want]) -> String {
+    let preferred = wants.iter().find_map(|want| match want {
+        Want::Recorded(version) => Some(format!("tested with {version}")),
+        Want::Preferred(range) => Some(format!("{range} preferred")),
+        _ => None,
+    });
+    let firm = Some(words::wants(wants.iter().copied())).filter(|firm| !firm.is_empty());
+    firm.into_iter().chain(preferred).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn cautions(plan: &Plan, style: Style) -> String {
+    let line = |caution| format!("  {} {}\n", style.warning("warning:"), asked::caution(caution));
+    plan.cautions.iter().map(line).collect()
+}

@@ -1,0 +1,215 @@
+//! Screens of every verb that answers about a described machine: `tests/report/screens/MACHINE.txt`, for a person to look
+//! at. The first half is plain and 80 columns wide, the second half is 120 columns wide and has its colours written as marks.
+//! With `CUDARUN_SNAPSHOTS=overwrite` in the environment, they are written anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::support::CUDARUN;
+
+/// A machine, and a program there, if it has one.
+const MACHINES: [(&str, &[&str]); 12] = [
+    ("aarch64", &["/opt/venv/bin/python3", "-c", "import torch"]),
+    ("conda", &[]),
+    ("debian", &["/usr/bin/profiled"]),
+    ("h200-container", &["python3", "/home/user/train.py"]),
+    ("hostile", &["python3", "/home/user/train.py"]),
+    ("nothing", &["python3", "/home/user/train.py"]),
+    ("old-driver", &["for-13"]),
+    ("python", &["/home/user/bin/long"]),
+    ("rhel-modules", &[]),
+    ("torch", &["python3", "train.py"]),
+    ("uv-venv", &["python3", "-c", "import torch"]),
+    ("wsl", &[]),
+];
+
+/// Each verb with its options, and true if it is about a program.
+const VERBS: [(&[&str], bool); 7] = [
+    (&["list"], false),
+    (&["doctor"], false),
+    (&["explain"], true),
+    (&["trace", "--predict", "--tree"], true),
+    (&["trace", "--predict", "--tree=never", "--as-is"], true),
+    (&["export"], true),
+    (&["init", "--print"], true),
+];
+
+/// Marks for the codes of colours.
+const COLOURS: [(&str, &str); 9] = [
+    ("\x1b[1m\x1b[31m", "‹red:"),
+    ("\x1b[1m\x1b[33m", "‹yellow:"),
+    ("\x1b[1m\x1b[36m", "‹cyan:"),
+    ("\x1b[31m", "‹red:"),
+    ("\x1b[33m", "‹yellow:"),
+    ("\x1b[32m", "‹green:"),
+    ("\x1b[1m", "‹bold:"),
+    ("\x1b[2m", "‹dim:"),
+    ("\x1b[0m", "›"),
+];
+
+struct Screen {
+    title: String,
+    plain: String,
+    marked: String,
+    width: usize,
+}
+
+fn described(machine: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{machine}.toml"))
+}
+
+/// Standard error comes first, as on a terminal.
+fn run(machine: &str, words: &[&str], width: usize, color: &str) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(CUDARUN)
+        .args(["--machine".as_ref(), described(machine).as_os_str(), "--color".as_ref(), color.as_ref()])
+        .args(words)
+        .env_clear()
+        .env("COLUMNS", width.to_string())
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
+    without_digests(text)
+}
+
+/// The names of views depend on the directory of the machine, those of modules on the compiler.
+fn without_digests(mut text: String) -> String {
+    for directory in ["/views/", "/audit/"] {
+        let places: Vec<usize> = text.match_indices(directory).map(|(at, _)| at + directory.len()).collect();
+        places.into_iter().for_each(|at| text.replace_range(at..at + 24, &".".repeat(24)));
+    }
+    text
+}
+
+fn screens(machine: &str, program: &[&str], width: usize) -> Vec<Screen> {
+    let screen = |(verb, takes_program): &(&[&str], bool)| {
+        let words: Vec<&str> =
+            verb.iter().chain(program.iter().filter(|_| *takes_program)).copied().collect();
+        let plain = run(machine, &words, width, "never");
+        let mut marked = run(machine, &words, width, "always");
+        for (code, mark) in COLOURS {
+            marked = marked.replace(code, mark);
+        }
+        Screen { title: words.join(" "), plain, marked, width }
+    };
+    VERBS.iter().filter(|(_, takes_program)| !takes_program || !program.is_empty()).map(screen).collect()
+}
+
+fn without_marks(marked: &str) -> String {
+    let mut text = marked.to_owned();
+    for (_, mark) in COLOURS {
+        text = text.replace(mark, "");
+    }
+    text
+}
+
+#[test]
+fn every_screen_is_as_it_was_and_fits() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/screens");
+    let overwrites = std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite");
+    let of_machine = |(machine, program): (&str, &[&str])| {
+        let mut faults = Vec::new();
+        let narrow = screens(machine, program, 80);
+        let wide = screens(machine, program, 120);
+        for screen in narrow.iter().chain(&wide) {
+            assert!(!screen.marked.contains('\x1b'), "{machine}: {}\n{:?}", screen.title, screen.marked);
+            assert_eq!(without_marks(&screen.marked), screen.plain, "{machine}: colour changes no word");
+            assert!(!screen.plain.contains('\x1b'), "{machine}: {}", screen.title);
+            faults.extend(lines_that_are_too_wide(screen).map(|line| format!("{machine}: {line}")));
+        }
+        let titled = |screen: &Screen, text: &str| format!("$ cudarun {}\n{text}\n", screen.title);
+        let narrow = narrow.iter().map(|screen| titled(screen, &screen.plain));
+        let wide = wide.iter().map(|screen| titled(screen, &screen.marked));
+        let text = narrow.collect::<String>() + &"=".repeat(120) + "\n" + &wide.collect::<String>();
+        let file = directory.join(format!("{machine}.txt"));
+        if overwrites {
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(&file, text).unwrap();
+        } else if fs::read_to_string(&file).unwrap_or_default() != text {
+            faults.push(format!("not as in {}:\n{text}", file.display()));
+        }
+        faults
+    };
+    let faults: Vec<String> = thread::scope(|scope| {
+        let threads = MACHINES.map(|machine| scope.spawn(move || of_machine(machine)));
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Shell code and the file that `init` writes are not for a terminal. A line may hold one path, symbol or command that is
+/// wider than the screen.
+fn lines_that_are_too_wide(screen: &Screen) -> impl Iterator<Item = String> {
+    let is_for_people = !["export", "init"].iter().any(|verb| screen.title.starts_with(verb));
+    let is_too_wide = |line: &&str| {
+        let text = line.trim();
+        let is_one_word = !text.contains(' ') || text.starts_with('`') && text.matches('`').count() == 2;
+        line.width() > screen.width && !is_one_word
+    };
+    let lines = screen.plain.lines().filter(move |line| is_for_people && is_too_wide(line));
+    lines
+        .map(|line| format!("{}: wider than {}: {line}", screen.title, screen.width))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[test]
+fn explanations_of_plans_that_are_fine_are_short() {
+    for (machine, program) in
+        MACHINES.iter().filter(|(machine, _)| ["h200-container", "torch"].contains(machine))
+    {
+        for width in [80, 120] {
+            let words: Vec<&str> = ["explain"].iter().chain(*program).copied().collect();
+            let text = run(machine, &words, width, "never");
+            assert!(text.lines().count() <= 25, "{machine}\n{text}");
+            assert!(text.lines().next().unwrap().contains(" starts with "), "{text}");
+            assert!(text.lines().last().unwrap().starts_with("next: cudarun "), "{text}");
+            let text = run(machine, &["doctor"], width, "never");
+            assert!(text.lines().count() <= 24, "{machine}\n{text}");
+        }
+    }
+    let words = ["explain", "-v", "python3", "train.py"];
+    assert!(
+        run("torch", &words, 80, "never").lines().count() > 25,
+        "the control: -v shows what was left out"
+    );
+}
+
+/// Standard output and standard error on a terminal that is so wide.
+fn at_terminal(columns: usize, words: &str) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let line = format!("stty cols {columns} rows 24; '{CUDARUN}' {words}");
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env_clear();
+    command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
+    let output = command.env("HOME", home.path()).current_dir(home.path()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+#[test]
+fn a_terminal_gets_its_width_its_colours_and_the_tree() {
+    let machine = described("torch").display().to_string();
+    let width_of = |text: &str| {
+        let lines = text.lines().map(|line| anstream::adapter::strip_str(line).to_string());
+        lines.filter(|line| line.trim().contains(' ')).map(|line| line.width()).max().unwrap()
+    };
+    let doctor = format!("--machine {machine} doctor");
+    for columns in [50, 80, 120] {
+        let page = at_terminal(columns, &doctor);
+        assert!(page.contains('\x1b') && width_of(&page) <= columns, "{columns}: {page}");
+    }
+    assert!(width_of(&at_terminal(120, &doctor)) > 80, "the control");
+    let trace = format!("--machine {machine} trace --predict python3 train.py");
+    let page = at_terminal(80, &trace);
+    assert!(page.contains("├── ") && page.contains("│   └── "), "{page}");
+    let words = ["trace", "--predict", "python3", "train.py"];
+    assert!(!run("torch", &words, 80, "never").contains("├── "), "not in a pipe");
+}
