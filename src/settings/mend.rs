@@ -68,7 +68,7 @@ fn lines(line: &str, wrong: &FaultKind, words: &Vocabulary) -> Vec<String> {
     };
     let values = values(key, &value, wrong, words).into_iter();
     let values = values.map(|value| format!("{indent}{key} = {value}{blank}{comment}"));
-    let lines = ENDS.iter().map(whole).chain(values.filter(|_| !key.is_empty()));
+    let lines = ENDS.iter().map(whole).chain(values.filter(|_| !key.is_empty() && !value.is_empty()));
     // Three quotes begin a string of many lines.
     lines.filter(|line| !line.contains("\"\"\"")).collect()
 }
