@@ -104,6 +104,10 @@ pub enum Error {
     },
     /// The program does not load the audit module of `trace`.
     NotTraced(Box<dyn Reason>),
+    /// A shell would be as any other: nothing is planned for the program, or for the project.
+    NoPlan {
+        program: Option<PathBuf>,
+    },
     /// The child process of the proof could not be started.
     Verifier {
         error: io::Error,

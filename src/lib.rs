@@ -134,6 +134,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, false, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
+        Some(Verb::Shell(shell)) => (Form::Run, false, commands::shell::shell(&host, common, shell)),
         Some(Verb::Trace(trace)) if trace.predict => {
             (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
         }
@@ -205,8 +206,9 @@ fn color(arguments: &[OsString]) -> ColorChoice {
 /// Prints help, the version, or an error of the command line, and returns the exit code.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
-    let is_answer =
-        |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
+    let is_answer = |verb: &&str| {
+        !["run", "shell", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb)
+    };
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().ansi().to_string();
     // clap's suggestion would start a program with the name of the option.

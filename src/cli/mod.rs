@@ -16,6 +16,7 @@ pub const VERBS: &[&str] = &[
     "list",
     "explain",
     "export",
+    "shell",
     "verify",
     "doctor",
     "trace",
@@ -180,6 +181,9 @@ pub enum Verb {
     /// Print the environment that a program would get, as shell code
     #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
     Export(Export),
+    /// Open a shell in which a program's libraries, or those of the project, are set
+    #[command(override_usage = "cudarun shell [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Shell(Subshell),
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
@@ -212,6 +216,15 @@ pub struct Run {
     pub start: Start,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Subshell {
+    #[command(flatten)]
+    pub start: Start,
+    /// The program and its arguments; without one, the frameworks of the project's environment count, or `[requires]`
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
 

@@ -8,7 +8,7 @@ use crate::cli::{Common, Wishes};
 use crate::error::Error;
 use crate::host::Host;
 use crate::pipeline::{self, Reached, Request, Stop, Subject};
-use crate::program::{self, Command};
+use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram};
 use crate::settings::resolve::Purpose;
 
@@ -23,14 +23,18 @@ pub(super) fn programs(
     }
     let python = Command { program: "python3".into(), arguments: Vec::new() };
     let Ok(python) = program::environment(host, &python) else { return Ok(Vec::new()) };
-    let is_here =
-        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
-    let modules = catalog().frameworks.iter().filter_map(|framework| framework.modules.iter().find(is_here));
     let examined = |module: &String| {
         let words = ["python3".into(), "-c".into(), format!("import {module}").into()];
         examine_program(host, common, &words).ok()?
     };
-    Ok(modules.filter_map(examined).collect())
+    Ok(frameworks(host, &python).filter_map(examined).collect())
+}
+
+/// The modules of the frameworks in the environment of a Python.
+pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = &'static String> {
+    let is_here =
+        |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
+    catalog().frameworks.iter().filter_map(move |framework| framework.modules.iter().find(is_here))
 }
 
 fn examine_program(

@@ -27,6 +27,8 @@ mod outlet;
 pub mod prove;
 pub mod record;
 pub mod run;
+pub mod shell;
+mod subshell;
 pub mod trace;
 mod trouble;
 

@@ -57,7 +57,12 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
 }
 
 /// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
-fn say_proof(decision: &Decision, proven: &Proven, when: When, common: &Common) -> Result<(), Stop> {
+pub(super) fn say_proof(
+    decision: &Decision,
+    proven: &Proven,
+    when: When,
+    common: &Common,
+) -> Result<(), Stop> {
     let Proven { verdict, given_up, is_known, .. } = proven;
     let style = Style::stderr(common.color);
     if let Verdict::Failed { .. } = verdict {

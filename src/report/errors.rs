@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
-use super::words::{list, nearest, one_of, plain, short};
+use super::words::{list, nearest, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
@@ -114,6 +114,13 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::NoPlan { program: Some(program) } => {
+            format!("`{}` needs no NVIDIA library that is installed here, so a shell has nothing to set", show(program))
+        }
+        Error::NoPlan { program: None } => {
+            "nothing to set in a shell: no environment here has a GPU framework, and no [requires] names a library"
+                .to_owned()
+        }
         Error::MoreRights => {
             "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
                 .to_owned()
@@ -182,6 +189,10 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
             let mend = tried.first().map(|(_, why)| mend_or(why)).unwrap_or_default();
             Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, with a directory that only you can write to"))
         }
+        Error::NoPlan { program: Some(program) } => {
+            Some(format!("cudarun explain {}", quoted_to_show(program.as_os_str())))
+        }
+        Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) => reason.hint(),

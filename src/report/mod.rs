@@ -41,7 +41,7 @@ pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
     written,
 };
-pub use shell::{no_variable_of_a_shell, shell_change, watch};
+pub use shell::{nested_shell, no_variable_of_a_shell, shell_change, shell_reaches, subshell, watch};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};
