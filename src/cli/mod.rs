@@ -322,6 +322,9 @@ pub struct Doctor {
     /// Write the examined facts to FILE for a bug report, without user names and unrelated values
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
+    #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
+    pub compare: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

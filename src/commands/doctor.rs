@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::compare::compare;
 use super::examined::programs;
 use super::{Exit, machine, print, say};
 use crate::cli::{Common, Doctor, Wishes};
@@ -18,6 +19,9 @@ use crate::settings::resolve::{self, Purpose, Settings};
 use crate::storage;
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
+    if !options.compare.is_empty() {
+        return compare(&host, common, options);
+    }
     // The file is this machine's, whichever is looked at.
     let file = options.save.as_ref().map(|file| host.absolute(file));
     if let Some(file) = file.as_ref().filter(|file| host.lstat(file).is_ok()) {
@@ -42,7 +46,7 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
 }
 
-fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
+pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
     let inventory = inventory(host, common)?;
     let views = own_views(host);
     let subject = Subject {

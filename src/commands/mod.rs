@@ -15,6 +15,7 @@ use crate::report::{self, Style};
 use crate::solve::Outcome;
 
 pub mod allow;
+mod compare;
 pub mod completions;
 pub mod doctor;
 mod examined;

@@ -114,6 +114,9 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::NotComparable { side, why } => {
+            format!("--compare `{}` cannot be used: {}", show(side), show(why))
+        }
         Error::NoPlan { program: Some(program) } => {
             format!("`{}` needs no NVIDIA library that is installed here, so a shell has nothing to set", show(program))
         }
@@ -125,7 +128,7 @@ pub fn error(error: &Error) -> String {
             "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
                 .to_owned()
         }
-        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook") } => {
+        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook" | "doctor --compare") } => {
             format!("`{verb}` works only on this machine: remove {option}")
         }
         Error::NothingRunsUnderRoot { option, verb } => {
@@ -191,6 +194,9 @@ pub fn error_hint(error: &Error, verbs: &[&str], is_bare: bool) -> Option<String
         }
         Error::NoPlan { program: Some(program) } => {
             Some(format!("cudarun explain {}", quoted_to_show(program.as_os_str())))
+        }
+        Error::NotComparable { .. } => {
+            Some("cudarun doctor --compare A[,B], each a file of `cudarun doctor --save`, an environment's directory, or `here`".to_owned())
         }
         Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 mod asked;
 mod causes;
+mod compared;
 mod conflict;
 mod doctor;
 mod doctor_words;
@@ -28,7 +29,8 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
-pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
+pub use compared::{ComparedSide, Comparison, comparison};
+pub use doctor::{ExaminedProgram, command_line, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{Explanation, explained, summary};
 pub use extensions::listed_extensions;

@@ -56,6 +56,7 @@ pub static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
             fs::create_dir_all(directory).unwrap();
         }
         symlink(&python, bin.join("python")).unwrap();
+        symlink("python", bin.join("python3")).unwrap();
         let home = python.parent().unwrap().display();
         fs::write(root.join(name).join("pyvenv.cfg"), format!("home = {home}\n")).unwrap();
         for stem in ["", "_graph", "_ops", "_cnn", "_adv"].into_iter().chain([
