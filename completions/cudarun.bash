@@ -2,7 +2,7 @@
 # shellcheck disable=SC2207  # words without blanks are meant to be split
 
 _cudarun() {
-    local cur prev verbs="run list explain export verify doctor trace record init allow hook completions"
+    local cur prev verbs="run list explain export shell verify doctor trace record init allow hook completions"
     local common="-v --verbose -q --quiet --color --root --machine --also --without --config --no-config -h --help"
     # The test `completions_offer_every_value` writes these lists.
     local sources="compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel"
@@ -65,10 +65,10 @@ _cudarun() {
     --shell) COMPREPLY=($(compgen -P "$before" -W "$dialects" -- "$cur")) ;;
     --python) COMPREPLY=($(compgen -P "$before" -c -- "$cur")) ;;
     --pin-mode) COMPREPLY=($(compgen -P "$before" -W "$modes" -- "$cur")) ;;
-    -o | --output | --config | --machine | --save) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
+    -o | --output | --config | --machine | --save | --compare) COMPREPLY=($(compgen -P "$before" -f -- "$cur")) ;;
     esac
     case $prev in
-    --color | --verify | --root | --machine | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | --shell | --save | -o | --output) return ;;
+    --color | --verify | --root | --machine | --also | --without | --python | --uses | --pin | --pin-mode | --require | --config | --level | --seed | --shell | --save | --compare | -o | --output) return ;;
     esac
 
     case $verb:$cur in
@@ -78,7 +78,8 @@ _cudarun() {
     list:*) COMPREPLY=($(compgen -W "$families" -- "$cur")) ;;
     trace:-*) COMPREPLY=($(compgen -W "$common $wishes --json --predict --as-is -a --all -o --output" -- "$cur")) ;;
     verify:-*) COMPREPLY=($(compgen -W "$common $wishes --json --level --fresh --as-is --seed" -- "$cur")) ;;
-    doctor:-*) COMPREPLY=($(compgen -W "$common --json --save" -- "$cur")) ;;
+    doctor:-*) COMPREPLY=($(compgen -W "$common --json --save --compare" -- "$cur")) ;;
+    shell:-*) COMPREPLY=($(compgen -W "$common $wishes --verify" -- "$cur")) ;;
     export:-*) COMPREPLY=($(compgen -W "$common $wishes --json --shell" -- "$cur")) ;;
     hook:-* | completions:-*) COMPREPLY=($(compgen -W "$common" -- "$cur")) ;;
     hook:* | completions:*) COMPREPLY=($(compgen -W "$shells" -- "$cur")) ;;

@@ -7,14 +7,14 @@ function __cudarun_read
     set -l verb ''
     while set -q words[1]
         switch $words[1]
-            case --color --root --machine --also --without --config --uses --pin --pin-mode --require --verify --level --seed --shell --save --python -o --output
+            case --color --root --machine --also --without --config --uses --pin --pin-mode --require --verify --level --seed --shell --save --compare --python -o --output
                 set -e words[1]
             case --
                 set -e words[1]
                 test -n "$verb"; or set verb run
                 break
             case '-*'
-            case run list explain export verify doctor trace record init allow hook completions
+            case run list explain export shell verify doctor trace record init allow hook completions
                 test -z "$verb"; or break
                 set verb $words[1]
             case '*'
@@ -43,8 +43,8 @@ function __cudarun_program
     complete -C (string join ' ' -- (string escape -- $stands[2..-1]) (commandline -ct))
 end
 
-set -l every none run list explain export verify doctor trace record init allow hook completions
-set -l starting none run explain export verify trace record init
+set -l every none run list explain export shell verify doctor trace record init allow hook completions
+set -l starting none run explain export shell verify trace record init
 
 # The test `completions_offer_every_value` writes these lists.
 set -l sources compat conda debian driver extra hpc-sdk library-path modules nix own python rpm spack system toolkit wheel
@@ -61,6 +61,7 @@ complete -c cudarun -n "__cudarun_after none" -a run -d "Start a program"
 complete -c cudarun -n "__cudarun_after none" -a list -d "Show every copy that is installed"
 complete -c cudarun -n "__cudarun_after none" -a explain -d "Show what a program needs, what was picked, and why"
 complete -c cudarun -n "__cudarun_after none" -a export -d "Print the environment that a program would get"
+complete -c cudarun -n "__cudarun_after none" -a shell -d "Open a shell in which the libraries of a program or project are set"
 complete -c cudarun -n "__cudarun_after none" -a verify -d "Prove the set that a program would get"
 complete -c cudarun -n "__cudarun_after none" -a doctor -d "Say whether GPU programs can work from here"
 complete -c cudarun -n "__cudarun_after none" -a trace -d "Start a program and report what it mapped"
@@ -89,10 +90,11 @@ complete -c cudarun -n "__cudarun_after $starting" -l pin -x -d "Take this copy 
 complete -c cudarun -n "__cudarun_after $starting" -l require -x -d "What libraries and machine must be"
 complete -c cudarun -n "__cudarun_after $starting" -l locked -d "Take the set of .cudarun.lock"
 complete -c cudarun -n "__cudarun_after $starting" -l pin-mode -x -a "$modes" -d "How the loader is made to take it"
-complete -c cudarun -n "__cudarun_after none run" -l verify -x -a "$whens" -d "When to prove the set first"
+complete -c cudarun -n "__cudarun_after none run shell" -l verify -x -a "$whens" -d "When to prove the set first"
 complete -c cudarun -n "__cudarun_after hook completions" -a "$shells"
 complete -c cudarun -n "__cudarun_after export" -l shell -x -a "$dialects" -d "For which reader"
 complete -c cudarun -n "__cudarun_after doctor" -l save -r -F -d "Write what was looked at to this file"
+complete -c cudarun -n "__cudarun_after doctor" -l compare -r -F -d "Show the differences between two machines or environments"
 complete -c cudarun -n "__cudarun_after list explain export verify doctor trace" -l json -d "Print one JSON object"
 complete -c cudarun -n "__cudarun_after explain" -l next -d "Pass over the best set and show the next"
 complete -c cudarun -n "__cudarun_after list trace" -s a -l all -d "Show every file"

@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::doctor::examine;
-use super::examined::programs;
+use super::examined::{examine, programs};
 use super::{Exit, only_here, print};
 use crate::cli::{Common, Doctor};
 use crate::environment::join_elements;

@@ -32,6 +32,7 @@ pub mod shell;
 mod subshell;
 pub mod trace;
 mod trouble;
+mod verdict;
 
 pub use crate::pipeline::Exit;
 

@@ -1,8 +1,8 @@
 //! `cudarun shell [PROGRAM …]`: a shell in which the plan of a program, or of the project, is set.
 
-use super::run::say_proof;
 use super::subshell::{before, choose, environment, prepared};
 use super::trouble::loads;
+use super::verdict::say_proof;
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
 use crate::cli::{Common, Subshell};
 use crate::environment::Diff;

@@ -4,8 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-
 use super::examined;
 use crate::cli::{Dialect, Shell};
 use crate::environment::{Change, Diff, Environment};
@@ -14,7 +12,7 @@ use crate::host::Host;
 use crate::program::{self, Command};
 use crate::report;
 use crate::settings::files;
-use crate::shell::subshell;
+use crate::shell::subshell::{self, SHELLS};
 use crate::text::show;
 use crate::variables::{self, AUDIT, LIBRARY_PATH, PINS_FOR, PRELOAD, VIEW};
 
@@ -77,9 +75,8 @@ pub(super) fn choose(host: &Host) -> Result<(Shell, PathBuf, &'static str), Erro
     let parent = host.read_link(Path::new(&format!("/proc/{}/exe", parent_id()))).ok();
     for (path, named_by) in [(named, "SHELL"), (parent, "the parent process")] {
         let Some(path) = path.filter(|path| host.is_executable(path)) else { continue };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if let Ok(shell) = Shell::from_str(&name, false) {
-            return Ok((shell, path, named_by));
+        if let Some((_, shell)) = SHELLS.iter().find(|(name, _)| path.file_name() == Some(OsStr::new(name))) {
+            return Ok((*shell, path, named_by));
         }
     }
     Ok((Shell::Bash, program::locate(host, OsStr::new("bash"))?, "default"))

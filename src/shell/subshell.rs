@@ -19,15 +19,15 @@ const FILES: [(&str, &str); 3] = [
     (".zshrc", include_str!("start.zshrc")),
 ];
 
+/// The shells, by the names of their files.
+pub const SHELLS: [(&str, Shell); 3] = [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
+
 /// Leads the shell to our start-up files by its environment, and returns its arguments.
 pub fn prepare(host: &Host, shell: Shell, env: &mut Environment) -> Result<Vec<OsString>, NoPlace> {
-    let (variable, file) = match shell {
-        Shell::Bash => ("BASH_ENV", "bashrc"),
-        Shell::Zsh => ("ZDOTDIR", ""),
-        Shell::Fish => {
-            return Ok(vec!["--init-command".into(), format!("eval ${PLAN}; set -e {PLAN}").into()]);
-        }
-    };
+    if shell == Shell::Fish {
+        return Ok(vec!["--init-command".into(), format!("eval ${PLAN}; set -e {PLAN}").into()]);
+    }
+    let (variable, file) = if shell == Shell::Zsh { ("ZDOTDIR", "") } else { ("BASH_ENV", "bashrc") };
     let path = publish(host)?.join(file);
     let own = env.get(variable).map(ToOwned::to_owned);
     // A bash that is not interactive reads a file only if the variable is set.

@@ -19,7 +19,7 @@ struct Home {
 
 /// The result of a shell.
 struct Ended {
-    /// What the typed commands wrote to the file `out`.
+    /// The text that the typed commands wrote to the file `out`.
     out: String,
     stderr: String,
     status: i32,
@@ -98,7 +98,7 @@ fn plain() -> String {
     WORLD.path("plain").display().to_string()
 }
 
-/// What is typed: the variables and the program write to the file `out`, and the shell ends with status 7.
+/// The typed lines: the variables and the program write to the file `out`, and the shell ends with status 7.
 fn report(program: &str) -> String {
     format!(
         "{{ echo \"$LD_LIBRARY_PATH|$MARK|$CUDARUN_SHELL|$CUDARUN_SHELL_PLAN$CUDARUN_SHELL_OWN|$ZDOTDIR|$OF_ZSHRC\"; {program}; }} > $OUT\nexit 7\n"
