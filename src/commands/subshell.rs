@@ -45,8 +45,8 @@ pub(super) fn prepared(
     let changes = Diff::between(&env, &host.env).0;
     let names: Vec<&OsStr> = changes.iter().map(|change| change.name.as_os_str()).collect();
     env.set(CHANGED, names.join(OsStr::new(" ")));
-    for Change { name, value } in &changes {
-        value.iter().for_each(|value| env.set(format!("{BEFORE}{}", name.to_string_lossy()), value));
+    for (name, value) in changes.iter().filter_map(|change| Some((&change.name, change.value.as_ref()?))) {
+        env.set(format!("{BEFORE}{}", name.to_string_lossy()), value);
     }
     env.set(subshell::PLAN, code);
     let arguments = subshell::prepare(host, shell, &mut env)?;

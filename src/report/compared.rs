@@ -106,10 +106,8 @@ impl Comparison {
     /// `None` where only the programs that one side lacks could differ.
     pub fn is_same(&self) -> Option<bool> {
         let is_unknown = |fact: &Fact| fact.kind == FactKind::Program && fact.values.contains(&None);
-        match self.facts.iter().any(|fact| fact.differs() && !is_unknown(fact)) {
-            true => Some(false),
-            false => (!self.facts.iter().any(is_unknown)).then_some(true),
-        }
+        let differs = self.facts.iter().any(|fact| fact.differs() && !is_unknown(fact));
+        (differs || !self.facts.iter().any(is_unknown)).then_some(!differs)
     }
 }
 
@@ -132,15 +130,13 @@ fn gets(program: &ExaminedProgram) -> String {
 pub fn comparison(comparison: &Comparison, described: Option<&Path>, style: Style) -> String {
     let Comparison { sides, facts } = comparison;
     let [a, b] = sides;
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         facts.iter().filter(|fact| fact.differs()).map(|fact| fact.name.clone()).collect();
+    if names.len() > 5 {
+        names = names[..4].iter().cloned().chain([format!("{} more", names.len() - 4)]).collect();
+    }
     let verdict = match comparison.is_same() {
         Some(true) => style.good(&format!("{a} and {b} do not differ for GPU programs")),
-        Some(false) if names.len() > 5 => style.warning(&format!(
-            "{a} and {b} differ: {} and {} more",
-            names[..4].join(", "),
-            names.len() - 4
-        )),
         Some(false) => style.warning(&format!("{a} and {b} differ: {}", list(&names))),
         None => {
             style.warning(&format!("{a} and {b} do not both hold the program, and do not differ otherwise"))
