@@ -30,10 +30,7 @@ pub fn prepare(host: &Host, shell: Shell, env: &mut Environment) -> Result<Vec<O
     let (variable, file) = if shell == Shell::Zsh { ("ZDOTDIR", "") } else { ("BASH_ENV", "bashrc") };
     let path = publish(host)?.join(file);
     let own = env.get(variable).map(ToOwned::to_owned);
-    // A bash that is not interactive reads a file only if the variable is set.
-    if own.is_some() || shell == Shell::Zsh {
-        env.set(variable, path.components().as_path().as_os_str());
-    }
+    env.set(variable, path.components().as_path().as_os_str());
     if let Some(own) = own {
         env.set(OWN, own);
     }

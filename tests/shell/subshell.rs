@@ -107,7 +107,7 @@ fn report(program: &str) -> String {
 
 fn report_in(shell: &str, program: &str) -> String {
     let typed = report(program);
-    if shell == "fish" { typed.replacen("{ ", "begin; ", 1).replacen("}", "end", 1) } else { typed }
+    if shell == "fish" { typed.replacen("{ ", "begin; ", 1).replacen('}', "end", 1) } else { typed }
 }
 
 #[test]
@@ -265,6 +265,19 @@ fn without_a_program_the_environment_of_the_project_counts() {
     let refused = run(&["shell"], "ours", &[]);
     assert_eq!(refused.status, 125);
     assert!(refused.stderr.contains(".cudarun.toml:2"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_shell_without_a_variable_of_bash_is_left_without_traces() {
+    let home = Home::new();
+    let mut command = home.command(CUDARUN, "bash");
+    command.args(["shell", &plain()]).env_remove("BASH_ENV");
+    let ended = home.feed(command, "env > $OUT\n");
+    let names: Vec<&str> = ended.out.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let traces = names.iter().filter(|name| name.starts_with("CUDARUN") || **name == "BASH_ENV");
+    let mut traces: Vec<&&str> = traces.collect();
+    traces.sort();
+    assert_eq!(traces, [&"CUDARUN_SHELL", &"CUDARUN_SHELL_BEFORE_LD_LIBRARY_PATH", &"CUDARUN_SHELL_CHANGED"]);
 }
 
 /// Any program of the project gets the required library, also one of another environment, and none is mixed.
