@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
+use cudarun::catalog::{ErrorRow, PossibleCause};
 use cudarun::catalog::{Wheel, Wrapper, catalog, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -100,6 +101,7 @@ fn the_head_of_each_profile_explains_every_field() {
         ("cudnn.toml", &[fields::<rows::Support>()]),
         ("drivers.toml", &[fields::<rows::DriverOfCuda>(), fields::<rows::Branch>()]),
         ("frameworks/torch.toml", &[fields::<rows::Framework>(), fields::<rows::Variable>()]),
+        ("errors.toml", &[fields::<ErrorRow>(), fields::<PossibleCause>()]),
         ("known-bad.toml", &[fields::<rows::BadRelease>(), fields::<rows::Combination>()]),
         ("libraries.toml", &[fields::<rows::Family>(), fields::<rows::Header>(), fields::<rows::Shim>()]),
         ("packages.toml", &[fields::<rows::Packages>()]),

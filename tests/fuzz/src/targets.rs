@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cudarun::diagnose::{Chain, Reading};
 use cudarun::environment::Environment;
 use cudarun::formats::elf::{self, AARCH64, Elf, X86_64, loading};
 use cudarun::formats::ldcache::LdCache;
@@ -41,6 +42,7 @@ pub const ALL: &[(&str, fn(&[u8]))] = &[
     ("kept-start", places::kept_start),
     ("ld-cache", ld_cache),
     ("lock", |bytes| drop(lock::lock(bytes, Path::new("/a/.cudarun.lock")).map(|lock| lock.text()))),
+    ("log", log),
     ("machine", places::machine),
     ("manifest", |bytes| drop(manifest::manifest(bytes))),
     ("metadata", metadata),
@@ -194,6 +196,13 @@ fn python_lists(bytes: &[u8]) {
     let all = text(bytes);
     let _ = (metadata::pyvenv(&all), metadata::pth_directories(&all).len());
     let _ = python::read(metadata::pth_code(&all).as_bytes());
+}
+
+/// In pieces, as the log of a running program comes.
+fn log(bytes: &[u8]) {
+    let mut reading = Reading::default();
+    bytes.chunks(1000).for_each(|piece| reading.feed(piece));
+    let _ = Chain::new(reading.finish()).chosen();
 }
 
 fn record(bytes: &[u8]) {

@@ -1,0 +1,170 @@
+//! The regexes of `profiles/errors.toml`: which rows a text matches, and the facts that it states.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{LazyLock, OnceLock};
+
+use aho_corasick::AhoCorasick;
+use memchr::memchr;
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Hir, HirKind};
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::value::{Error, StrDeserializer};
+
+use crate::catalog::{Argument, Capture, ErrorRow, errors};
+
+/// A log may be hostile: a fact is cut here.
+const LONGEST_CAPTURE: usize = 400;
+/// The shortest literal that a line is searched for.
+const SHORTEST_LITERAL: usize = 4;
+
+/// The named groups of a match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Captures(BTreeMap<Capture, String>);
+
+impl Captures {
+    pub fn get(&self, capture: Capture) -> Option<&str> {
+        self.0.get(&capture).map(String::as_str)
+    }
+
+    /// The text of a question's argument; none if the message does not state it.
+    pub fn argument<'t>(&'t self, argument: &'t Argument) -> Option<&'t str> {
+        match argument {
+            Argument::Captured(capture) => self.get(*capture),
+            Argument::Literal(text) => Some(text),
+        }
+    }
+}
+
+struct Pattern {
+    order: usize,
+    source: &'static str,
+    /// True if a message may go on in the next lines.
+    goes_on: bool,
+    /// Compiled when a line has one of its literals: most never are.
+    compiled: OnceLock<(Regex, Vec<(usize, Capture)>)>,
+}
+
+/// A place in a text that a row matches.
+pub struct Match {
+    pub row: &'static ErrorRow,
+    /// The place of the row in the table.
+    pub order: usize,
+    pub captures: Captures,
+    pub range: Range<usize>,
+}
+
+/// The regexes of all rows.
+pub struct Signatures {
+    rows: &'static [ErrorRow],
+    patterns: Vec<Pattern>,
+    /// Finds the lines on which a message can begin, and by `of_literal` the patterns that it can have.
+    literals: AhoCorasick,
+    of_literal: Vec<Vec<usize>>,
+}
+
+impl Signatures {
+    pub fn embedded() -> &'static Signatures {
+        static SIGNATURES: LazyLock<Signatures> =
+            LazyLock::new(|| Signatures::new(errors()).expect("a test reads the rows"));
+        &SIGNATURES
+    }
+
+    /// The error names the regex and its fault.
+    pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
+        let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<usize>>::new());
+        for (order, row) in rows.iter().enumerate() {
+            for source in &row.regex {
+                let syntax = ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
+                let syntax = syntax.map_err(|error| error.to_string())?;
+                let none = || format!("no literal of four characters or more: {source}");
+                let goes_on = source.contains(r"\s");
+                for literal in literals_of(&syntax, goes_on).ok_or_else(none)? {
+                    literals.entry(literal).or_default().push(patterns.len());
+                }
+                patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
+            }
+        }
+        let (literals, of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+        let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
+        Ok(Signatures { rows, patterns, literals, of_literal })
+    }
+
+    /// The patterns that may match a message which begins on this line, in the order of the rows.
+    fn candidates(&self, line: &[u8]) -> BTreeSet<usize> {
+        let found = self.literals.find_overlapping_iter(line);
+        found.flat_map(|found| &self.of_literal[found.pattern().as_usize()]).copied().collect()
+    }
+
+    /// None if no message can begin on this line; true if one may go on in the next lines.
+    pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
+        let candidates = self.candidates(line);
+        (!candidates.is_empty()).then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
+    }
+
+    /// The matches that begin in the first line of a text, in the order of the rows, one a row.
+    pub fn matches(&self, text: &[u8]) -> Vec<Match> {
+        let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
+        let mut found: Vec<Match> = Vec::new();
+        for index in self.candidates(line) {
+            let pattern = &self.patterns[index];
+            if found.last().is_none_or(|last| last.order != pattern.order)
+                && let Some((captures, range)) = pattern.find(if pattern.goes_on { text } else { line })
+                && range.start <= line.len()
+            {
+                let order = pattern.order;
+                found.push(Match { row: &self.rows[order], order, captures, range });
+            }
+        }
+        found
+    }
+}
+
+impl Pattern {
+    fn find(&self, text: &[u8]) -> Option<(Captures, Range<usize>)> {
+        let (regex, groups) = self.compiled.get_or_init(|| {
+            let regex = RegexBuilder::new(self.source).unicode(false).build();
+            let regex = regex.expect("its syntax was read");
+            let groups = groups_of(&regex).expect("a test reads the names");
+            (regex, groups)
+        });
+        let captures = regex.is_match(text).then(|| regex.captures(text))??;
+        let named = groups.iter().filter_map(|(group, capture)| {
+            let bytes = captures.get(*group)?.as_bytes();
+            let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
+            Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
+        });
+        Some((Captures(named.collect()), captures.get_match().range()))
+    }
+}
+
+/// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
+pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
+    let named = regex.capture_names().enumerate().filter_map(|(group, name)| Some((group, name?)));
+    let typed = named.map(|(group, name)| {
+        let name = name.trim_end_matches(|character: char| character.is_ascii_digit());
+        let capture = Capture::deserialize(StrDeserializer::<Error>::new(name));
+        capture.map(|capture| (group, capture)).map_err(|error| error.to_string())
+    });
+    typed.collect()
+}
+
+/// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
+/// message that goes on begins with the first ones.
+fn literals_of(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
+    let shortest = |literals: &Vec<Vec<u8>>| literals.iter().map(Vec::len).min().unwrap_or(0);
+    let of = |syntax| literals_of(syntax, goes_on);
+    let found = match syntax.kind() {
+        HirKind::Literal(literal) => vec![literal.0.to_vec()],
+        HirKind::Capture(group) => of(&group.sub)?,
+        HirKind::Repetition(repetition) if repetition.min > 0 => of(&repetition.sub)?,
+        HirKind::Alternation(branches) => branches.iter().map(of).collect::<Option<Vec<_>>>()?.concat(),
+        HirKind::Concat(parts) if goes_on => parts.iter().find_map(of)?,
+        HirKind::Concat(parts) => parts.iter().filter_map(of).max_by_key(shortest)?,
+        _ => return None,
+    };
+    (shortest(&found) >= SHORTEST_LITERAL).then_some(found)
+}
