@@ -6,8 +6,8 @@ use crate::catalog::catalog;
 use crate::inventory::Inventory;
 use crate::loader::process::Failure;
 use crate::loader::search::Rule;
-use crate::predict::Prediction;
 use crate::predict::supply::{self, Supply};
+use crate::predict::{Predicted, Prediction};
 use crate::text::show;
 use crate::verify::{Library, Subject};
 
@@ -23,7 +23,9 @@ pub fn given_by_loader(inventory: &Inventory) -> Subject {
 pub fn given_to_program(inventory: &Inventory, prediction: &Prediction) -> Subject {
     let mut subject = Subject::default();
     let given = supply::given(prediction, inventory);
-    for file in prediction.files.iter().filter(|file| file.family.is_some()) {
+    let is_of_nvidia =
+        |file: &&Predicted| file.family.is_some() || catalog().family_of_bundled(&file.path).is_some();
+    for file in prediction.files.iter().filter(is_of_nvidia) {
         let Some(installation) =
             inventory.installations.iter().find(|installation| installation.has_file(file.id))
         else {

@@ -1,8 +1,9 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
 use super::words::{binary_size, family, list, word};
+use crate::formats::names;
 use crate::text::show;
-use crate::verify::{Cause, CauseKind, Evidence};
+use crate::verify::{Cause, CauseKind, Culprit, Evidence};
 use crate::version::CudaVersion;
 
 pub(super) fn sentence(cause: &Cause) -> String {
@@ -10,9 +11,16 @@ pub(super) fn sentence(cause: &Cause) -> String {
 }
 
 pub(super) fn remedy(cause: &Cause) -> String {
+    let is_bundled = |culprit: &Culprit| {
+        names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
+    };
     match (words(cause.kind).1, &cause.culprit) {
+        ("", Some(culprit)) if is_bundled(culprit) => format!(
+            "install a whole {} and start with cudarun: the package brings a part of it alone",
+            family(&culprit.family)
+        ),
         ("", Some(culprit)) => format!(
-            "reinstall {} in {}, or remove it: `cudarun list` shows the others",
+            "reinstall the package of {} in {}: `cudarun list` shows the others",
             family(&culprit.family),
             show(&culprit.directory)
         ),

@@ -326,6 +326,31 @@ fn verbs_are_suggested_only_where_one_is_allowed() {
     Run::new(["ruby-that-is-not-here"]).status(127).stderr_contains(&["was not found\n"]).check();
 }
 
+/// A package brings the first file of cuDNN under a name of its own, and the other files are nowhere.
+#[test]
+fn a_proof_as_it_is_tries_a_bundled_library() {
+    let workshop = Workshop::new();
+    let name = "libcudnn-74a4c495.so.9.1.0";
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nsize_t cudnnGetVersion(void) { return 90100; }\n\
+        int cudnnCreate(void **handle) { return handle == 0; }\n\
+        int cudnnDestroy(void *handle) { return handle == 0; }\n\
+        int cudnnGraphVersionCheck(void) { fputs(\"Unable to load any of {libcudnn_graph.so.9.1.0}\", stderr); abort(); }";
+    let packed = workshop.library(&format!("package.libs/{name}"), name, source, &[]);
+    let flags = [packed.to_str().unwrap(), "-Wl,-rpath,$ORIGIN/package.libs"];
+    let code = "unsigned long cudnnGetVersion(void); int main(void) { return cudnnGetVersion() != 90100; }";
+    let program = workshop.compile("program", code, &flags);
+    let words = ["verify", "--as-is", "--level", "load", program.to_str().unwrap()];
+    Run::new([program.to_str().unwrap()]).check();
+    Run::new(words)
+        .status(1)
+        .stderr_contains(&[
+            "a part of cuDNN 9.1.0 is missing",
+            name,
+            "install a whole cuDNN and start with cudarun",
+        ])
+        .check();
+}
+
 /// 2: could not answer. A gate must not open where there was nothing to prove it on.
 #[test]
 fn an_inconclusive_proof_is_not_a_success() {

@@ -643,7 +643,7 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
     assert!(text.contains(
         "  seen  cudnnConvolutionForward answered 3000 (CUDNN_STATUS_OTHER): a reason, at \"GPU 0:"
     ));
-    assert!(text.contains("\nhint: reinstall cuDNN in "), "{text}");
+    assert!(text.contains("\nhint: reinstall the package of cuDNN in "), "{text}");
     let text = say(&WORLD.trial("gpus:2 full:1").verdict());
     let line = "not proved: GPU 1 (Stand-in) is out of memory (";
     assert!(text.contains(line), "{text}");
