@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::doctor_words::{evidence, remedy, sentence};
-use super::hints;
+use super::hints::shell_words;
 use super::pinned::{given_fault, places};
 use super::words::{self, at, counted, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
@@ -57,11 +57,6 @@ pub struct ExaminedProgram {
     pub is_missing: bool,
 }
 
-/// A command as a shell reads it.
-pub fn shell_words(words: &[OsString]) -> String {
-    words.iter().map(|word| hints::argument(word)).collect::<Vec<_>>().join(" ")
-}
-
 /// Returns the versions that a program would use, and the faults without cudarun.
 pub fn examined_program(
     words: &[OsString],
@@ -75,11 +70,7 @@ pub fn examined_program(
         Outcome::Plan(plan) => Some(&plan.picks),
         _ => None,
     };
-    let used = |pick: &Pick| {
-        let version = words::version(pick.installation.version.as_ref());
-        format!("{} {version}", words::family(&pick.installation.family))
-    };
-    let uses = picks.into_iter().flatten().map(used).collect();
+    let uses = picks.into_iter().flatten().map(|pick| words::versioned(&pick.installation)).collect();
     let is_picked = |installation: &Installation| {
         let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
         picks.is_none_or(|picks| picks.iter().any(is_in))
@@ -114,7 +105,7 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }
     }
-    text + &format!("\n{} {}\n", style.hint("next:"), next(programs))
+    text + &style.next(&next(programs))
 }
 
 /// Returns the command that explains the first refusal, or else the one that starts the first program.
@@ -216,14 +207,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
 }
 
 pub(super) fn gpus(examination: &Examination, inventory: &Inventory) -> String {
-    let models: Vec<String> = inventory
-        .gpus
-        .iter()
-        .map(|gpu| {
-            let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
-            format!("{}{capability}", show(&gpu.model))
-        })
-        .collect();
+    let models: Vec<String> = inventory.gpus.iter().map(words::gpu).collect();
     let surroundings = examination.surroundings;
     match models.as_slice() {
         [] if surroundings.is_wsl => "the GPUs of Windows".to_owned(),

@@ -32,10 +32,11 @@ mod words;
 
 pub use asked::caution;
 pub use compared::{ComparedSide, Comparison, comparison};
-pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved, shell_words};
+pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};
 pub use extensions::listed_extensions;
+pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};
 pub use overview::Explanation;

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
-use super::hints;
+use super::hints::shell_words;
 use super::loader::{self, file_name, rule};
 use super::words::counted;
 use crate::catalog::catalog;
@@ -75,12 +75,7 @@ pub fn prediction(
     if !missing.is_empty() {
         text.push_str(&format!("{}\n{}", style.warning("not found"), style.columns("  ", &missing)));
     }
-    text + &next("explain", words, style)
-}
-
-fn next(verb: &str, words: &[OsString], style: Style) -> String {
-    let words: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
-    format!("\n{} cudarun {verb} {}\n", style.hint("next:"), words.join(" "))
+    text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
 /// The tree of who loaded what: the shown files, and those that lead to them.
@@ -188,7 +183,7 @@ pub fn observation(
         };
         return format!("cudarun: {processes}\n");
     }
-    text + &next("explain", words, style)
+    text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
 fn mapped(file: &Mapped, style: Style) -> Vec<String> {

@@ -9,8 +9,8 @@ use super::Style;
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::catalog::catalog;
 use crate::inventory::{
-    ChangedBy, Finder, ForwardCompatibility, Problem, ReadFault, VersionEvidence, VersionSource, Warning,
-    WritablePath,
+    ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault, VersionEvidence,
+    VersionSource, Warning, WritablePath,
 };
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
@@ -85,6 +85,17 @@ pub(super) fn place(directory: &Path, program: Option<&Program>) -> String {
 
 pub(super) fn version(version: Option<&Version>) -> String {
     version.map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+/// `cuDNN 9.1.0`
+pub(super) fn versioned(installation: &Installation) -> String {
+    format!("{} {}", family(&installation.family), version(installation.version.as_ref()))
+}
+
+/// `NVIDIA H100 (9.0)`
+pub(super) fn gpu(gpu: &Gpu) -> String {
+    let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
+    format!("{}{capability}", show(&gpu.model))
 }
 
 pub(super) fn problem(problem: &Problem) -> String {
