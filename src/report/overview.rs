@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Style;
 use super::pinned::{mode_line, supplies};
 use super::reasons;
-use super::words::{self, counted};
+use super::words::{self, counted, grouped};
 use super::{asked, extensions, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
@@ -120,18 +120,6 @@ fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec
     let (names, rows) = all.into_iter().partition::<Vec<_>, _>(is_name);
     let names = grouped(names.into_iter().map(|mut row| (row.swap_remove(2), row.swap_remove(1))));
     (rows, names.into_iter().map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))]).collect())
-}
-
-/// The values by their keys, in the order of the first of each.
-fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    for (key, value) in pairs {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, values)) => values.push(value),
-            None => groups.push((key, vec![value])),
-        }
-    }
-    groups
 }
 
 /// The picks, a row for each directory, or for directories that differ in one component.

@@ -264,6 +264,18 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
+/// The values by their keys, in the order of the first of each.
+pub(super) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
 /// `139.8 GiB`
 pub(super) fn binary_size(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
