@@ -28,113 +28,55 @@ pub struct OldLoader {
 #[derive(Debug)]
 pub enum Error {
     /// The PATH that the program itself would get has no such program.
-    NotFound {
-        name: PathBuf,
-    },
+    NotFound { name: PathBuf },
     /// The file exists, but cannot be run.
-    NotExecutable {
-        path: PathBuf,
-        why: Refusal,
-    },
+    NotExecutable { path: PathBuf, why: Refusal },
     /// The operating system refused at the last moment.
-    Exec {
-        path: PathBuf,
-        error: io::Error,
-    },
+    Exec { path: PathBuf, error: io::Error },
     /// `--uses` names a package that is not installed where the program would look for it.
-    NoSuchPackage {
-        name: String,
-        sites: Vec<PathBuf>,
-    },
+    NoSuchPackage { name: String, sites: Vec<PathBuf> },
     /// `explain --next` passes over more sets than there are.
-    NoOtherSet {
-        passed: usize,
-    },
+    NoOtherSet { passed: usize },
     /// `list` names an unknown library family.
-    NoSuchFamily {
-        name: String,
-        families: Vec<&'static str>,
-    },
+    NoSuchFamily { name: String, families: Vec<&'static str> },
     /// `--without` names an unknown source.
-    NoSuchSource {
-        name: String,
-        sources: Vec<&'static str>,
-    },
+    NoSuchSource { name: String, sources: Vec<&'static str> },
     /// `--also` names a directory that does not exist.
-    NoSuchDirectory {
-        option: &'static str,
-        path: PathBuf,
-    },
+    NoSuchDirectory { option: &'static str, path: PathBuf },
     /// A setting cannot be used.
     Setting(Box<dyn Reason>),
     /// `list --python` names a program that is not Python.
-    NotPython {
-        program: PathBuf,
-    },
-    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine.
+    NotPython { program: PathBuf },
     /// This process has more rights than its user.
     MoreRights,
-    NothingRunsUnderRoot {
-        option: &'static str,
-        verb: &'static str,
-    },
+    /// `--root` or `--machine`, with a verb that starts a program or writes for this machine.
+    NothingRunsUnderRoot { option: &'static str, verb: &'static str },
     /// The file of `--machine` does not describe a machine; `why` is the parser's or the system's message.
-    MachineUnusable {
-        file: PathBuf,
-        why: String,
-    },
+    MachineUnusable { file: PathBuf, why: String },
     /// `--root` does not name a usable directory.
-    RootUnusable {
-        root: PathBuf,
-        error: io::Error,
-    },
+    RootUnusable { root: PathBuf, error: io::Error },
     /// Other users can write to every directory that could hold the cache, or it cannot be written.
-    NoCache {
-        tried: Vec<(PathBuf, Unfit)>,
-    },
+    NoCache { tried: Vec<(PathBuf, Unfit)> },
     /// A step of writing the view failed.
-    View {
-        path: PathBuf,
-        error: io::Error,
-    },
+    View { path: PathBuf, error: io::Error },
     /// An option of the command line pins libraries, and this program cannot be pinned.
-    NotPinned {
-        option: &'static str,
-        why: Box<dyn Reason>,
-    },
+    NotPinned { option: &'static str, why: Box<dyn Reason> },
     /// The program does not load the audit module of `trace`.
     NotTraced(Box<dyn Reason>),
     /// `--compare` names something else than a description, an environment or `here`.
-    NotComparable {
-        side: PathBuf,
-        why: String,
-    },
+    NotComparable { side: PathBuf, why: String },
     /// A shell would be as any other: nothing is planned for the program, or for the project.
-    NoPlan {
-        program: Option<PathBuf>,
-    },
+    NoPlan { program: Option<PathBuf> },
     /// The child process of the proof could not be started.
-    Verifier {
-        error: io::Error,
-    },
+    Verifier { error: io::Error },
     /// Standard output is closed or full.
-    Output {
-        error: io::Error,
-    },
+    Output { error: io::Error },
     /// `init` and `--save` never overwrite a file.
-    Exists {
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// `allow` cannot write its record.
-    NotKept {
-        path: PathBuf,
-        error: io::Error,
-    },
+    NotKept { path: PathBuf, error: io::Error },
     /// The file for the output cannot be written.
-    Report {
-        path: PathBuf,
-        error: io::Error,
-    },
+    Report { path: PathBuf, error: io::Error },
 }
 
 /// The reason why a file is not run.

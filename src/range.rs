@@ -65,15 +65,6 @@ impl Range {
         Range(vec![Comparator { operator: Operator::AtLeast, version }])
     }
 
-    /// Returns this range without the versions below `version`.
-    pub fn raised_to(&self, version: Version) -> Range {
-        let is_below = |known: &Comparator| known.operator == Operator::AtLeast && known.version <= version;
-        let rest = self.0.iter().filter(|comparator| !is_below(comparator)).copied();
-        let least = Comparator { operator: Operator::AtLeast, version };
-        let is_implied = self.lowest().is_some_and(|lowest| lowest > version);
-        Range((!is_implied).then_some(least).into_iter().chain(rest).collect())
-    }
-
     /// True for `*`.
     pub fn is_any(&self) -> bool {
         self.0.is_empty()
@@ -313,8 +304,6 @@ mod tests {
         for (text, major) in [("9.1", Some(9)), (">=9.1", None), (">=9.1,<10", Some(9)), (">=8,<10", None)] {
             assert_eq!(range(text).major(), major, "{text}");
         }
-        let raised = |least: &str| range(">=9.7,<9.11").raised_to(least.parse().unwrap()).to_string();
-        assert_eq!((raised("9.8"), raised("9.1")), (">=9.8,<9.11".into(), ">=9.7,<9.11".into()));
         for (text, pip) in [
             ("~=9.1.0.70", ">=9.1.0.70,<9.1.1"),
             ("9.1", ">=9.1,<10"),

@@ -54,6 +54,18 @@ pub fn paths<S: Serializer, P: AsRef<Path>>(
     serializer.collect_seq(paths.into_iter().map(|path| path.as_ref().to_string_lossy().into_owned()))
 }
 
+/// A string of TOML.
+pub fn quoted(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
+}
+
 /// The name that differs least from the typed one: by one letter, by two in a long word, or by letters that changed places.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let far = if typed.len() > 5 { 2 } else { 1 };

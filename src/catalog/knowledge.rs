@@ -70,11 +70,6 @@ impl Knowledge {
         of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
     }
 
-    /// Returns the releases of a family that are never picked.
-    pub fn bad_releases(&self, family: &str) -> impl Iterator<Item = Version> {
-        self.bad.release.iter().filter(move |row| row.family == family).map(|row| row.version)
-    }
-
     /// Returns the reason why this release is never picked.
     pub fn bad_release(&self, family: &str, version: &Version) -> Option<&str> {
         let mut rows = self.bad.release.iter();

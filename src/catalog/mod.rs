@@ -117,23 +117,3 @@ impl Catalog {
         self.frameworks.iter().find(|framework| framework.modules.iter().any(|module| module == top_level))
     }
 }
-
-impl PythonFacts {
-    /// True if a module without a file may be compiled into the interpreter.
-    pub fn is_builtin(&self, top_level: &str) -> bool {
-        top_level.starts_with('_') || self.builtin.iter().any(|name| name == top_level)
-    }
-
-    pub fn is_runner(&self, top_level: &str) -> bool {
-        self.runners.iter().any(|name| name == top_level)
-    }
-
-    /// True if it imports modules that a file or an argument names.
-    pub fn is_loader(&self, top_level: &str) -> bool {
-        self.loaders.iter().any(|name| name == top_level)
-    }
-
-    pub fn is_tool(&self, top_level: &str) -> bool {
-        self.tools.iter().any(|name| name == top_level)
-    }
-}

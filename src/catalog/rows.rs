@@ -1,6 +1,6 @@
 //! The rows of `profiles/`, whose heads explain the fields. `build.rs` includes this file: use only versions and ranges here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -242,10 +242,10 @@ pub struct Variable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonFacts {
-    pub builtin: Vec<String>,
-    pub runners: Vec<String>,
-    pub loaders: Vec<String>,
-    pub tools: Vec<String>,
+    pub builtin: BTreeSet<String>,
+    pub runners: BTreeSet<String>,
+    pub loaders: BTreeSet<String>,
+    pub tools: BTreeSet<String>,
     pub source: String,
     pub date: String,
 }

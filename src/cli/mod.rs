@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::pin::Mode;
 
@@ -145,19 +146,7 @@ pub enum When {
 }
 
 /// How much a proof covers.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Every picked file loads, and no other file is loaded: needs no GPU

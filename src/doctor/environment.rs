@@ -138,12 +138,11 @@ fn mixed(inventory: &Inventory, elements: &[Element]) -> Vec<Finding> {
             evidence.push(Evidence::Installation(taken.clone()));
             evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
             evidence.push(Evidence::Installation(other.clone()));
-            let family = first.family.clone();
             let completed = lacks(first, rival);
             let what = if completed.is_empty() {
-                FindingKind::VersionsMixed { family, taken, passed_over: other }
+                FindingKind::VersionsMixed { taken, passed_over: other }
             } else {
-                FindingKind::CompletedElsewhere { family, stems: completed, first: taken, rest: other }
+                FindingKind::CompletedElsewhere { stems: completed, first: taken, rest: other }
             };
             let is_note = by.is_none() && matches!(what, FindingKind::VersionsMixed { .. });
             let severity = if is_note { Severity::Note } else { Severity::Warning };

@@ -64,66 +64,91 @@ pub enum Stops {
     Us,
 }
 
-/// A fault or a fact. `section_and_code` has the names of `--json` and of docs/doctor.md;
-/// a `BadInstallation` brings its own.
-#[derive(Clone, Debug)]
-pub enum FindingKind {
-    NoDriver,
-    DriverNotLoaded,
-    NoModuleForKernel { release: String },
-    Nouveau,
-    DriverMismatch { installed: Version, kernel: DriverVersion },
-    NoLibcuda { is_container: bool },
-    LibcudaNotFound,
-    LibcudaShadowed { given: Option<Version>, kernel: DriverVersion },
-    WslWithoutGpu,
-    WslLinuxDriver,
-    NoGpu,
-    ContainerWithoutGpus,
-    DeviceNodesMissing,
-    DeviceNotPermitted,
-    DeviceLost,
-    UvmMissing,
-    FabricManager { version: Option<Version>, kernel: DriverVersion },
-    Suspended,
-    SharedMemorySmall { bytes: u64 },
-    WslMemoryMissing,
-    DriverFileEmpty,
-    ToolkitMalformed { variable: &'static str },
-    GpusHidden,
-    NoSuchGpu { word: String, leaves_some: bool },
-    BadInstallation { code: &'static str, installation: Summary, problem: Problem },
-    ExtensionMismatch { first: Extension, more: usize },
-    PassedOver { first: Warning, more: usize },
-    PathMissing { variable: &'static str },
-    PathEmpty { directory: PathBuf },
-    PathRelative { variable: &'static str },
-    PathDuplicate,
-    PathStubs,
-    PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
-    PathOwnView,
-    VersionsMixed { family: String, taken: Summary, passed_over: Summary },
-    CompletedElsewhere { family: String, stems: Vec<String>, first: Summary, rest: Summary },
-    PreloadMissing,
-    PreloadLibrary { family: String },
-    AuditSet { is_ours: bool },
-    TunablesSet,
-    OwnVariables { names: Vec<String> },
-    SetAtStart { variables: BTreeSet<&'static str> },
-    HookShadowed { variable: &'static str },
-    SystemPreload,
-    CacheStale { directory: PathBuf, name: String },
-    CacheOfLoaderBad { fault: inventory::ReadFault },
-    SettingFault { fault: SettingFault },
-    UnknownKey { remark: Remark },
-    NotAllowed { file: PathBuf, keys: BTreeSet<String> },
-    LockFault { fault: SettingFault },
-    LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
-    ImageConditionMalformed { malformed: Malformed },
-    NoCache,
-    CacheRefused { used: PathBuf },
-    CacheFull { free: u64 },
-    CacheNoexec,
+/// The table of findings becomes the enum, with the section and the code of each.
+macro_rules! findings {
+    ($($section:ident: $($code:literal $kind:ident $({ $($field:ident: $type:ty),+ })?,)+)+) => {
+        /// A fault or a fact. The codes are the names of `--json` and of docs/doctor.md.
+        #[derive(Clone, Debug)]
+        pub enum FindingKind {
+            $($($kind $({ $($field: $type),+ })?,)+)+
+            /// Each problem has its own code.
+            BadInstallation { code: &'static str, installation: Summary, problem: Problem },
+        }
+
+        impl FindingKind {
+            fn section_and_code(&self) -> (Section, &'static str) {
+                match self {
+                    $($(FindingKind::$kind { .. } => (Section::$section, $code),)+)+
+                    FindingKind::BadInstallation { code, .. } => (Section::Libraries, code),
+                }
+            }
+        }
+    };
+}
+
+findings! {
+    Driver:
+        "no-driver" NoDriver,
+        "driver-not-loaded" DriverNotLoaded,
+        "no-module-for-kernel" NoModuleForKernel { release: String },
+        "nouveau" Nouveau,
+        "driver-mismatch" DriverMismatch { installed: Version, kernel: DriverVersion },
+        "no-libcuda" NoLibcuda { is_container: bool },
+        "libcuda-not-found" LibcudaNotFound,
+        "libcuda-shadowed" LibcudaShadowed { given: Option<Version>, kernel: DriverVersion },
+        "wsl-linux-driver" WslLinuxDriver,
+        "fabric-manager" FabricManager { version: Option<Version>, kernel: DriverVersion },
+        "suspended" Suspended,
+        "wsl-memory-missing" WslMemoryMissing,
+        "driver-file-empty" DriverFileEmpty,
+    Gpus:
+        "wsl-without-gpu" WslWithoutGpu,
+        "no-gpu" NoGpu,
+        "container-without-gpus" ContainerWithoutGpus,
+        "device-nodes-missing" DeviceNodesMissing,
+        "device-not-permitted" DeviceNotPermitted,
+        "device-lost" DeviceLost,
+        "uvm-missing" UvmMissing,
+        "shared-memory-small" SharedMemorySmall { bytes: u64 },
+        "gpus-hidden" GpusHidden,
+        "no-such-gpu" NoSuchGpu { word: String, leaves_some: bool },
+    Libraries:
+        "extension-mismatch" ExtensionMismatch { first: Extension, more: usize },
+        "passed-over" PassedOver { first: Warning, more: usize },
+    Environment:
+        "toolkit-malformed" ToolkitMalformed { variable: &'static str },
+        "path-missing" PathMissing { variable: &'static str },
+        "path-empty" PathEmpty { directory: PathBuf },
+        "path-relative" PathRelative { variable: &'static str },
+        "path-duplicate" PathDuplicate,
+        "path-stubs" PathStubs,
+        "path-other-driver" PathOtherDriver { version: Option<Version>, kernel: DriverVersion },
+        "path-own-view" PathOwnView,
+        "versions-mixed" VersionsMixed { taken: Summary, passed_over: Summary },
+        "completed-elsewhere" CompletedElsewhere { stems: Vec<String>, first: Summary, rest: Summary },
+        "preload-missing" PreloadMissing,
+        "preload-library" PreloadLibrary { family: String },
+        "audit-set" AuditSet { is_ours: bool },
+        "tunables-set" TunablesSet,
+        "own-variables" OwnVariables { names: Vec<String> },
+    StartUp:
+        "set-at-start" SetAtStart { variables: BTreeSet<&'static str> },
+        "hook-shadowed" HookShadowed { variable: &'static str },
+        "system-preload" SystemPreload,
+        "cache-stale" CacheStale { directory: PathBuf, name: String },
+        "cache-of-loader-bad" CacheOfLoaderBad { fault: inventory::ReadFault },
+    Project:
+        "setting-fault" SettingFault { fault: SettingFault },
+        "unknown-key" UnknownKey { remark: Remark },
+        "not-allowed" NotAllowed { file: PathBuf, keys: BTreeSet<String> },
+        "lock-fault" LockFault { fault: SettingFault },
+        "lock-needs-driver" LockNeedsDriver { needs: DriverVersion, kernel: DriverVersion },
+        "image-condition-malformed" ImageConditionMalformed { malformed: Malformed },
+    Cache:
+        "no-cache" NoCache,
+        "cache-refused" CacheRefused { used: PathBuf },
+        "cache-full" CacheFull { free: u64 },
+        "cache-noexec" CacheNoexec,
 }
 
 /// Evidence for a finding.
@@ -196,68 +221,6 @@ impl FindingKind {
         match self.section() {
             Section::Project | Section::Cache => Stops::Us,
             _ => Stops::Programs,
-        }
-    }
-
-    fn section_and_code(&self) -> (Section, &'static str) {
-        use FindingKind as Kind;
-        match self {
-            Kind::NoDriver => (Section::Driver, "no-driver"),
-            Kind::DriverNotLoaded => (Section::Driver, "driver-not-loaded"),
-            Kind::NoModuleForKernel { .. } => (Section::Driver, "no-module-for-kernel"),
-            Kind::Nouveau => (Section::Driver, "nouveau"),
-            Kind::DriverMismatch { .. } => (Section::Driver, "driver-mismatch"),
-            Kind::NoLibcuda { .. } => (Section::Driver, "no-libcuda"),
-            Kind::LibcudaNotFound => (Section::Driver, "libcuda-not-found"),
-            Kind::LibcudaShadowed { .. } => (Section::Driver, "libcuda-shadowed"),
-            Kind::WslWithoutGpu => (Section::Gpus, "wsl-without-gpu"),
-            Kind::WslLinuxDriver => (Section::Driver, "wsl-linux-driver"),
-            Kind::NoGpu => (Section::Gpus, "no-gpu"),
-            Kind::ContainerWithoutGpus => (Section::Gpus, "container-without-gpus"),
-            Kind::DeviceNodesMissing => (Section::Gpus, "device-nodes-missing"),
-            Kind::DeviceNotPermitted => (Section::Gpus, "device-not-permitted"),
-            Kind::DeviceLost => (Section::Gpus, "device-lost"),
-            Kind::FabricManager { .. } => (Section::Driver, "fabric-manager"),
-            Kind::Suspended => (Section::Driver, "suspended"),
-            Kind::SharedMemorySmall { .. } => (Section::Gpus, "shared-memory-small"),
-            Kind::WslMemoryMissing => (Section::Driver, "wsl-memory-missing"),
-            Kind::DriverFileEmpty => (Section::Driver, "driver-file-empty"),
-            Kind::ToolkitMalformed { .. } => (Section::Environment, "toolkit-malformed"),
-            Kind::UvmMissing => (Section::Gpus, "uvm-missing"),
-            Kind::GpusHidden => (Section::Gpus, "gpus-hidden"),
-            Kind::NoSuchGpu { .. } => (Section::Gpus, "no-such-gpu"),
-            Kind::BadInstallation { code, .. } => (Section::Libraries, code),
-            Kind::ExtensionMismatch { .. } => (Section::Libraries, "extension-mismatch"),
-            Kind::PassedOver { .. } => (Section::Libraries, "passed-over"),
-            Kind::PathMissing { .. } => (Section::Environment, "path-missing"),
-            Kind::PathEmpty { .. } => (Section::Environment, "path-empty"),
-            Kind::PathRelative { .. } => (Section::Environment, "path-relative"),
-            Kind::PathDuplicate => (Section::Environment, "path-duplicate"),
-            Kind::PathStubs => (Section::Environment, "path-stubs"),
-            Kind::PathOtherDriver { .. } => (Section::Environment, "path-other-driver"),
-            Kind::PathOwnView => (Section::Environment, "path-own-view"),
-            Kind::VersionsMixed { .. } => (Section::Environment, "versions-mixed"),
-            Kind::CompletedElsewhere { .. } => (Section::Environment, "completed-elsewhere"),
-            Kind::PreloadMissing => (Section::Environment, "preload-missing"),
-            Kind::PreloadLibrary { .. } => (Section::Environment, "preload-library"),
-            Kind::AuditSet { .. } => (Section::Environment, "audit-set"),
-            Kind::TunablesSet => (Section::Environment, "tunables-set"),
-            Kind::OwnVariables { .. } => (Section::Environment, "own-variables"),
-            Kind::SetAtStart { .. } => (Section::StartUp, "set-at-start"),
-            Kind::HookShadowed { .. } => (Section::StartUp, "hook-shadowed"),
-            Kind::SystemPreload => (Section::StartUp, "system-preload"),
-            Kind::CacheStale { .. } => (Section::StartUp, "cache-stale"),
-            Kind::CacheOfLoaderBad { .. } => (Section::StartUp, "cache-of-loader-bad"),
-            Kind::SettingFault { .. } => (Section::Project, "setting-fault"),
-            Kind::UnknownKey { .. } => (Section::Project, "unknown-key"),
-            Kind::NotAllowed { .. } => (Section::Project, "not-allowed"),
-            Kind::LockFault { .. } => (Section::Project, "lock-fault"),
-            Kind::LockNeedsDriver { .. } => (Section::Project, "lock-needs-driver"),
-            Kind::ImageConditionMalformed { .. } => (Section::Project, "image-condition-malformed"),
-            Kind::NoCache => (Section::Cache, "no-cache"),
-            Kind::CacheRefused { .. } => (Section::Cache, "cache-refused"),
-            Kind::CacheFull { .. } => (Section::Cache, "cache-full"),
-            Kind::CacheNoexec => (Section::Cache, "cache-noexec"),
         }
     }
 }

@@ -206,25 +206,15 @@ pub struct ForwardCompatibility {
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
     /// Required files are missing.
-    Missing {
-        stems: Vec<String>,
-    },
-    OtherVersionAmongTheRest {
-        file: String,
-        version: Version,
-    },
-    PackageSaysOtherwise {
-        package: String,
-        version: Version,
-    },
-    NameSaysOtherwise {
-        file: String,
-        version: Version,
-    },
-    SizeIsNotRecorded {
-        file: String,
-        recorded: u64,
-    },
+    Missing { stems: Vec<String> },
+    /// One file has another version than the rest.
+    OtherVersionAmongTheRest { file: String, version: Version },
+    /// The record of its package has another version than the files.
+    PackageSaysOtherwise { package: String, version: Version },
+    /// A file name has another version than the file.
+    NameSaysOtherwise { file: String, version: Version },
+    /// A file has another size than its package recorded.
+    SizeIsNotRecorded { file: String, recorded: u64 },
     /// Two packages installed different files under one name; the last one has overwritten the other.
     ClaimedTwice {
         files: Vec<String>,
@@ -235,29 +225,20 @@ pub enum Problem {
         needed: Option<String>,
     },
     /// Another file in its directory has this SONAME; the loader opens only one of them.
-    SecondOfOneSoname {
-        soname: String,
-        file: String,
-    },
-    Truncated {
-        file: String,
-    },
+    SecondOfOneSoname { soname: String, file: String },
+    /// A file ends before its content does.
+    Truncated { file: String },
+    /// All users can write to a file or its directory.
     WorldWritable {
         #[serde(serialize_with = "text::path")]
         path: PathBuf,
     },
     /// A library for linking, which fails at run time, is in the loader's search path.
-    StubOnSearchPath {
-        by: Finder,
-    },
+    StubOnSearchPath { by: Finder },
     /// The kernel's driver is newer than this library for older drivers.
-    CompatOlderThanKernel {
-        kernel: DriverVersion,
-    },
+    CompatOlderThanKernel { kernel: DriverVersion },
     /// A user-space driver library of another version than the kernel's driver.
-    NotTheKernelsDriver {
-        kernel: DriverVersion,
-    },
+    NotTheKernelsDriver { kernel: DriverVersion },
 }
 
 /// The part of the loader's search that finds a file.

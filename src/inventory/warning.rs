@@ -29,23 +29,17 @@ pub enum ReadFault {
     /// 32-bit or big-endian.
     WrongClass,
     /// For another kind of machine, by its number in the ELF header.
-    WrongMachine {
-        machine: u16,
-    },
-    Malformed {
-        what: String,
-    },
+    WrongMachine { machine: u16 },
+    /// Its headers or tables are damaged.
+    Malformed { what: String },
     /// A fifo, a socket or a device, which is never opened.
     NotRegular,
-    Unreadable {
-        error: String,
-    },
+    /// The operating system's message.
+    Unreadable { error: String },
     /// A directory that the user or the configuration names does not exist.
     NoDirectory,
     /// A damaged record of a package manager, or a damaged cache.
-    BadRecord {
-        what: String,
-    },
+    BadRecord { what: String },
 }
 
 impl ReadFault {

@@ -64,34 +64,19 @@ pub enum Failure {
     /// It has no dynamic loader.
     Static,
     /// Its loader is not glibc's, and has other rules.
-    OtherLoader {
-        interpreter: PathBuf,
-    },
+    OtherLoader { interpreter: PathBuf },
     /// Its loader does not exist.
-    NoInterpreter {
-        interpreter: PathBuf,
-    },
+    NoInterpreter { interpreter: PathBuf },
     /// The file does not exist or is not readable.
-    Unreadable {
-        path: PathBuf,
-    },
+    Unreadable { path: PathBuf },
     /// For another kind of machine.
-    OtherMachine {
-        path: PathBuf,
-    },
+    OtherMachine { path: PathBuf },
+    /// A file that it needs is nowhere.
     NotFound(Miss),
     /// The loader ends the program at the first file that a search found.
-    Bad {
-        path: PathBuf,
-        why: &'static str,
-        requester: usize,
-    },
+    Bad { path: PathBuf, why: &'static str, requester: usize },
     /// `file` is loaded and lacks a version node that the requester requires.
-    Version {
-        file: PathBuf,
-        version: String,
-        requester: usize,
-    },
+    Version { file: PathBuf, version: String, requester: usize },
 }
 
 impl<'s, 'h> Process<'s, 'h> {

@@ -55,7 +55,7 @@ impl Imports {
     pub(super) fn is_tool(&self) -> bool {
         !self.is_open
             && !self.installed.is_empty()
-            && self.installed.keys().all(|module| catalog().python.is_tool(module))
+            && self.installed.keys().all(|module| catalog().python.tools.contains(module))
             && self.extensions.is_empty()
     }
 }
@@ -127,7 +127,7 @@ pub(super) fn trace(
             reader.program.steps.push(Step { how: StepKind::Module, to: PathBuf::from(module) });
             let module = module.to_string_lossy().into_owned();
             let top = module.split('.').next().unwrap_or_default();
-            reader.found.is_open = catalog().python.is_runner(top);
+            reader.found.is_open = catalog().python.runners.contains(top);
             reader.found.takes_module_names = matches!(reader.resolve(top), Some((EntryKind::Site, _)));
             let place = SourceLine { file: PathBuf::from("-m"), line: 1 };
             let names = vec!["__main__".to_owned()];
@@ -263,7 +263,7 @@ impl<'a> ImportReader<'a> {
             return;
         }
         let Some((top, rest)) = parts.split_first() else { return };
-        self.found.takes_module_names |= catalog().python.is_loader(top);
+        self.found.takes_module_names |= catalog().python.loaders.contains(*top);
         match self.resolve(top) {
             Some((EntryKind::Standard, _)) => {}
             Some((EntryKind::Site, found)) => {
@@ -282,7 +282,8 @@ impl<'a> ImportReader<'a> {
                 }
             }
             Some((EntryKind::Own, found)) => self.descend(found, rest, &import.names, place),
-            None if catalog().python.is_builtin(top) || import.is_tried => {}
+            // A module without a file may be compiled into the interpreter.
+            None if top.starts_with('_') || catalog().python.builtin.contains(*top) || import.is_tried => {}
             // A changed `sys.path` or an import hook provides it.
             None => {
                 self.found.is_open = true;

@@ -167,6 +167,6 @@ pub fn comparison(comparison: &Comparison, described: Option<&Path>, style: Styl
     let table = if table.len() > 1 { style.columns("  ", &table) } else { String::new() };
     let gap = if table.is_empty() && findings.is_empty() { "" } else { "\n" };
     let file = described.map(|file| format!("--machine {} ", argument(file.as_os_str()))).unwrap_or_default();
-    let next = format!("{} cudarun {file}{next}", style.hint("next:"));
-    style.page(&format!("{verdict}\n{gap}{table}{findings}{programs}\n{next}\n"))
+    let next = style.next(&format!("cudarun {file}{next}"));
+    style.page(&format!("{verdict}\n{gap}{table}{findings}{programs}{next}"))
 }

@@ -6,7 +6,7 @@ use super::Style;
 use super::asked;
 use super::reasons;
 use super::words;
-use crate::program::{Asker, Before, Program, Requirement, Want};
+use crate::program::{Before, Program, Requirement, Want};
 use crate::solve::{Conflict, Contradiction, Unmet};
 
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> String {
@@ -66,16 +66,12 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> String {
 
 /// A row for each requester: those with versions first, since they decide.
 fn needs(requirements: &[Requirement]) -> Vec<Vec<String>> {
-    let mut of_askers: Vec<(&Asker, Vec<&Want>)> = Vec::new();
-    for requirement in requirements {
-        match of_askers.iter_mut().find(|(by, _)| by.name == requirement.by.name) {
-            Some((_, wants)) => wants.push(&requirement.want),
-            None => of_askers.push((&requirement.by, vec![&requirement.want])),
-        }
-    }
-    let is_name = |want: &&Want| matches!(want, Want::Name(_) | Want::Symbols(_));
-    of_askers.sort_by_key(|(_, wants)| wants.iter().all(is_name));
-    let row = |(by, wants): (&Asker, Vec<&Want>)| vec![words::wants(wants), words::by_and_place(by)];
+    let mut of_askers = words::grouped(requirements.iter().map(|one| (&one.by.name, one)));
+    let is_name = |one: &&Requirement| matches!(one.want, Want::Name(_) | Want::Symbols(_));
+    of_askers.sort_by_key(|(_, asked)| asked.iter().all(is_name));
+    let row = |(_, asked): (&String, Vec<&Requirement>)| {
+        vec![words::wants(asked.iter().map(|one| &one.want)), words::by_and_place(&asked[0].by)]
+    };
     let mut rows: Vec<Vec<String>> =
         of_askers.into_iter().map(row).filter(|row| !row[0].is_empty()).collect();
     for (index, row) in rows.iter_mut().enumerate() {

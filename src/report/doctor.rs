@@ -70,11 +70,7 @@ pub fn examined_program(
         Outcome::Plan(plan) => Some(&plan.picks),
         _ => None,
     };
-    let used = |pick: &Pick| {
-        let version = words::version(pick.installation.version.as_ref());
-        format!("{} {version}", words::family(&pick.installation.family))
-    };
-    let uses = picks.into_iter().flatten().map(used).collect();
+    let uses = picks.into_iter().flatten().map(|pick| words::versioned(&pick.installation)).collect();
     let is_picked = |installation: &Installation| {
         let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
         picks.is_none_or(|picks| picks.iter().any(is_in))
@@ -109,7 +105,7 @@ pub fn programs(programs: &[ExaminedProgram], style: Style) -> String {
             text.push_str(&format!("  {} {fault}\n", style.warning("warning:")));
         }
     }
-    text + &format!("\n{} {}\n", style.hint("next:"), next(programs))
+    text + &style.next(&next(programs))
 }
 
 /// Returns the command that explains the first refusal, or else the one that starts the first program.
@@ -211,14 +207,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
 }
 
 pub(super) fn gpus(examination: &Examination, inventory: &Inventory) -> String {
-    let models: Vec<String> = inventory
-        .gpus
-        .iter()
-        .map(|gpu| {
-            let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
-            format!("{}{capability}", show(&gpu.model))
-        })
-        .collect();
+    let models: Vec<String> = inventory.gpus.iter().map(words::gpu).collect();
     let surroundings = examination.surroundings;
     match models.as_slice() {
         [] if surroundings.is_wsl => "the GPUs of Windows".to_owned(),

@@ -3,11 +3,9 @@
 use std::ffi::OsStr;
 
 use super::Style;
-use super::hints;
+use super::hints::shell_words;
 use super::listed::gpus;
-use super::overview::{
-    Explanation, cautions, driver, families, how_sure, in_short, needs_of, package_name, unfit,
-};
+use super::overview::{Explanation, cautions, driver, how_sure, in_short, needs, package_name, unfit};
 use super::pinned::{loads, mode_line, not_enough};
 use super::reasons;
 use super::words::{self, counted};
@@ -33,12 +31,12 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     text.push_str(&super::settings::settings(explanation.settings, style));
     match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
-            text.push_str(&needs(program, style));
+            text.push_str(&all_needs(program, style));
             text.push_str(&missing(absent));
             text.push_str(&left_alone(unpinned));
         }
         Outcome::Plan(plan) => {
-            text.push_str(&needs(program, style));
+            text.push_str(&all_needs(program, style));
             text.push_str(&picks(plan, program, verbosity, style));
             text.push_str(&loads(decision, before, inventory, program, style));
             if decision.leaks() {
@@ -84,12 +82,9 @@ fn next(explanation: &Explanation<'_>, style: Style) -> String {
         _ if explanation.decision.leaks() => return String::new(),
         Outcome::Conflict(_) => "cudarun list".to_owned(),
         Outcome::Nothing { .. } => "cudarun doctor".to_owned(),
-        Outcome::Plan(_) => {
-            let words: Vec<String> = explanation.words.iter().map(|word| hints::argument(word)).collect();
-            format!("cudarun {}", words.join(" "))
-        }
+        Outcome::Plan(_) => format!("cudarun {}", shell_words(explanation.words)),
     };
-    format!("\n{} {next}\n", style.hint("next:"))
+    style.next(&next)
 }
 
 fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
@@ -197,9 +192,8 @@ fn machine(inventory: &Inventory, style: Style) -> String {
     style.columns("", &rows)
 }
 
-fn needs(program: &Program, style: Style) -> String {
-    let of_family = |family| needs_of(family, &program.requirements, true, style);
-    let rows: Vec<Vec<String>> = families(program).into_iter().flat_map(of_family).collect();
+fn all_needs(program: &Program, style: Style) -> String {
+    let rows = needs(program, true, style);
     let conditions = asked::conditions(&program.conditions, style);
     if rows.is_empty() && conditions.is_empty() {
         return String::new();

@@ -21,7 +21,7 @@ pub fn listed(inventory: &Inventory, families: &[String], all: bool, verbosity: 
         (false, 0) => "cudarun explain PROGRAM",
         _ => "cudarun doctor",
     };
-    let next = format!("\n{} {next}\n", style.hint("next:"));
+    let next = style.next(next);
     let table = table(inventory, families, all, verbosity, style);
     if listed.is_empty() {
         return table + &next;

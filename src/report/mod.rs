@@ -47,7 +47,9 @@ pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
     written,
 };
-pub use shell::{nested_shell, no_variable_of_a_shell, shell_change, shell_reaches, subshell, watch};
+pub use shell::{
+    nested_shell, no_variable_of_a_shell, quoted_to_show, shell_change, shell_reaches, subshell, watch,
+};
 pub use slips::{FIRST_CONTACT, own_command_line};
 pub use style::Style;
 pub use template::template;

@@ -5,15 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
-use super::pinned::{differences, mode_line};
+use super::pinned::{mode_line, supplies};
 use super::reasons;
-use super::words::{self, counted};
+use super::words::{self, counted, grouped};
 use super::{asked, extensions, notes};
 use crate::environment::Diff;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
 use crate::predict::Prediction;
-use crate::program::{Asker, ImportCertainty, Package, Program, Requirement, StepKind, Want};
+use crate::program::{ImportCertainty, Package, Program, StepKind, Want};
 use crate::settings::Layers;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
@@ -53,11 +53,10 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
         Outcome::Plan(plan) => {
             text.push_str(&section("picks", &picks_in_short(plan, program), style));
             if let Some(pinned) = &decision.pinned {
-                text.push_str(&section(
-                    "without",
-                    &differences(pinned, before, inventory, program, style),
-                    style,
-                ));
+                let supplies = supplies(pinned, before, inventory, program, style).into_iter();
+                let others =
+                    supplies.filter_map(|(family, with, without)| with.and(Some(vec![family, without?])));
+                text.push_str(&section("without", &others.collect::<Vec<_>>(), style));
                 text.push_str(&section("mode", &[vec![mode_line(pinned).replacen("mode ", "", 1)]], style));
             }
             remarks.extend(plan.unpinned.iter().map(reasons::unpinned));
@@ -102,10 +101,7 @@ fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
     path.extend(last.map(|step| format!(", runs {}", show(&step.to))));
     let packages = program.packages.iter().map(|package| vec![package_name(package), how_sure(package)]);
     let notes = program.notes.iter().map(|note| vec![notes::note(note, program)]);
-    let gpus = inventory.gpus.iter().map(|gpu| {
-        let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
-        format!("{}{capability}", show(&gpu.model))
-    });
+    let gpus = inventory.gpus.iter().map(words::gpu);
     let driver = [driver(inventory)].into_iter().chain(gpus).collect::<Vec<_>>().join("; ");
     [
         section("program", &[vec![path]], style),
@@ -118,20 +114,11 @@ fn overview(program: &Program, inventory: &Inventory, style: Style) -> String {
 
 /// A row for each requirement; the libraries that one requester needs by nothing but their names share a row.
 fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-    let (mut rows, mut names) = (Vec::new(), Vec::<(String, Vec<String>)>::new());
-    let all: Vec<Vec<String>> = families(program)
-        .into_iter()
-        .flat_map(|family| needs_of(family, &program.requirements, false, style))
-        .collect();
+    let all = needs(program, false, style);
     let are_many = all.len() > FEW;
-    for row in all {
-        let is_name = row[1].starts_with("lib") && !row[1].contains(' ');
-        match names.iter_mut().find(|(by, _)| *by == row[2]) {
-            Some((_, known)) if is_name && are_many => known.push(row[1].clone()),
-            None if is_name && are_many => names.push((row[2].clone(), vec![row[1].clone()])),
-            _ => rows.push(row),
-        }
-    }
+    let is_name = |row: &Vec<String>| are_many && row[1].starts_with("lib") && !row[1].contains(' ');
+    let (names, rows) = all.into_iter().partition::<Vec<_>, _>(is_name);
+    let names = grouped(names.into_iter().map(|mut row| (row.swap_remove(2), row.swap_remove(1))));
     (rows, names.into_iter().map(|(by, names)| vec![format!("{}, for {by}", words::list(&names))]).collect())
 }
 
@@ -151,11 +138,8 @@ fn picks_in_short(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
             }
             _ => words::place(first, Some(program)),
         };
-        let title = |pick: &&Pick| {
-            let version = words::version(pick.installation.version.as_ref());
-            format!("{} {version}", words::family(&pick.installation.family))
-        };
-        vec![place, picks.iter().map(title).collect::<Vec<_>>().join(", ")]
+        let titles: Vec<String> = picks.iter().map(|pick| words::versioned(&pick.installation)).collect();
+        vec![place, titles.join(", ")]
     };
     places.iter().map(row).collect()
 }
@@ -192,54 +176,30 @@ pub(super) fn how_sure(package: &Package) -> String {
     }
 }
 
-pub(super) fn families(program: &Program) -> Vec<&str> {
-    let mut families: Vec<&str> = Vec::new();
-    for requirement in &program.requirements {
-        if !families.contains(&requirement.family.as_str()) {
-            families.push(&requirement.family);
+/// A row for each distinct need of each family, with its requesters.
+pub(super) fn needs(program: &Program, is_full: bool, style: Style) -> Vec<Vec<String>> {
+    let of_family = program.requirements.iter().map(|requirement| (&requirement.family, requirement));
+    let mut all = Vec::new();
+    for (family, requirements) in grouped(of_family) {
+        // A version that upstream tested with matters only beside a requirement.
+        if !requirements.iter().any(|requirement| requirement.is_wish()) {
+            continue;
+        }
+        let askers = grouped(requirements.into_iter().map(|requirement| (&requirement.by.name, requirement)));
+        let rows = grouped(askers.iter().map(|(_, asked)| {
+            let wants: Vec<&Want> = asked.iter().map(|requirement| &requirement.want).collect();
+            (if is_full { all_wants(&wants) } else { words::wants(wants) }, &asked[0].by)
+        }));
+        for (needs, who) in rows.into_iter().filter(|(needs, _)| !needs.is_empty()) {
+            let place = match who.as_slice() {
+                [only] if askers.len() == 1 && is_full => words::written_in(only),
+                [only] => words::by_and_place(only),
+                several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
+            };
+            all.push(vec![words::family(family).to_owned(), needs, style.dim(&place)]);
         }
     }
-    families
-}
-
-/// A row for each distinct need of a family, with its requesters.
-pub(super) fn needs_of(
-    family: &str,
-    requirements: &[Requirement],
-    is_full: bool,
-    style: Style,
-) -> Vec<Vec<String>> {
-    let of_family: Vec<&Requirement> =
-        requirements.iter().filter(|requirement| requirement.family == family).collect();
-    // A version that upstream tested with matters only beside a requirement.
-    if !of_family.iter().any(|requirement| requirement.is_wish()) {
-        return Vec::new();
-    }
-    let mut askers: Vec<&Asker> = Vec::new();
-    for requirement in &of_family {
-        if askers.iter().all(|asker| asker.name != requirement.by.name) {
-            askers.push(&requirement.by);
-        }
-    }
-    let mut rows: Vec<(String, Vec<&Asker>)> = Vec::new();
-    for by in askers.iter().copied() {
-        let of_asker = of_family.iter().filter(|requirement| requirement.by.name == by.name);
-        let wants: Vec<&Want> = of_asker.map(|requirement| &requirement.want).collect();
-        let needs = if is_full { all_wants(&wants) } else { words::wants(wants) };
-        match rows.iter_mut().find(|(known, _)| *known == needs) {
-            Some((_, who)) => who.push(by),
-            None => rows.push((needs, vec![by])),
-        }
-    }
-    let row = |(needs, who): (String, Vec<&Asker>)| {
-        let place = match who.as_slice() {
-            [only] if askers.len() == 1 && is_full => words::written_in(only),
-            [only] => words::by_and_place(only),
-            several => words::list(&several.iter().map(|by| words::title(&by.name)).collect::<Vec<_>>()),
-        };
-        vec![words::family(family).to_owned(), needs, style.dim(&place)]
-    };
-    rows.into_iter().filter(|(needs, _)| !needs.is_empty()).map(row).collect()
+    all
 }
 
 /// The needs of one requester, preferences included.

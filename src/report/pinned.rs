@@ -27,24 +27,11 @@ pub(super) fn loads(
     style: Style,
 ) -> String {
     let Some(pinned) = &decision.pinned else { return String::new() };
-    let (before, after) = (given(before, inventory), given(&pinned.after, inventory));
     let mut rows = Vec::new();
-    for (family, now) in &after {
-        let name = words::family(family).to_owned();
-        let with = places(now, program);
-        let without = match before.get(family).map(|then| (places(then, program), then.fault(inventory))) {
-            Some((places, None)) if places == with => style.dim("as without cudarun"),
-            Some((places, fault)) => {
-                let fault = fault.map(|fault| style.warning(&format!("{}: ", given_fault(fault))));
-                format!("without: {}{places}", fault.unwrap_or_default())
-            }
-            None => style.warning("without: none"),
-        };
-        rows.push(vec![name, with, without]);
-    }
-    for (family, then) in before.iter().filter(|(family, _)| !after.contains_key(*family)) {
-        let without = format!("without: {}", places(then, program));
-        rows.push(vec![words::family(family).to_owned(), "none".to_owned(), without]);
+    for (family, with, without) in supplies(pinned, before, inventory, program, style) {
+        let with = with.unwrap_or_else(|| "none".to_owned());
+        let without = without.map(|without| format!("without: {without}"));
+        rows.push(vec![family, with, without.unwrap_or_else(|| style.dim("as without cudarun"))]);
     }
     for file in &pinned.after.files {
         let Some(family) = catalog().family_of_bundled(&file.path).filter(|_| file.family.is_none()) else {
@@ -61,29 +48,32 @@ pub(super) fn loads(
     text + &not_enough(decision, program, |_| true)
 }
 
-/// The families of which the program would get other files without cudarun.
-pub(super) fn differences(
+/// The files of each family with cudarun, if it has some then, and those without it, if they are others.
+pub(super) fn supplies(
     pinned: &Pinned,
     before: &Prediction,
     inventory: &Inventory,
     program: &Program,
     style: Style,
-) -> Vec<Vec<String>> {
-    let (before, after) = (given(before, inventory), given(&pinned.after, inventory));
+) -> Vec<(String, Option<String>, Option<String>)> {
+    let (mut before, after) = (given(before, inventory), given(&pinned.after, inventory));
     let mut rows = Vec::new();
     for (family, now) in &after {
-        let without = match before.get(family) {
-            None => style.warning("none"),
-            Some(then) => match (places(then, program), then.fault(inventory)) {
-                (places, None) if places == self::places(now, program) => continue,
-                (places, None) => places,
-                (places, Some(fault)) => {
-                    format!("{} {places}", style.warning(&format!("{}:", given_fault(fault))))
-                }
-            },
+        let with = places(now, program);
+        let without = before.remove(family).map(|then| (places(&then, program), then.fault(inventory)));
+        let without = match without {
+            None => Some(style.warning("none")),
+            Some((places, None)) => Some(places).filter(|places| *places != with),
+            Some((places, Some(fault))) => {
+                Some(format!("{} {places}", style.warning(&format!("{}:", given_fault(fault)))))
+            }
         };
-        rows.push(vec![words::family(family).to_owned(), without]);
+        rows.push((words::family(family).to_owned(), Some(with), without));
     }
+    let lost = |(family, then): (&str, Supply<'_>)| {
+        (words::family(family).to_owned(), None, Some(places(&then, program)))
+    };
+    rows.extend(before.into_iter().map(lost));
     rows
 }
 
@@ -101,11 +91,8 @@ pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
 pub(super) fn places(given: &Supply<'_>, program: &Program) -> String {
     let place = |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
         Some(installation) => {
-            format!(
-                "{} {}",
-                words::version(installation.version.as_ref()),
-                words::place(&installation.directory, Some(program))
-            )
+            let version = words::version(installation.version.as_ref());
+            format!("{version} {}", words::place(&installation.directory, Some(program)))
         }
         None => show(&files[0].path),
     };

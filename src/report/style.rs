@@ -110,6 +110,11 @@ impl<'h> Style<'h> {
         self.paint(anstyle::Style::new().dimmed(), text)
     }
 
+    /// The last line of a page: the command to type.
+    pub(super) fn next(self, command: &str) -> String {
+        format!("\n{} {command}\n", self.hint("next:"))
+    }
+
     fn paint(self, style: anstyle::Style, text: &str) -> String {
         if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }

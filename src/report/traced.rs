@@ -5,13 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::Style;
-use super::hints;
+use super::hints::shell_words;
 use super::loader::{self, file_name, rule};
 use super::words::counted;
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::predict::observe::{Difference, Image, Mapped, Observation};
-use crate::predict::{Predicted, Prediction, When};
+use crate::predict::{Prediction, When};
 use crate::text::show;
 use crate::variables;
 
@@ -21,8 +21,10 @@ struct Node<'f> {
     path: &'f Path,
     requester: &'f Path,
     is_shown: bool,
-    /// The rule by which the loader finds it, and its place in the plan.
-    how: String,
+    /// The rule by which the loader finds it.
+    rule: String,
+    /// Its place in the plan.
+    planned: String,
 }
 
 /// `trace --predict`
@@ -33,12 +35,20 @@ pub fn prediction(
     words: &[OsString],
     style: Style,
 ) -> String {
-    let is_shown = |file: &&Predicted| all || is_of_interest(file.family.as_ref(), &file.path);
+    let nodes = prediction.files.iter().map(|file| Node {
+        name: file.name.as_ref(),
+        path: &file.path,
+        requester: &file.requester,
+        is_shown: all || is_of_interest(file.family.as_ref(), &file.path),
+        rule: style.dim(&rule(&file.rule)),
+        planned: String::new(),
+    });
+    let nodes: Vec<Node<'_>> = nodes.collect();
     let missing = prediction.missing.iter().filter(|missing| all || missing.family.is_some());
     let missing: Vec<Vec<String>> = missing
         .map(|missing| vec![show(&missing.name), format!("for {}", file_name(&missing.requester))])
         .collect();
-    let shown = prediction.files.iter().filter(is_shown).count();
+    let shown = nodes.iter().filter(|node| node.is_shown).count();
     let lost = match missing.len() {
         0 => String::new(),
         lost => format!("; {} not found", counted(lost, "name")),
@@ -55,18 +65,11 @@ pub fn prediction(
         }
     };
     if is_tree && shown > 0 {
-        let nodes = prediction.files.iter().map(|file| Node {
-            name: file.name.as_ref(),
-            path: &file.path,
-            requester: &file.requester,
-            is_shown: is_shown(&file),
-            how: style.dim(&rule(&file.rule)),
-        });
-        text.push_str(&tree(&nodes.collect::<Vec<_>>(), style));
+        text.push_str(&tree(&nodes, style));
     } else {
         for (when, title) in [(When::Start, "at the start"), (When::Opened, "at run time")] {
-            let files = prediction.files.iter().filter(|file| file.when == when).filter(is_shown);
-            let rows: Vec<Vec<String>> = files.map(|file| row(file, style)).collect();
+            let files = prediction.files.iter().zip(&nodes).filter(|(file, _)| file.when == when);
+            let rows = rows(files.map(|(_, node)| node), "");
             if !rows.is_empty() {
                 text.push_str(&format!("{}\n{}", style.strong(title), style.columns("  ", &rows)));
             }
@@ -75,12 +78,7 @@ pub fn prediction(
     if !missing.is_empty() {
         text.push_str(&format!("{}\n{}", style.warning("not found"), style.columns("  ", &missing)));
     }
-    text + &next("explain", words, style)
-}
-
-fn next(verb: &str, words: &[OsString], style: Style) -> String {
-    let words: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
-    format!("\n{} cudarun {verb} {}\n", style.hint("next:"), words.join(" "))
+    text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
 /// The tree of who loaded what: the shown files, and those that lead to them.
@@ -103,7 +101,7 @@ fn tree(nodes: &[Node<'_>], style: Style) -> String {
         let node = &nodes[at];
         let name = file_name(Path::new(node.name));
         let name = if node.is_shown { style.strong(&name) } else { name };
-        rows.push(vec![format!("{guides}{own}{name}"), node.how.clone()]);
+        rows.push(vec![format!("{guides}{own}{name}"), format!("{} {}", node.rule, node.planned)]);
         if node.is_shown {
             places.entry(node.path.parent().unwrap_or(node.path)).or_default().push(name);
         }
@@ -135,17 +133,18 @@ pub(super) fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
     family.is_some() || catalog().family_of_bundled(path).is_some()
 }
 
-fn row(file: &Predicted, style: Style) -> Vec<String> {
-    let asked = if file.requester.as_os_str().is_empty() {
-        String::new()
-    } else {
-        format!("for {}, ", file_name(&file.requester))
+/// A row for each shown file. `unasked` is written for a file without a requester.
+fn rows<'n>(nodes: impl Iterator<Item = &'n Node<'n>>, unasked: &str) -> Vec<Vec<String>> {
+    let row = |node: &'n Node<'n>| {
+        let asked = if node.requester.as_os_str().is_empty() {
+            unasked.to_owned()
+        } else {
+            format!("for {}, ", file_name(node.requester))
+        };
+        let how = format!("{asked}{}", node.rule);
+        vec![file_name(Path::new(node.name)), show(node.path), how, node.planned.clone()]
     };
-    vec![
-        file_name(Path::new(&file.name)),
-        show(&file.path),
-        format!("{asked}{}", style.dim(&rule(&file.rule))),
-    ]
+    nodes.filter(|node| node.is_shown).map(row).collect()
 }
 
 /// `trace`
@@ -158,27 +157,26 @@ pub fn observation(
 ) -> String {
     let mut text = String::new();
     for image in &observation.images {
-        let is_shown = |file: &&Mapped| all || is_of_interest(file.family.as_ref(), &file.path);
-        let files: Vec<&Mapped> = image.files.iter().filter(is_shown).collect();
-        if files.is_empty() && image.wrong.is_empty() {
+        let nodes = image.files.iter().map(|file| Node {
+            name: &file.name,
+            path: &file.file,
+            requester: &file.requester,
+            is_shown: all || is_of_interest(file.family.as_ref(), &file.path),
+            rule: style.dim(by(file.rule)),
+            planned: planned(file, style),
+        });
+        let nodes: Vec<Node<'_>> = nodes.collect();
+        if image.wrong.is_empty() && !nodes.iter().any(|node| node.is_shown) {
             continue;
         }
         let started = image.program.as_ref().map_or(", forked".to_owned(), |path| format!(" {}", show(path)));
         text.push_str(&format!("{}\n", style.strong(&format!("cudarun: {}{started}", image.pid))));
         text.push_str(&verdict(image, style));
-        if is_tree {
-            let nodes = image.files.iter().map(|file| Node {
-                name: &file.name,
-                path: &file.file,
-                requester: &file.requester,
-                is_shown: is_shown(&file),
-                how: format!("{} {}", style.dim(by(file.rule)), planned(file, style)),
-            });
-            text.push_str(&tree(&nodes.collect::<Vec<_>>(), style));
+        text.push_str(&if is_tree {
+            tree(&nodes, style)
         } else {
-            let rows: Vec<Vec<String>> = files.iter().map(|file| mapped(file, style)).collect();
-            text.push_str(&style.columns("  ", &rows));
-        }
+            style.columns("  ", &rows(nodes.iter(), "for the program, "))
+        });
     }
     if text.is_empty() {
         let processes = match observation.images.len() {
@@ -188,18 +186,7 @@ pub fn observation(
         };
         return format!("cudarun: {processes}\n");
     }
-    text + &next("explain", words, style)
-}
-
-fn mapped(file: &Mapped, style: Style) -> Vec<String> {
-    let asked = if file.requester.as_os_str().is_empty() {
-        "for the program".to_owned()
-    } else {
-        format!("for {}", file_name(&file.requester))
-    };
-    let planned = planned(file, style);
-    let how = format!("{asked}, {}", style.dim(by(file.rule)));
-    vec![file_name(Path::new(&file.name)), show(&file.file), how, planned]
+    text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }
 
 fn planned(file: &Mapped, style: Style) -> String {

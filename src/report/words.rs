@@ -9,8 +9,8 @@ use super::Style;
 pub(super) use super::shell::{quoted, quoted_to_show};
 use crate::catalog::catalog;
 use crate::inventory::{
-    ChangedBy, Finder, ForwardCompatibility, Problem, ReadFault, VersionEvidence, VersionSource, Warning,
-    WritablePath,
+    ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault, VersionEvidence,
+    VersionSource, Warning, WritablePath,
 };
 use crate::program::{Asker, PinnedTo, Program, Requirement, Want};
 use crate::solve::{Absent, Plan, Removal};
@@ -85,6 +85,17 @@ pub(super) fn place(directory: &Path, program: Option<&Program>) -> String {
 
 pub(super) fn version(version: Option<&Version>) -> String {
     version.map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+/// `cuDNN 9.1.0`
+pub(super) fn versioned(installation: &Installation) -> String {
+    format!("{} {}", family(&installation.family), version(installation.version.as_ref()))
+}
+
+/// `NVIDIA H100 (9.0)`
+pub(super) fn gpu(gpu: &Gpu) -> String {
+    let capability = gpu.capability.map(|capability| format!(" ({capability})")).unwrap_or_default();
+    format!("{}{capability}", show(&gpu.model))
 }
 
 pub(super) fn problem(problem: &Problem) -> String {
@@ -251,6 +262,18 @@ pub(super) fn list(items: &[String]) -> String {
         [only] => only.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
+}
+
+/// The values by their keys, in the order of the first of each.
+pub(super) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// `139.8 GiB`

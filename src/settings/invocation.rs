@@ -16,23 +16,17 @@ use crate::variables;
 
 /// Returns the settings of the command line.
 pub fn options(common: &Common, wishes: &Wishes, words: &Vocabulary) -> Result<Layer, SettingFault> {
-    let mut layer = Layer::new();
-    let mut add = |key, value, option| layer.push(setting(key, value, &SettingPlace::Option(option)));
-    if !wishes.uses.is_empty() {
-        add(Key::Uses, Value::Words(wishes.uses.clone()), "--uses");
-    }
-    if let Some(mode) = wishes.pin_mode {
-        add(Key::PinMode, Value::Mode(mode), "--pin-mode");
-    }
-    if !common.also.is_empty() {
-        add(Key::SearchAlso, Value::Directories(common.also.clone()), "--also");
-    }
-    if !common.without.is_empty() {
-        add(Key::SearchWithout, Value::Words(common.without.clone()), "--without");
-    }
-    if wishes.locked {
-        add(Key::Locked, Value::Flag(true), "--locked");
-    }
+    let words_of = |list: &[String]| (!list.is_empty()).then(|| Value::Words(list.to_vec()));
+    let also = (!common.also.is_empty()).then(|| Value::Directories(common.also.clone()));
+    let rows = [
+        (Key::Uses, words_of(&wishes.uses), "--uses"),
+        (Key::PinMode, wishes.pin_mode.map(Value::Mode), "--pin-mode"),
+        (Key::SearchAlso, also, "--also"),
+        (Key::SearchWithout, words_of(&common.without), "--without"),
+        (Key::Locked, wishes.locked.then_some(Value::Flag(true)), "--locked"),
+    ];
+    let given = |(key, value, option)| Some(setting(key, value?, &SettingPlace::Option(option)));
+    let mut layer: Layer = rows.into_iter().filter_map(given).collect();
     for text in &wishes.require {
         requirements(text, &SettingPlace::Option("--require"), words, &mut layer)?;
     }
@@ -53,24 +47,20 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Setting
     for item in env.non_empty(variables::PIN).map(OsStr::as_bytes).into_iter().flat_map(items) {
         pinned(OsStr::from_bytes(item), &place(variables::PIN), words, &mut layer)?;
     }
-    let mut add = |key, value, name: &str| layer.push(setting(key, value, &place(name)));
-    if let Some(text) = text(variables::USES) {
-        let uses = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
-        add(Key::Uses, Value::Words(uses.collect()), variables::USES);
-    }
-    if let Some(mode) = one_of(env, variables::PIN_MODE)? {
-        add(Key::PinMode, Value::Mode(mode), variables::PIN_MODE);
-    }
-    if let Some(when) = one_of(env, variables::VERIFY)? {
-        add(Key::Verify, Value::When(when), variables::VERIFY);
-    }
-    if let Some(level) = one_of(env, variables::VERIFY_LEVEL)? {
-        add(Key::VerifyLevel, Value::Level(level), variables::VERIFY_LEVEL);
-    }
-    if let Some(text) = text(variables::LOCKED) {
-        let flag = flag(&text, &place(variables::LOCKED))?;
-        add(Key::Locked, Value::Flag(flag), variables::LOCKED);
-    }
+    let words = |text: String| {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
+        Value::Words(words.collect())
+    };
+    let flag = |text: String| flag(&text, &place(variables::LOCKED)).map(Value::Flag);
+    let rows = [
+        (Key::Uses, text(variables::USES).map(words), variables::USES),
+        (Key::PinMode, one_of(env, variables::PIN_MODE)?.map(Value::Mode), variables::PIN_MODE),
+        (Key::Verify, one_of(env, variables::VERIFY)?.map(Value::When), variables::VERIFY),
+        (Key::VerifyLevel, one_of(env, variables::VERIFY_LEVEL)?.map(Value::Level), variables::VERIFY_LEVEL),
+        (Key::Locked, text(variables::LOCKED).map(flag).transpose()?, variables::LOCKED),
+    ];
+    let set = |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));
+    layer.extend(rows.into_iter().filter_map(set));
     Ok(layer)
 }
 

@@ -11,6 +11,7 @@ use super::model::{BadLock, FaultKind, SettingFault, SettingPlace};
 use super::read;
 use crate::program::{Condition, Demand, Requirement, Want};
 use crate::range::Range;
+use crate::text::quoted;
 use crate::version::{ComputeCapability, DriverVersion, Version};
 
 /// More families are refused: there are fewer, and few of them are mapped twice.
@@ -110,16 +111,6 @@ impl Lock {
         let only = majors.first().filter(|_| majors.len() == 1)?;
         Some(Demand::Cuda(Range::exactly(Version::new(&[*only]))))
     }
-}
-
-/// Returns a string of TOML.
-fn quoted(text: &str) -> String {
-    let escaped = |c: char| match c {
-        '"' | '\\' => format!("\\{c}"),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
 }
 
 #[derive(Deserialize)]

@@ -100,63 +100,41 @@ pub struct Excerpt {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
-    Unreadable {
-        /// The operating system's message.
-        why: String,
-    },
+    /// `why` is the operating system's message.
+    Unreadable { why: String },
+    /// The file that is named does not exist.
     NoFile,
+    /// A directory, a device or a pipe.
     NotRegular,
-    TooLarge {
-        limit: u64,
-    },
+    /// No file of settings has so many bytes.
+    TooLarge { limit: u64 },
+    /// The file is not UTF-8.
     NotText,
-    NotToml {
-        what: String,
-    },
-    Type {
-        key: String,
-        wants: ExpectedValue,
-        has: &'static str,
-    },
-    BadValue {
-        key: String,
-        wants: ExpectedValue,
-        text: String,
-    },
+    /// `what` is the parser's message.
+    NotToml { what: String },
+    /// The value is of another type.
+    Type { key: String, wants: ExpectedValue, has: &'static str },
+    /// The text does not have the form that the key needs.
+    BadValue { key: String, wants: ExpectedValue, text: String },
     /// A range that no version can be in.
-    EmptyRange {
-        key: String,
-        text: String,
-    },
+    EmptyRange { key: String, text: String },
     /// The word after `--pin` is not of the form `family=which`.
-    BadPin {
-        word: String,
-    },
-    NoFamily {
-        name: String,
-        known: Vec<&'static str>,
-    },
-    NotOneOf {
-        key: String,
-        text: String,
-        known: Vec<String>,
-    },
-    NoDirectory {
-        key: String,
-        path: PathBuf,
-    },
+    BadPin { word: String },
+    /// There is no library family of this name.
+    NoFamily { name: String, known: Vec<&'static str> },
+    /// The key has a few values, and this is another word.
+    NotOneOf { key: String, text: String, known: Vec<String> },
+    /// The directory does not exist.
+    NoDirectory { key: String, path: PathBuf },
     /// The file is for other versions of cudarun.
-    OtherCudarun {
-        needed: VersionReq,
-        own: semver::Version,
-    },
+    OtherCudarun { needed: VersionReq, own: semver::Version },
     /// Another user could change the file, or lead to another one.
     Unsafe(Unsafe),
     /// Another user put it into a directory that every user can write to.
-    OfAStranger {
-        directory: PathBuf,
-    },
+    OfAStranger { directory: PathBuf },
+    /// `--locked` finds no lock.
     NoLock,
+    /// The lock cannot be obeyed.
     BadLock(BadLock),
 }
 

@@ -268,21 +268,6 @@ impl ProofStep {
     }
 }
 
-impl Failure {
-    /// The step, if it is known.
-    pub fn at(&self) -> Option<&ProofStep> {
-        match self {
-            Failure::Load { at, .. } | Failure::Status { at, .. } | Failure::WrongNumbers { at, .. } => {
-                Some(at)
-            }
-            Failure::Signal { at, .. } | Failure::Exited { at, .. } | Failure::TimedOut { at, .. } => {
-                at.as_ref()
-            }
-            Failure::Foreign { .. } => None,
-        }
-    }
-}
-
 /// Parses a line of the child. Returns `None` for other output, which libraries print.
 pub fn parse(line: &str) -> Option<Line> {
     #[derive(Deserialize)]

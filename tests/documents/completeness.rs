@@ -183,7 +183,7 @@ fn every_finding_is_explained_and_nothing_else() {
     let documented: BTreeSet<&str> = cells.split('`').skip(1).step_by(2).collect();
     let all = read("src/doctor/finding.rs");
     let of_installations = read("src/doctor/libraries.rs");
-    let parts = [all.split_once("fn section_and_code"), of_installations.split_once("let (severity, code)")];
+    let parts = [all.split_once("\nfindings! {"), of_installations.split_once("let (severity, code)")];
     let names: BTreeSet<&str> =
         parts.into_iter().flat_map(|part| part.unwrap().1.split('"').skip(1).step_by(2)).collect();
     assert!(names.len() > 40 && names.contains("driver-mismatch"), "{names:?}");

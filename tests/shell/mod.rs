@@ -2,3 +2,4 @@
 
 mod hook;
 mod subshell;
+mod values;

@@ -278,8 +278,10 @@ fn wrong_numbers_are_found_however_few_and_by_however_little() {
 fn a_child_that_dies_is_placed_and_quoted() {
     let dies = |mode: &str, says: &str| {
         let (failure, cause) = WORLD.trial(mode).with("STAND_IN_SAYS", says).fails();
-        let at = failure.at().expect("a step").step;
-        assert_eq!(at, Step::CudnnCreate, "{mode}");
+        let (Failure::Signal { at, .. } | Failure::Exited { at, .. }) = &failure else {
+            panic!("{failure:?}");
+        };
+        assert_eq!(at.as_ref().unwrap().step, Step::CudnnCreate, "{mode}");
         assert_eq!(cause.culprit.as_ref().map(|it| it.family.as_str()), Some("cudnn"), "{mode}");
         (failure, cause)
     };

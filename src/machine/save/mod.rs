@@ -14,6 +14,7 @@ use crate::host::{FileId, Host, Kind, PathUse, Stat};
 use crate::loader::search::default_directories;
 use crate::settings::start_key::{decides, reaches_libraries};
 use crate::settings::{files, trust};
+use crate::text::quoted;
 
 mod library;
 mod modules;
@@ -25,7 +26,6 @@ mod toml_text;
 use crate::variables;
 use names::Names;
 pub use names::is_shown;
-use toml_text::quoted;
 
 /// In bytes. Larger texts have no effect on cudarun.
 const TEXT: u64 = 4 << 20;

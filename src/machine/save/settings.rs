@@ -3,8 +3,8 @@
 use toml::de::{DeTable, DeValue};
 
 use super::names;
-use super::toml_text::quoted;
 use crate::settings::read;
+use crate::text::quoted;
 
 /// Replaces a file that is no TOML, and is no TOML either.
 const NO_TOML: &str = "no TOML\n";

@@ -2,17 +2,7 @@
 
 use serde_json::Value;
 
-/// Returns a string of TOML.
-pub(super) fn quoted(text: &str) -> String {
-    let escaped = |c: char| match c {
-        '"' | '\\' => format!("\\{c}"),
-        '\n' => "\\n".to_owned(),
-        '\t' => "\\t".to_owned(),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
-}
+use crate::text::quoted;
 
 /// Returns a value of TOML, without empty fields of tables.
 pub(super) fn inline(value: &Value) -> String {
