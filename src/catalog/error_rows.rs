@@ -78,9 +78,6 @@ pub enum Capture {
     Driver,
     /// A network interface.
     Interface,
-    /// Bytes of memory.
-    Bytes,
-    Pid,
 }
 
 /// An argument of a question: `"$soname"` is the text of a named group, any other text is meant literally.
@@ -103,124 +100,55 @@ impl TryFrom<String> for Argument {
 
 /// A question about this machine and the program's environment, answered yes, no or unknown, with evidence.
 ///
-/// `library` is a SONAME, a file name, or the name of a family in `libraries.toml`.
+/// `of` is a SONAME or file name, the name of a family in `libraries.toml` in any case, or the name of a framework; `framework`
+/// is the one that the program uses. For a version, a name means the version of that library or framework.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
-    // Libraries, from the inventory and the prediction.
+    /// Does `doctor` report one of these findings, by their codes?
+    Doctor(Findings),
     /// Is there no copy of it on this machine? From the inventory.
-    NoCopy {
-        library: Argument,
-    },
+    NoCopy(About),
     /// Is there a copy that the loader of this program does not find? From the inventory and the prediction.
-    NotOnPath {
-        library: Argument,
-    },
+    NotOnPath(About),
     /// Is every copy of another SONAME number? From the inventory and the catalog.
-    OnlyOtherMajor {
-        library: Argument,
-    },
+    OnlyOtherMajor(About),
     /// Is the first copy that the program finds older than `wanted`? From the prediction.
-    FirstCopyOlder {
-        library: Argument,
-        wanted: Argument,
-    },
+    FirstCopyOlder(AboutVersion),
     /// Is there a copy of at least `wanted`? From the inventory.
-    NewerCopyHere {
-        library: Argument,
-        wanted: Argument,
-    },
+    NewerCopyHere(AboutVersion),
     /// Does the first copy that the program finds lack this symbol? From the prediction and the file.
-    FirstCopyLacksSymbol {
-        library: Argument,
-        symbol: Argument,
-    },
+    FirstCopyLacksSymbol(AboutSymbol),
     /// Does another copy export this symbol? From the inventory and the files.
-    OtherCopyHasSymbol {
-        library: Argument,
-        symbol: Argument,
-    },
+    OtherCopyHasSymbol(AboutSymbol),
     /// Do the parts of its family come from several installations? From `predict::Supply`.
-    Mixed {
-        library: Argument,
-    },
+    Mixed(About),
     /// Does the installation that the program finds lack a part? From `inventory::Problem::Missing`.
-    Incomplete {
-        library: Argument,
-    },
+    Incomplete(About),
     /// Is the file empty, truncated, or for another architecture? From the inventory's problems and warnings.
-    Damaged {
-        library: Argument,
-    },
+    Damaged(About),
     /// Is the numbered file there, but not the name without a number? From the inventory and the loader.
-    BareNameMissing {
-        library: Argument,
-    },
+    BareNameMissing(About),
     /// Are the builtins of the NVRTC that the program finds missing beside it? From the prediction.
     BuiltinsElsewhere,
     /// Do two distributions own one of its files, or provide it twice? From `inventory::Problem::ClaimedTwice`.
-    TwoPackages {
-        library: Argument,
-    },
+    TwoPackages(About),
     /// Are both distributions installed in the program's environment? From its packages.
-    BothInstalled {
-        first: Argument,
-        second: Argument,
-    },
-    /// Was the extension made for another build of its framework? From `doctor`'s `extension-mismatch`.
-    ExtensionMismatch {
-        path: Argument,
-    },
+    BothInstalled(Pair),
     /// Is the framework a build without CUDA? From its build records.
-    CpuBuild {
-        framework: Argument,
-    },
+    CpuBuild(About),
     /// Does the first `libstdc++.so.6` lack this version? From the loader and the file.
-    LibstdcxxLacks {
-        symbol: Argument,
-    },
+    LibstdcxxLacks(About),
     /// Does `LD_LIBRARY_PATH` name the `lib` of an environment that has this file? From `doctor`'s elements.
-    PathNamesEnvironment {
-        library: Argument,
-    },
-    /// Is the combination or release known to be bad? From `known-bad.toml`.
-    KnownBad {
-        library: Argument,
-    },
-
-    // The driver, from `doctor` unless stated otherwise.
-    /// Is no driver installed? `no-driver`, `no-libcuda`.
-    NoDriver,
-    /// Is the kernel module missing for this kernel, or not loaded? `driver-not-loaded`, `no-module-for-kernel`.
-    DriverNotLoaded,
-    /// Does the version of the user-space half differ from the kernel's? `driver-mismatch`.
-    DriverMismatch,
+    PathNamesEnvironment(About),
     /// Is the driver older than this CUDA version or library requires? From `drivers.toml`.
-    DriverOlder {
-        than: Argument,
-    },
+    DriverOlder(About),
     /// Is the libcuda that the program finds a compat copy? From the prediction.
     CompatFirst,
     /// Is the libcuda that the program finds a stub? From `predict::SupplyFault::Stub`.
     StubFirst,
     /// Does the libcuda that the program finds lack this symbol? From the prediction and the file.
-    DriverLacksSymbol {
-        symbol: Argument,
-    },
-    /// Is `/dev/nvidia-uvm` missing, or was the machine suspended? `uvm-missing`, `suspended`.
-    UvmMissing,
-    /// Does the machine need a fabric manager of the driver's version, and is there none? `fabric-manager`.
-    FabricNotReady,
-    /// Does this user lack the rights to open the devices? `device-not-permitted`.
-    DeviceNotPermitted,
-    /// Does the kernel refuse the devices of this container? `device-lost`.
-    DeviceLost,
-
-    // GPUs, from the inventory and the proof.
-    /// Do variables hide the GPUs? `gpus-hidden`.
-    GpusHidden,
-    /// Is there no GPU? `no-gpu`, `device-nodes-missing`.
-    NoGpu,
+    DriverLacksSymbol(About),
     /// Are there more local ranks than visible GPUs? From the inventory and the launcher's variables.
     MoreRanksThanGpus,
     /// Do other processes hold the GPU, or does its compute mode exclude this one? From the proof's child.
@@ -228,82 +156,78 @@ pub enum Question {
     /// Is little GPU memory free? From the proof's child.
     LittleMemory,
     /// Does the library, or the framework, lack code for this GPU? From `formats::fatbin` and `builds.toml`.
-    NoCodeForGpu {
-        library: Argument,
-    },
+    NoCodeForGpu(About),
     /// Is the compute capability of the GPU another one? From the inventory.
-    OtherGpu {
-        arch: Argument,
-    },
-    /// Is this GPU newer than the tool or library knows? From `architectures.toml` and its version.
-    GpuNewerThan {
-        library: Argument,
-    },
-
-    // Containers, from `settings::container` and `doctor`.
-    InContainer,
-    /// Is this a container without GPUs? `container-without-gpus`.
-    ContainerWithoutGpus,
+    OtherGpu(About),
+    /// Is the GPU older than this architecture? From the inventory.
+    GpuOlderThan(About),
+    /// Is the GPU newer than this tool or library knows? From `architectures.toml` and its version.
+    GpuNewerThan(About),
     /// Is neither `nvidia-container-runtime-hook` nor `nvidia-ctk` on this machine? From the host.
     ContainerToolkitMissing,
-    /// Is `libnvdxgdmal.so.1` missing? `wsl-memory-missing`.
-    WslMemoryMissing,
     /// Does `NVIDIA_REQUIRE_CUDA` ask for a newer driver? From the image's conditions.
     ImageNeedsNewerDriver,
     /// Does `NVIDIA_DRIVER_CAPABILITIES` lack this word? From the environment.
-    CapabilityMissing {
-        capability: Argument,
-    },
-    /// Is `/dev/shm` small or full? `shared-memory-small`.
-    SharedMemorySmall,
-    /// Is this WSL? From the host.
-    Wsl,
-
-    // Compilation, from the toolkits of the inventory and the program's PATH.
-    /// Is no `nvcc` here?
+    CapabilityMissing(About),
+    /// Is there no `nvcc`? From the toolkits of the inventory and the program's PATH, as all that follow about tools.
     NoNvcc,
     /// Is the first `nvcc` of another CUDA version?
-    NvccOtherCuda {
-        wanted: Argument,
-    },
+    NvccOtherCuda(About),
     /// Are nvcc, NVVM and the CRT headers of several releases?
     ToolkitMixed,
     /// Is the first `nvcc` older than this architecture? From `architectures.toml`.
-    NvccOlderThanGpu {
-        arch: Argument,
-    },
-    /// Is `CUDA_HOME`, or a similar variable, a list, empty, or no directory? `toolkit-malformed`.
-    ToolkitVariableMalformed,
+    NvccOlderThanGpu(About),
     /// Is the host compiler newer than this nvcc accepts? From `crt/host_config.h`.
-    CompilerTooNew {
-        ceiling: Argument,
-    },
+    CompilerTooNew,
     /// Is the header missing in the toolkit's include directory?
-    HeaderMissing {
-        header: Argument,
-    },
+    HeaderMissing(About),
     NoPtxas,
-    /// Is the first `ptxas` older than this architecture? From `architectures.toml`.
-    PtxasOlder {
-        arch: Argument,
-    },
+    /// Is the first `ptxas` older than this architecture or PTX version? From `architectures.toml`.
+    PtxasOlder(About),
     NoLibdevice,
-    /// Is the PTX, or the library that made it, newer than the driver? From `drivers.toml`.
-    PtxNewerThanDriver {
-        ptx: Argument,
-    },
-
-    // Everything else.
+    /// Is this PTX version, or the library that made the PTX, newer than the driver? From `drivers.toml`.
+    PtxNewerThanDriver(About),
     /// Has sudo, or a program with more rights, removed `LD_LIBRARY_PATH`? From the environment.
     EnvironmentDropped,
-    /// Is there no network interface of this name, or are several bridges there and none named? From the host.
-    InterfaceAbsent {
-        interface: Argument,
-    },
+    /// Is there no network interface of this name, or of the name in this variable? From the host.
+    InterfaceAbsent(About),
     /// Is little memory lockable? From the limits of this process.
     LockedMemorySmall,
     /// Always unknown: nothing on a machine tells.
     Unknowable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Findings {
+    pub finds: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    pub of: Argument,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AboutVersion {
+    pub of: Argument,
+    pub wanted: Argument,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AboutSymbol {
+    pub of: Argument,
+    pub symbol: Argument,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    pub first: Argument,
+    pub second: Argument,
 }
 
 /// The cause of an error, with its name in JSON and in documents.

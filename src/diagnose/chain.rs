@@ -38,11 +38,6 @@ impl Chain {
         chain
     }
 
-    /// True if the log has an error that is known, harmless messages aside.
-    pub fn is_recognised(&self) -> bool {
-        !self.leading.is_empty()
-    }
-
     /// The message that explains the failure best, of all that is known from the log alone.
     pub fn chosen(&self) -> Option<&Message> {
         self.leading.first()

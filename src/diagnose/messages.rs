@@ -131,7 +131,7 @@ impl Found {
     }
 
     fn add(&mut self, row: &'static ErrorRow, captures: Captures, excerpt: &[u8], open: &Open) {
-        let key = (row.id.as_str(), captures.without_pid());
+        let key = (row.id.as_str(), captures.clone());
         let of_row = self.of_row.entry(&row.id).or_default();
         let message = match self.messages.get_mut(&key) {
             Some(message) => message,

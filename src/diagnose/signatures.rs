@@ -34,13 +34,6 @@ impl Captures {
             Argument::Literal(text) => Some(text),
         }
     }
-
-    /// The facts that are equal in all processes of a job.
-    pub(super) fn without_pid(&self) -> Captures {
-        Captures(
-            self.0.iter().filter(|(key, _)| **key != Capture::Pid).map(|(k, v)| (*k, v.clone())).collect(),
-        )
-    }
 }
 
 struct Pattern {
@@ -79,7 +72,7 @@ impl Signatures {
             let syntax = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
             let syntax = syntax.map_err(|error| fault(error.to_string()))?;
             let required =
-                literals_of(&syntax).ok_or_else(|| fault("no literal in its first line".into()))?;
+                literals_of(&syntax).ok_or_else(|| fault("no literal of four characters or more".into()))?;
             literals.extend(required);
             let regex = RegexBuilder::new(source).unicode(false).build();
             let regex = regex.map_err(|error| fault(error.to_string()))?;
@@ -138,8 +131,8 @@ fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
     typed.collect()
 }
 
-/// Texts one of which is in the first line of every match; none if there are no such texts of a useful length. The best
-/// ones are those whose shortest is longest.
+/// Texts of a useful length, one of which is in every match: the first ones, since a message begins on its first line. None if
+/// there are none.
 fn literals_of(syntax: &Hir) -> Option<Vec<Vec<u8>>> {
     let found = match syntax.kind() {
         HirKind::Literal(literal) => vec![literal.0.to_vec()],
@@ -148,32 +141,8 @@ fn literals_of(syntax: &Hir) -> Option<Vec<Vec<u8>>> {
         HirKind::Alternation(branches) => {
             branches.iter().map(literals_of).collect::<Option<Vec<_>>>()?.concat()
         }
-        HirKind::Concat(parts) => {
-            let first_line = parts.iter().take_while(|part| !may_break(part));
-            first_line.filter_map(literals_of).max_by_key(|literals| shortest(literals))?
-        }
+        HirKind::Concat(parts) => parts.iter().find_map(literals_of)?,
         _ => return None,
     };
-    (shortest(&found) >= SHORTEST_LITERAL).then_some(found)
-}
-
-fn shortest(literals: &[Vec<u8>]) -> usize {
-    literals.iter().map(Vec::len).min().unwrap_or(0)
-}
-
-/// True if a match of it may contain a line break.
-fn may_break(syntax: &Hir) -> bool {
-    match syntax.kind() {
-        HirKind::Empty | HirKind::Look(_) => false,
-        HirKind::Literal(literal) => literal.0.contains(&b'\n'),
-        HirKind::Class(regex_syntax::hir::Class::Bytes(class)) => {
-            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&b'\n'))
-        }
-        HirKind::Class(regex_syntax::hir::Class::Unicode(class)) => {
-            class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&'\n'))
-        }
-        HirKind::Repetition(repetition) => may_break(&repetition.sub),
-        HirKind::Capture(group) => may_break(&group.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(may_break),
-    }
+    found.iter().all(|literal| literal.len() >= SHORTEST_LITERAL).then_some(found)
 }

@@ -66,7 +66,8 @@ fn samples_match_their_own_row_and_those_that_it_names() {
         for also in &named {
             let general = errors().iter().find(|row| row.id == *also).map(|row| row.kind);
             let is_later = place(also) > place(&row.id);
-            if general.is_none() || !is_later && row.kind != ErrorKind::Symptom && general != Some(ErrorKind::Symptom)
+            if general.is_none()
+                || !is_later && row.kind != ErrorKind::Symptom && general != Some(ErrorKind::Symptom)
             {
                 writeln!(faults, "{}: `also` names {also}, which comes before it", row.id).unwrap();
             }
