@@ -14,6 +14,8 @@
     reason = "it uses parts of files of the crate"
 )]
 
+#[path = "catalog/error_rows.rs"]
+mod error_rows;
 mod range;
 #[path = "catalog/rows.rs"]
 mod rows;

@@ -18,6 +18,7 @@ pub mod catalog;
 pub mod cli;
 pub mod commands;
 pub mod crash;
+pub mod diagnose;
 pub mod doctor;
 pub mod environment;
 pub mod error;

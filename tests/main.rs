@@ -11,6 +11,7 @@
 mod audit;
 mod catalog;
 mod cli;
+mod diagnose;
 mod doctor;
 mod documents;
 mod formats;

@@ -4,6 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::error_rows::Errors;
 use super::rows::{
     Architectures, Builds, Cudnn, Drivers, Framework, KnownBad, Libraries, PackageTable, PythonFacts,
     Statuses,
@@ -19,6 +20,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
         "builds.toml" => read::<Builds>,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
+        "errors.toml" => read::<Errors>,
         "known-bad.toml" => read::<KnownBad>,
         "libraries.toml" => read::<Libraries>,
         "packages.toml" => read::<PackageTable>,

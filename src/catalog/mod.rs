@@ -16,6 +16,7 @@ macro_rules! profile {
 
 #[cfg(test)]
 mod check;
+pub mod error_rows;
 mod family;
 mod framework;
 mod gpus;
@@ -28,6 +29,8 @@ pub mod wheel_rows;
 pub mod wrapper_rows;
 mod wrappers;
 
+use error_rows::Errors;
+pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleCause, Question};
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
@@ -64,6 +67,12 @@ pub fn catalog() -> &'static Catalog {
 pub fn wheels() -> &'static [Wheel] {
     static WHEELS: LazyLock<Wheels> = LazyLock::new(|| profile!("wheels"));
     &WHEELS.wheel
+}
+
+/// Returns the known error messages, from the special to the general: where several match a line, the first one counts.
+pub fn errors() -> &'static [ErrorRow] {
+    static ERRORS: LazyLock<Errors> = LazyLock::new(|| profile!("errors"));
+    &ERRORS.error
 }
 
 impl Catalog {

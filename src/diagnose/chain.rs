@@ -1,0 +1,45 @@
+//! Which of the messages of a log is the cause of the others.
+
+use super::messages::Message;
+use crate::catalog::ErrorKind;
+
+/// Lines between a message and one that follows from it.
+const REACH: usize = 200;
+
+/// The messages of a log, by their part in the failure.
+#[derive(Debug, Default)]
+pub struct Chain {
+    /// The best explanation first: roots, then symptoms without a root before them; each in the order of the log.
+    pub leading: Vec<Message>,
+    /// Symptoms that follow from a root.
+    pub following: Vec<Message>,
+    pub harmless: Vec<Message>,
+}
+
+impl Chain {
+    /// `messages` are in the order of the log.
+    pub fn new(messages: Vec<Message>) -> Chain {
+        let mut chain = Chain::default();
+        let mut alone = Vec::new();
+        for message in messages {
+            match message.row.kind {
+                ErrorKind::Harmless => chain.harmless.push(message),
+                ErrorKind::Root => chain.leading.push(message),
+                ErrorKind::Symptom => alone.push(message),
+            }
+        }
+        let follows = |symptom: &Message| {
+            let since = |root: &Message| symptom.first.checked_sub(root.last.min(symptom.first));
+            chain.leading.iter().any(|root| root.first <= symptom.first && since(root) <= Some(REACH))
+        };
+        let (following, alone): (Vec<_>, Vec<_>) = alone.into_iter().partition(follows);
+        chain.following = following;
+        chain.leading.extend(alone);
+        chain
+    }
+
+    /// The message that explains the failure best, of all that is known from the log alone.
+    pub fn chosen(&self) -> Option<&Message> {
+        self.leading.first()
+    }
+}

@@ -1,0 +1,154 @@
+//! Bytes of a log to lines: without colours and progress, with their numbers.
+
+use std::borrow::Cow;
+use std::mem::take;
+use std::sync::LazyLock;
+
+use anstream::adapter::strip_bytes;
+use memchr::{memchr, memchr_iter, memchr3};
+use regex::bytes::Regex;
+
+/// Longer lines are cut in pieces.
+const LONGEST: usize = 64 << 10;
+/// A message is not lost at a cut that it does not cross by more than this.
+const OVERLAP: usize = 512;
+
+/// A line, or a part of one that a carriage return or an escaped line break ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'t> {
+    /// From 1.
+    pub number: usize,
+    pub text: &'t [u8],
+}
+
+/// Splits a log that is fed in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Lines {
+    ended: usize,
+    rest: Vec<u8>,
+    is_utf16: bool,
+}
+
+impl Lines {
+    /// True if the text began as UTF-16. Only its ASCII characters are read.
+    pub fn is_utf16(&self) -> bool {
+        self.is_utf16
+    }
+
+    pub fn feed(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            if self.rest.is_empty() {
+                self.line(&bytes[..end], each);
+            } else {
+                let mut whole = take(&mut self.rest);
+                whole.extend_from_slice(&bytes[..end]);
+                self.line(&whole, each);
+                whole.clear();
+                self.rest = whole;
+            }
+            self.ended += 1;
+            bytes = &bytes[end + 1..];
+        }
+        for piece in bytes.chunks(LONGEST) {
+            self.rest.extend_from_slice(piece);
+            if self.rest.len() >= LONGEST {
+                let whole = take(&mut self.rest);
+                self.line(&whole, each);
+                self.rest = whole[whole.len() - OVERLAP..].to_vec();
+            }
+        }
+    }
+
+    /// Counts the lines of a part of the log that is left out.
+    pub fn pass_over(&mut self, bytes: &[u8]) {
+        self.ended += memchr_iter(b'\n', bytes).count();
+    }
+
+    /// The last line may end without a line break.
+    pub fn finish(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        let rest = take(&mut self.rest);
+        self.line(&rest, each);
+    }
+
+    fn line(&mut self, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        if self.ended == 0 && (raw.starts_with(b"\xff\xfe") || raw.starts_with(b"\xfe\xff")) {
+            self.is_utf16 = true;
+        }
+        let number = self.ended + 1;
+        let mut from = 0;
+        while from < raw.len() {
+            let end = raw.len().min(from + LONGEST);
+            self.piece(number, &raw[from..end], each);
+            from = if end == raw.len() { end } else { end - OVERLAP };
+        }
+    }
+
+    fn piece(&self, number: usize, raw: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        let mut text = Cow::Borrowed(raw);
+        if self.is_utf16 {
+            text.to_mut().retain(|byte| *byte != 0);
+        }
+        if is_json(&text) {
+            text = Cow::Owned(unescape(&text));
+        }
+        if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
+            return each(Line { number, text: &text });
+        }
+        for part in text.split(|byte| matches!(byte, b'\r' | b'\n')).filter(|part| !part.is_empty()) {
+            each(Line { number, text: &strip_bytes(part).into_vec() });
+        }
+    }
+}
+
+/// True for a line of JSON with escaped characters: of a container's log, or of a notebook.
+fn is_json(text: &[u8]) -> bool {
+    let start = text.trim_ascii_start();
+    matches!(start.first(), Some(b'{' | b'"')) && memchr(b'\\', start).is_some()
+}
+
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let (byte, length) = match rest.get(at + 1) {
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b't') => (b'\t', 2),
+            Some(b'u') if rest[at..].starts_with(b"\\u001b") => (0x1b, 6),
+            Some(other) => (*other, 2),
+            None => (b'\\', 1),
+        };
+        out.push(byte);
+        rest = &rest[at + length..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// Time stamps, and the names of ranks, containers, pods and actors, as launchers put them before a line.
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = concat!(
+        r"^(?-u)\s*(?:",
+        r"\[\s*\d+\.\d+\]\s",                                                  // kernel
+        r"|[A-Z][a-z][a-z]\s+\d+\s[\d:]{8}\s\S+\s(?:[\w.-]+(?:\[\d+\])?:\s)?", // syslog
+        r"|\[?\d{2,4}[-/:]\d\d[-/:]\d\d[\d.,:+ZT-]*\]?(?:\s\d\d:\d\d:\d\d\S*)?\s",
+        r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s", // glog
+        r"|(?P<speaker>\[(?:default)?(?:rank)?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\d{1,5}:\s",
+        r"|\([\w. -]*\b(?:pid|rank)=\d+[^)]*\)|[\w.-]+-\d+\s+\||\[pod/[^\]]*\])\s?",
+        r#"|""#,
+        r")",
+    );
+    Regex::new(pattern).expect("a pattern of ours")
+});
+
+/// Splits a line into the launcher's name for its process, or nothing, and the text without prefixes.
+pub(super) fn speaker_and_text(line: &[u8]) -> (&[u8], &[u8]) {
+    let (mut speaker, mut text): (&[u8], _) = (b"", line);
+    for _ in 0..6 {
+        let Some(found) = PREFIX.captures(text) else { break };
+        speaker = found.name("speaker").map_or(speaker, |name| name.as_bytes().trim_ascii());
+        text = &text[found.get_match().end()..];
+    }
+    (speaker, text)
+}

@@ -1,0 +1,170 @@
+//! Known messages in a log, each once, however many processes and lines repeat it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::lines::{Line, Lines, speaker_and_text};
+use super::signatures::{Captures, Signatures};
+use crate::catalog::{ErrorKind, ErrorRow};
+use crate::text;
+
+/// Lines after the first one that may belong to a message, and their length.
+const MORE_LINES: usize = 5;
+const LONGEST_MORE: usize = 2 << 10;
+/// Messages that wait for more lines.
+const MOST_OPEN: usize = 256;
+/// Different messages of one row, so that none can crowd out the others.
+const MOST_OF_ROW: usize = 32;
+const MOST_SPEAKERS: usize = 4096;
+const LONGEST_EXCERPT: usize = 200;
+
+/// A message that a row of `profiles/errors.toml` knows.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub row: &'static ErrorRow,
+    pub captures: Captures,
+    /// The first line that says so, from 1, and the last one.
+    pub first: usize,
+    pub last: usize,
+    /// The text that matched, escaped and shortened. Nothing else of a log is shown, since a log may hold secrets.
+    pub excerpt: String,
+    pub count: usize,
+    /// The launcher's names of the processes that say so, such as `[rank3]:`; empty without a launcher.
+    pub speakers: BTreeSet<Vec<u8>>,
+}
+
+/// A line on which a message may begin, and the lines after it of the same process.
+struct Open {
+    number: usize,
+    speaker: Vec<u8>,
+    text: Vec<u8>,
+    first_line: usize,
+    more: usize,
+}
+
+/// Reads a log in pieces of any size, in little memory.
+pub struct Reading {
+    lines: Lines,
+    open: VecDeque<Open>,
+    found: Found,
+}
+
+/// Messages by the identifier of their row and their facts.
+struct Found {
+    signatures: &'static Signatures,
+    messages: BTreeMap<(&'static str, Captures), Message>,
+    of_row: BTreeMap<&'static str, usize>,
+}
+
+impl Default for Reading {
+    fn default() -> Reading {
+        let signatures = Signatures::embedded();
+        let found = Found { signatures, messages: BTreeMap::new(), of_row: BTreeMap::new() };
+        Reading { lines: Lines::default(), open: VecDeque::new(), found }
+    }
+}
+
+impl Reading {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let Reading { lines, open, found } = self;
+        lines.feed(bytes, &mut |line| found.line(line, open));
+    }
+
+    /// Counts the lines of a part of the log that is left out.
+    pub fn pass_over(&mut self, bytes: &[u8]) {
+        let Reading { lines, open, found } = self;
+        lines.finish(&mut |line| found.line(line, open));
+        lines.pass_over(bytes);
+    }
+
+    pub fn is_utf16(&self) -> bool {
+        self.lines.is_utf16()
+    }
+
+    /// Returns the messages in the order of their first lines, then of the rows.
+    pub fn finish(mut self) -> Vec<Message> {
+        self.pass_over(b"");
+        self.open.drain(..).for_each(|open| self.found.close(&open));
+        let mut messages: Vec<Message> = self.found.messages.into_values().collect();
+        messages.sort_by_key(|message| (message.first, message.row.kind));
+        messages
+    }
+}
+
+impl Found {
+    fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
+        let may_begin = self.signatures.may_begin_on(line.text);
+        if !may_begin && open.is_empty() {
+            return;
+        }
+        let (speaker, text) = speaker_and_text(line.text);
+        for open in open.iter_mut().filter(|open| open.speaker == speaker) {
+            open.text.push(b'\n');
+            open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+            open.more += 1;
+        }
+        open.retain(|open| {
+            let is_whole = open.more == MORE_LINES;
+            if is_whole {
+                self.close(open);
+            }
+            !is_whole
+        });
+        if may_begin {
+            if open.len() == MOST_OPEN {
+                open.pop_front().iter().for_each(|oldest| self.close(oldest));
+            }
+            let (speaker, text) = (speaker.to_vec(), text.to_vec());
+            open.push_back(Open { number: line.number, speaker, first_line: text.len(), text, more: 0 });
+        }
+    }
+
+    /// A row comes before the more general ones, so the first root or harmless row decides. A symptom in the same line
+    /// does not, since its cause may follow.
+    fn close(&mut self, open: &Open) {
+        let signatures = self.signatures;
+        for (row, captures, range) in signatures.matches(&open.text, open.first_line) {
+            self.add(row, captures, &open.text[range], open);
+            if row.kind != ErrorKind::Symptom {
+                break;
+            }
+        }
+    }
+
+    fn add(&mut self, row: &'static ErrorRow, captures: Captures, excerpt: &[u8], open: &Open) {
+        let key = (row.id.as_str(), captures.clone());
+        let of_row = self.of_row.entry(&row.id).or_default();
+        let message = match self.messages.get_mut(&key) {
+            Some(message) => message,
+            None if *of_row == MOST_OF_ROW => return,
+            None => {
+                *of_row += 1;
+                let message = Message {
+                    row,
+                    captures,
+                    first: open.number,
+                    last: open.number,
+                    excerpt: shown(excerpt),
+                    count: 0,
+                    speakers: BTreeSet::new(),
+                };
+                self.messages.entry(key).or_insert(message)
+            }
+        };
+        message.first = message.first.min(open.number);
+        message.last = message.last.max(open.number);
+        message.count += 1;
+        if !open.speaker.is_empty() && message.speakers.len() < MOST_SPEAKERS {
+            message.speakers.insert(open.speaker.clone());
+        }
+    }
+}
+
+/// The lines of a message as one line, escaped.
+fn shown(excerpt: &[u8]) -> String {
+    let words = excerpt.split(|byte| matches!(byte, b'\n' | b'\t')).map(<[u8]>::trim_ascii);
+    let line = text::escape(&words.collect::<Vec<_>>().join(&b' '));
+    match line.char_indices().nth(LONGEST_EXCERPT - 1) {
+        Some((end, _)) if line[end..].chars().nth(1).is_some() => format!("{}…", &line[..end]),
+        _ => line,
+    }
+}

@@ -1,0 +1,12 @@
+//! Error messages in a log: lines, signatures, and which of them is the cause of the others. Pure, and in linear time: it
+//! must not read files or the environment. `profiles/errors.toml` holds the signatures.
+
+mod chain;
+mod lines;
+mod messages;
+mod signatures;
+
+pub use chain::Chain;
+pub use lines::{Line, Lines};
+pub use messages::{Message, Reading};
+pub use signatures::{Captures, Signatures};

@@ -1,0 +1,18 @@
+//! Error messages in logs: the table of signatures, hostile and odd logs, and logs of programs that work.
+
+use cudarun::diagnose::{Chain, Message, Reading};
+
+mod healthy;
+mod logs;
+mod signatures;
+
+/// The messages of a log that is fed in one piece.
+fn messages(log: &[u8]) -> Vec<Message> {
+    let mut reading = Reading::default();
+    reading.feed(log);
+    reading.finish()
+}
+
+fn chain(log: &str) -> Chain {
+    Chain::new(messages(log.as_bytes()))
+}

@@ -1,0 +1,140 @@
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use cudarun::catalog::{CauseKey, ErrorKind, ErrorRow, Question, catalog, errors};
+use cudarun::diagnose::Signatures;
+use serde::Deserialize;
+
+use super::chain;
+
+#[derive(Deserialize)]
+struct Messages {
+    message: Vec<Posted>,
+}
+
+/// An error message that a person has posted, and the cause that was found there.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Posted {
+    id: String,
+    text: String,
+    cause: CauseKey,
+    source: String,
+    basis: String,
+}
+
+#[test]
+fn rows_compile_and_have_unique_names() {
+    Signatures::new(errors()).unwrap_or_else(|error| panic!("profiles/errors.toml: {error}"));
+    let names: BTreeSet<&str> = errors().iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(names.len(), errors().len());
+    for row in errors() {
+        assert!(!row.sample.is_empty() && !row.source.is_empty() && row.date.len() == 10, "{}", row.id);
+        let is_harmless = |key| key == CauseKey::Harmless;
+        let harmless = row.cause.iter().any(|cause| is_harmless(cause.cause));
+        assert_eq!(harmless, row.kind == ErrorKind::Harmless, "{}", row.id);
+        let causes: BTreeSet<CauseKey> = row.cause.iter().map(|cause| cause.cause).collect();
+        assert_eq!(causes.len(), row.cause.len(), "{} names a cause twice", row.id);
+        assert!(row.kind == ErrorKind::Symptom || !row.cause.is_empty(), "{} has no cause", row.id);
+    }
+}
+
+#[test]
+fn samples_match_their_own_row_and_those_that_it_names() {
+    let signatures = Signatures::embedded();
+    let mut faults = String::new();
+    for row in errors() {
+        let place = |id: &str| errors().iter().position(|row| row.id == id);
+        let mut used = BTreeSet::new();
+        for sample in &row.sample {
+            let chosen = chain(sample);
+            let all = chosen.leading.iter().chain(&chosen.following).chain(&chosen.harmless);
+            if !all.clone().any(|message| message.row.id == row.id) {
+                let instead: Vec<&str> = all.map(|message| message.row.id.as_str()).collect();
+                writeln!(faults, "{}: {instead:?} instead: {sample}", row.id).unwrap();
+            }
+            for line in sample.lines() {
+                let found = signatures.matches(line.as_bytes(), line.len());
+                let others = found.into_iter().map(|(row, ..)| row.id.as_str()).filter(|id| *id != row.id);
+                used.extend(others);
+            }
+        }
+        let named: BTreeSet<&str> = row.also.iter().map(String::as_str).collect();
+        if named != used {
+            writeln!(faults, "{}: also = {:?}", row.id, used).unwrap();
+        }
+        for also in &named {
+            let general = errors().iter().find(|row| row.id == *also).map(|row| row.kind);
+            let is_later = place(also) > place(&row.id);
+            if general.is_none()
+                || !is_later && row.kind != ErrorKind::Symptom && general != Some(ErrorKind::Symptom)
+            {
+                writeln!(faults, "{}: `also` names {also}, which comes before it", row.id).unwrap();
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults}");
+}
+
+/// A question must not depend on a fact that no branch of the regexes states.
+#[test]
+fn questions_ask_about_facts_that_a_regex_states() {
+    for row in errors() {
+        for question in row.cause.iter().flat_map(|cause| cause.when.iter().chain(&cause.better)) {
+            let text = format!("{question:?}");
+            for (at, _) in text.match_indices("Captured(") {
+                let name = text[at + 9..].split(')').next().unwrap().to_lowercase();
+                let has_group = |source: &String| source.contains(&format!("(?<{name}"));
+                assert!(row.regex.iter().any(has_group), "{}: no group is called {name}", row.id);
+            }
+            if let Question::Mixed { library } | Question::Incomplete { library } = question
+                && let cudarun::catalog::Argument::Literal(name) = library
+            {
+                assert!(catalog().family(name).is_some(), "{}: {name}", row.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn posted_messages_are_recognised_with_their_cause() {
+    let Messages { message: posted } = toml::from_str(include_str!("messages.toml")).unwrap();
+    assert_eq!(posted.len(), 83);
+    let faults = compare(&posted, |_, _| true).1;
+    assert!(faults.is_empty(), "{faults}");
+}
+
+/// Returns the numbers of recognised messages and of right causes, and a line for each fault.
+fn compare(posted: &[Posted], is_meant: impl Fn(&Posted, &ErrorRow) -> bool) -> ((usize, usize), String) {
+    let (mut recognised, mut right, mut faults) = (0, 0, String::new());
+    for message in posted {
+        assert!(!message.source.is_empty() && !message.basis.is_empty(), "{}", message.id);
+        let chain = chain(&message.text);
+        let Some(chosen) = chain.chosen().or(chain.harmless.first()) else {
+            writeln!(faults, "{}: not recognised: {}", message.id, message.text).unwrap();
+            continue;
+        };
+        recognised += 1;
+        let causes: Vec<CauseKey> = chosen.row.cause.iter().map(|cause| cause.cause).collect();
+        if causes.contains(&message.cause) && is_meant(message, chosen.row) {
+            right += 1;
+        } else {
+            let row = &chosen.row.id;
+            writeln!(faults, "{}: {row} has {causes:?}, not {:?}", message.id, message.cause).unwrap();
+        }
+    }
+    ((recognised, right), faults)
+}
+
+const HELD_OUT: &str = "bare-libcuda-wsl bare-nvrtc busy-46 container-lost-gpu container-requires container-video cpu-wheel cuinit-unknown-tf cusparselt0 docker-no-device-driver fabric-802 faiss-209 gcc-too-new glibcxx-3430 insufficient-35 invalid-ordinal jax-not-initialized libdevice-dir nccl-comm-register nccl-shm-space numba-ptx-version nvcc-arch nvjitlink-kaggle nvml-mismatch nvrtc-arch ort-cublaslt11 ort-cudnn-adv9 ort-provider-absent ptxas-invoke ptxas-sm121a pyg-cusparse11 sublib-version-mismatch tf-cannot-dlopen tf-loaded-older tf-register-factory tf-trt-warning torch-unknown-error torchaudio-cuda-cpp vllm-abi3-symbol vllm-cudart13 wsl-not-symlink zero-byte-driver";
+
+#[test]
+fn held_out_messages() {
+    let Messages { message: posted } = toml::from_str(include_str!("messages.toml")).unwrap();
+    let (held, seen): (Vec<Posted>, Vec<Posted>) =
+        posted.into_iter().partition(|message| HELD_OUT.split(' ').any(|id| id == message.id));
+    for (name, part) in [("seen", seen), ("held out", held)] {
+        let ((recognised, right), faults) = compare(&part, |_, _| true);
+        println!("{name}: {recognised} and {right} of {}\n{faults}", part.len());
+    }
+}
