@@ -124,7 +124,7 @@ impl Found {
         let signatures = self.signatures;
         for (row, captures, range) in signatures.matches(&open.text, open.first_line) {
             self.add(row, captures, &open.text[range], open);
-            if row.kind != ErrorKind::Symptom {
+            if matches!(row.kind, ErrorKind::Root | ErrorKind::Harmless) {
                 break;
             }
         }
