@@ -1,9 +1,10 @@
 //! Known messages in a log, each once, however many processes and lines repeat it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 use super::lines::{Line, Lines, speaker_and_text};
-use super::signatures::{Captures, Signatures};
+use super::signatures::{Captures, Match, Signatures};
 use crate::catalog::{ErrorKind, ErrorRow};
 use crate::text;
 
@@ -48,11 +49,11 @@ pub struct Reading {
     found: Found,
 }
 
-/// Messages by the identifier of their row and their facts.
+/// Messages by the place of their row and by their facts.
 struct Found {
     signatures: &'static Signatures,
-    messages: BTreeMap<(&'static str, Captures), Message>,
-    of_row: BTreeMap<&'static str, usize>,
+    messages: BTreeMap<(usize, Captures), Message>,
+    of_row: BTreeMap<usize, usize>,
 }
 
 impl Default for Reading {
@@ -118,21 +119,28 @@ impl Found {
         }
     }
 
-    /// A row comes before the more general ones, so the first root or harmless row decides. A symptom in the same line
-    /// does not, since its cause may follow.
+    /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
+    /// message, decides its line. A symptom does not, since its cause may follow.
     fn close(&mut self, open: &Open) {
-        let signatures = self.signatures;
-        for (row, captures, range) in signatures.matches(&open.text, open.first_line) {
-            self.add(row, captures, &open.text[range], open);
-            if matches!(row.kind, ErrorKind::Root | ErrorKind::Harmless) {
+        let mut taken: Vec<Range<usize>> = Vec::new();
+        for found in self.signatures.matches(&open.text, open.first_line) {
+            let range = found.range.clone();
+            if taken.iter().any(|other| other.start < range.end && range.start < other.end) {
+                continue;
+            }
+            let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
+            self.add(found, open);
+            if decides {
                 break;
             }
+            taken.push(range);
         }
     }
 
-    fn add(&mut self, row: &'static ErrorRow, captures: Captures, excerpt: &[u8], open: &Open) {
-        let key = (row.id.as_str(), captures.clone());
-        let of_row = self.of_row.entry(&row.id).or_default();
+    fn add(&mut self, found: Match, open: &Open) {
+        let Match { row, order, captures, range } = found;
+        let key = (order, captures.clone());
+        let of_row = self.of_row.entry(order).or_default();
         let message = match self.messages.get_mut(&key) {
             Some(message) => message,
             None if *of_row == MOST_OF_ROW => return,
@@ -143,7 +151,7 @@ impl Found {
                     captures,
                     first: open.number,
                     last: open.number,
-                    excerpt: shown(excerpt),
+                    excerpt: shown(&open.text[range]),
                     count: 0,
                     speakers: BTreeSet::new(),
                 };

@@ -42,6 +42,15 @@ struct Pattern {
     groups: Vec<(usize, Capture)>,
 }
 
+/// A place in a text that a row matches.
+pub struct Match {
+    pub row: &'static ErrorRow,
+    /// The place of the row in the table.
+    pub order: usize,
+    pub captures: Captures,
+    pub range: Range<usize>,
+}
+
 /// All rows, compiled.
 pub struct Signatures {
     rows: &'static [ErrorRow],
@@ -96,12 +105,11 @@ impl Signatures {
     }
 
     /// The matches that begin in the first `within` bytes of a text, in the order of the rows, one a row.
-    pub fn matches(&self, text: &[u8], within: usize) -> Vec<(&'static ErrorRow, Captures, Range<usize>)> {
-        let mut found: Vec<(&'static ErrorRow, Captures, Range<usize>)> = Vec::new();
+    pub fn matches(&self, text: &[u8], within: usize) -> Vec<Match> {
+        let mut found: Vec<Match> = Vec::new();
         for index in self.set.matches(text) {
-            let Pattern { row, regex, groups } = &self.patterns[index];
-            let row = &self.rows[*row];
-            if found.last().is_some_and(|(last, ..)| last.id == row.id) {
+            let Pattern { row: order, regex, groups } = &self.patterns[index];
+            if found.last().is_some_and(|last| last.order == *order) {
                 continue;
             }
             let Some(captures) = regex.captures(text) else { continue };
@@ -114,7 +122,8 @@ impl Signatures {
                 let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
                 Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
             });
-            found.push((row, Captures(named.collect()), range));
+            let captures = Captures(named.collect());
+            found.push(Match { row: &self.rows[*order], order: *order, captures, range });
         }
         found
     }

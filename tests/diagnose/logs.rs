@@ -73,8 +73,11 @@ fn a_line_of_ten_megabytes_is_read_in_pieces() {
         log[at..at + MISSING.len()].copy_from_slice(MISSING.as_bytes());
         let mut reading = Reading::default();
         log.chunks(4096).for_each(|piece| reading.feed(piece));
-        assert_eq!(reading.finish().len(), 1, "{shift}");
-        assert_eq!(messages(&log).len(), 1, "{shift}");
+        // A more general row may match what the cut leaves.
+        for found in [reading.finish(), messages(&log)] {
+            let whole = found.iter().filter(|message| message.row.id == "missing-library");
+            assert_eq!((whole.count(), found.len() <= 2), (1, true), "{shift}");
+        }
     }
 }
 

@@ -56,7 +56,7 @@ fn samples_match_their_own_row_and_those_that_it_names() {
             }
             for line in sample.lines() {
                 let found = signatures.matches(line.as_bytes(), line.len());
-                let others = found.into_iter().map(|(row, ..)| row.id.as_str()).filter(|id| *id != row.id);
+                let others = found.into_iter().map(|found| found.row.id.as_str()).filter(|id| *id != row.id);
                 used.extend(others);
             }
         }
