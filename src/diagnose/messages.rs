@@ -38,7 +38,6 @@ struct Open {
     number: usize,
     speaker: Vec<u8>,
     text: Vec<u8>,
-    first_line: usize,
     more: usize,
 }
 
@@ -93,37 +92,48 @@ impl Reading {
 
 impl Found {
     fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        let may_begin = self.signatures.may_begin_on(line.text);
-        if !may_begin && open.is_empty() {
+        let (begins, goes_on) =
+            (self.signatures.may_begin_on(line.text), self.signatures.may_go_on(line.text));
+        if !open.is_empty() {
+            self.go_on(line, open);
+        }
+        // Most lines that have a literal match no row, and need no name of a process.
+        if !goes_on && (!begins || self.signatures.matches(line.text).is_empty()) {
             return;
         }
         let (speaker, text) = speaker_and_text(line.text);
-        for open in open.iter_mut().filter(|open| open.speaker == speaker) {
-            open.text.push(b'\n');
-            open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
-            open.more += 1;
+        let message = Open { number: line.number, speaker: speaker.to_vec(), text: text.to_vec(), more: 0 };
+        if !goes_on {
+            return self.close(&message);
         }
-        open.retain(|open| {
+        if open.len() == MOST_OPEN {
+            open.pop_front().iter().for_each(|oldest| self.close(oldest));
+        }
+        open.push_back(message);
+    }
+
+    /// Adds a line to the messages that its process has begun.
+    fn go_on(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
+        let (speaker, text) = speaker_and_text(line.text);
+        open.retain_mut(|open| {
+            if open.speaker == speaker {
+                open.text.push(b'\n');
+                open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+                open.more += 1;
+            }
             let is_whole = open.more == MORE_LINES;
             if is_whole {
                 self.close(open);
             }
             !is_whole
         });
-        if may_begin {
-            if open.len() == MOST_OPEN {
-                open.pop_front().iter().for_each(|oldest| self.close(oldest));
-            }
-            let (speaker, text) = (speaker.to_vec(), text.to_vec());
-            open.push_back(Open { number: line.number, speaker, first_line: text.len(), text, more: 0 });
-        }
     }
 
     /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
     /// message, decides its line. A symptom does not, since its cause may follow.
     fn close(&mut self, open: &Open) {
         let mut taken: Vec<Range<usize>> = Vec::new();
-        for found in self.signatures.matches(&open.text, open.first_line) {
+        for found in self.signatures.matches(&open.text) {
             let range = found.range.clone();
             if taken.iter().any(|other| other.start < range.end && range.start < other.end) {
                 continue;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
+use memchr::memchr;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use regex_syntax::hir::{Hir, HirKind};
 use serde::Deserialize;
@@ -37,9 +38,18 @@ impl Captures {
 }
 
 struct Pattern {
-    row: usize,
-    regex: Regex,
-    groups: Vec<(usize, Capture)>,
+    order: usize,
+    source: &'static str,
+    /// Compiled when the set has found it: most never are.
+    compiled: OnceLock<(Regex, Vec<(usize, Capture)>)>,
+}
+
+/// Regexes that are looked for together.
+struct Group {
+    /// Finds the lines on which a message can begin.
+    literals: Regex,
+    set: RegexSet,
+    patterns: Vec<Pattern>,
 }
 
 /// A place in a text that a row matches.
@@ -54,10 +64,9 @@ pub struct Match {
 /// All rows, compiled.
 pub struct Signatures {
     rows: &'static [ErrorRow],
-    /// Finds the lines on which a message can begin.
-    literals: Regex,
-    set: RegexSet,
-    patterns: Vec<Pattern>,
+    /// Messages of one line, and those that may go on in the next ones.
+    single: Group,
+    several: Group,
 }
 
 impl Signatures {
@@ -67,70 +76,89 @@ impl Signatures {
         &SIGNATURES
     }
 
-    /// The error names the row and its fault.
+    /// The error names the regex and its fault.
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
-        let sources = || {
-            let of_row = |(index, row): (usize, &'static ErrorRow)| {
-                row.regex.iter().map(move |source| (index, row.id.as_str(), source.as_str()))
-            };
-            rows.iter().enumerate().flat_map(of_row)
+        let of_row = |(order, row): (usize, &'static ErrorRow)| {
+            row.regex.iter().map(move |source| Pattern { order, source, compiled: OnceLock::new() })
         };
-        let (mut patterns, mut literals) = (Vec::new(), BTreeSet::new());
-        for (row, id, source) in sources() {
-            let fault = |why: String| format!("{id}: {source}: {why}");
+        let patterns = rows.iter().enumerate().flat_map(of_row);
+        let (several, single) = patterns.partition(|pattern| pattern.source.contains(r"\s"));
+        Ok(Signatures { rows, single: Group::new(single)?, several: Group::new(several)? })
+    }
+
+    pub(super) fn may_begin_on(&self, line: &[u8]) -> bool {
+        self.single.literals.is_match(line)
+    }
+
+    /// True if a message may begin on this line and go on in the next ones.
+    pub(super) fn may_go_on(&self, line: &[u8]) -> bool {
+        self.several.literals.is_match(line)
+    }
+
+    /// The matches that begin in the first line of a text, in the order of the rows, one a row.
+    pub fn matches(&self, text: &[u8]) -> Vec<Match> {
+        let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
+        let mut found: Vec<Match> = [(&self.single, line), (&self.several, text)]
+            .into_iter()
+            .flat_map(|(group, text)| group.matches(text, self.rows))
+            .filter(|found| found.range.start <= line.len())
+            .collect();
+        found.sort_by_key(|found| found.order);
+        found.dedup_by_key(|found| found.order);
+        found
+    }
+}
+
+impl Group {
+    fn new(patterns: Vec<Pattern>) -> Result<Group, String> {
+        let mut literals = BTreeSet::new();
+        for Pattern { source, .. } in &patterns {
             let syntax = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
-            let syntax = syntax.map_err(|error| fault(error.to_string()))?;
-            let required =
-                literals_of(&syntax).ok_or_else(|| fault("no literal of four characters or more".into()))?;
-            literals.extend(required);
-            let regex = RegexBuilder::new(source).unicode(false).build();
-            let regex = regex.map_err(|error| fault(error.to_string()))?;
-            let groups = groups_of(&regex).map_err(fault)?;
-            patterns.push(Pattern { row, regex, groups });
+            let syntax = syntax.map_err(|error| error.to_string())?;
+            let required = literals_of(&syntax);
+            literals
+                .extend(required.ok_or_else(|| format!("no literal of four characters or more: {source}"))?);
         }
-        let literals: Vec<String> =
-            literals.iter().map(|literal| regex_syntax::escape(&String::from_utf8_lossy(literal))).collect();
-        let literals = RegexBuilder::new(&literals.join("|")).unicode(false).build();
-        let set = RegexSetBuilder::new(sources().map(|(_, _, source)| source))
+        let escaped = literals.iter().map(|literal| regex_syntax::escape(&String::from_utf8_lossy(literal)));
+        let literals = compile(&escaped.collect::<Vec<_>>().join("|"))?;
+        let set = RegexSetBuilder::new(patterns.iter().map(|pattern| pattern.source))
             .unicode(false)
             .size_limit(64 << 20)
             .dfa_size_limit(8 << 20)
             .build();
-        let whole = |error: regex::Error| format!("all rows together: {error}");
-        Ok(Signatures { rows, literals: literals.map_err(whole)?, set: set.map_err(whole)?, patterns })
+        Ok(Group { literals, set: set.map_err(|error| error.to_string())?, patterns })
     }
 
-    pub(super) fn may_begin_on(&self, line: &[u8]) -> bool {
-        self.literals.is_match(line)
-    }
-
-    /// The matches that begin in the first `within` bytes of a text, in the order of the rows, one a row.
-    pub fn matches(&self, text: &[u8], within: usize) -> Vec<Match> {
-        let mut found: Vec<Match> = Vec::new();
-        for index in self.set.matches(text) {
-            let Pattern { row: order, regex, groups } = &self.patterns[index];
-            if found.last().is_some_and(|last| last.order == *order) {
-                continue;
-            }
-            let Some(captures) = regex.captures(text) else { continue };
-            let range = captures.get_match().range();
-            if range.start > within {
-                continue;
-            }
+    fn matches<'g>(
+        &'g self,
+        text: &'g [u8],
+        rows: &'static [ErrorRow],
+    ) -> impl Iterator<Item = Match> + use<'g> {
+        self.set.matches(text).into_iter().filter_map(move |index| {
+            let Pattern { order, source, compiled } = &self.patterns[index];
+            let (regex, groups) = compiled.get_or_init(|| {
+                let regex = compile(source).expect("the set has compiled it");
+                let groups = groups_of(&regex).expect("a test reads the names");
+                (regex, groups)
+            });
+            let captures = regex.captures(text)?;
             let named = groups.iter().filter_map(|(group, capture)| {
                 let bytes = captures.get(*group)?.as_bytes();
                 let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
                 Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
             });
-            let captures = Captures(named.collect());
-            found.push(Match { row: &self.rows[*order], order: *order, captures, range });
-        }
-        found
+            let (captures, range) = (Captures(named.collect()), captures.get_match().range());
+            Some(Match { row: &rows[*order], order: *order, captures, range })
+        })
     }
 }
 
+fn compile(source: &str) -> Result<Regex, String> {
+    RegexBuilder::new(source).unicode(false).build().map_err(|error| format!("{source}: {error}"))
+}
+
 /// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
-fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
+pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
     let named = regex.capture_names().enumerate().filter_map(|(group, name)| Some((group, name?)));
     let typed = named.map(|(group, name)| {
         let name = name.trim_end_matches(|character: char| character.is_ascii_digit());

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use cudarun::catalog::error_rows::{About, Findings};
 use cudarun::catalog::{Argument, CauseKey, ErrorKind, Question, catalog, errors};
-use cudarun::diagnose::Signatures;
+use cudarun::diagnose::{Signatures, groups_of};
 use serde::Deserialize;
 
 use super::chain;
@@ -30,6 +30,10 @@ fn rows_compile_and_have_unique_names() {
     let names: BTreeSet<&str> = errors().iter().map(|row| row.id.as_str()).collect();
     assert_eq!(names.len(), errors().len());
     for row in errors() {
+        for source in &row.regex {
+            let regex = regex::bytes::RegexBuilder::new(source).unicode(false).build().unwrap();
+            groups_of(&regex).unwrap_or_else(|error| panic!("{}: {source}: {error}", row.id));
+        }
         assert!(!row.sample.is_empty() && !row.source.is_empty() && row.date.len() == 10, "{}", row.id);
         let is_harmless = |key| key == CauseKey::Harmless;
         let harmless = row.cause.iter().any(|cause| is_harmless(cause.cause));
@@ -55,7 +59,7 @@ fn samples_match_their_own_row_and_those_that_it_names() {
                 writeln!(faults, "{}: {instead:?} instead: {sample}", row.id).unwrap();
             }
             for line in sample.lines() {
-                let found = signatures.matches(line.as_bytes(), line.len());
+                let found = signatures.matches(line.as_bytes());
                 let others = found.into_iter().map(|found| found.row.id.as_str()).filter(|id| *id != row.id);
                 used.extend(others);
             }
