@@ -92,13 +92,12 @@ impl Reading {
 
 impl Found {
     fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        let (begins, goes_on) =
-            (self.signatures.may_begin_on(line.text), self.signatures.may_go_on(line.text));
         if !open.is_empty() {
             self.go_on(line, open);
         }
+        let Some(goes_on) = self.signatures.may_go_on(line.text) else { return };
         // Most lines that have a literal match no row, and need no name of a process.
-        if !goes_on && (!begins || self.signatures.matches(line.text).is_empty()) {
+        if !goes_on && self.signatures.matches(line.text).is_empty() {
             return;
         }
         let (speaker, text) = speaker_and_text(line.text);

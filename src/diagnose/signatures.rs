@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
+use aho_corasick::AhoCorasick;
 use memchr::memchr;
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 use serde::Deserialize;
 use serde::Serialize;
@@ -40,16 +42,10 @@ impl Captures {
 struct Pattern {
     order: usize,
     source: &'static str,
-    /// Compiled when the set has found it: most never are.
+    /// True if a message may go on in the next lines.
+    goes_on: bool,
+    /// Compiled when a line has one of its literals: most never are.
     compiled: OnceLock<(Regex, Vec<(usize, Capture)>)>,
-}
-
-/// Regexes that are looked for together.
-struct Group {
-    /// Finds the lines on which a message can begin.
-    literals: Regex,
-    set: RegexSet,
-    patterns: Vec<Pattern>,
 }
 
 /// A place in a text that a row matches.
@@ -61,100 +57,88 @@ pub struct Match {
     pub range: Range<usize>,
 }
 
-/// All rows, compiled.
+/// The regexes of all rows.
 pub struct Signatures {
     rows: &'static [ErrorRow],
-    /// Messages of one line, and those that may go on in the next ones.
-    single: Group,
-    several: Group,
+    patterns: Vec<Pattern>,
+    /// Finds the lines on which a message can begin, and by `of_literal` the patterns that it can have.
+    literals: AhoCorasick,
+    of_literal: Vec<Vec<usize>>,
 }
 
 impl Signatures {
     pub fn embedded() -> &'static Signatures {
         static SIGNATURES: LazyLock<Signatures> =
-            LazyLock::new(|| Signatures::new(errors()).expect("a test compiles the rows"));
+            LazyLock::new(|| Signatures::new(errors()).expect("a test reads the rows"));
         &SIGNATURES
     }
 
     /// The error names the regex and its fault.
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
-        let of_row = |(order, row): (usize, &'static ErrorRow)| {
-            row.regex.iter().map(move |source| Pattern { order, source, compiled: OnceLock::new() })
-        };
-        let patterns = rows.iter().enumerate().flat_map(of_row);
-        let (several, single) = patterns.partition(|pattern| pattern.source.contains(r"\s"));
-        Ok(Signatures { rows, single: Group::new(single)?, several: Group::new(several)? })
+        let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<usize>>::new());
+        for (order, row) in rows.iter().enumerate() {
+            for source in &row.regex {
+                let syntax = ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
+                let syntax = syntax.map_err(|error| error.to_string())?;
+                let none = || format!("no literal of four characters or more: {source}");
+                for literal in literals_of(&syntax).ok_or_else(none)? {
+                    literals.entry(literal).or_default().push(patterns.len());
+                }
+                let goes_on = source.contains(r"\s");
+                patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
+            }
+        }
+        let (literals, of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+        let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
+        Ok(Signatures { rows, patterns, literals, of_literal })
     }
 
-    pub(super) fn may_begin_on(&self, line: &[u8]) -> bool {
-        self.single.literals.is_match(line)
+    /// The patterns that may match a message which begins on this line, in the order of the rows.
+    fn candidates(&self, line: &[u8]) -> BTreeSet<usize> {
+        let found = self.literals.find_overlapping_iter(line);
+        found.flat_map(|found| &self.of_literal[found.pattern().as_usize()]).copied().collect()
     }
 
-    /// True if a message may begin on this line and go on in the next ones.
-    pub(super) fn may_go_on(&self, line: &[u8]) -> bool {
-        self.several.literals.is_match(line)
+    /// None if no message can begin on this line; true if one may go on in the next lines.
+    pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
+        let candidates = self.candidates(line);
+        (!candidates.is_empty()).then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
     }
 
     /// The matches that begin in the first line of a text, in the order of the rows, one a row.
     pub fn matches(&self, text: &[u8]) -> Vec<Match> {
         let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
-        let mut found: Vec<Match> = [(&self.single, line), (&self.several, text)]
-            .into_iter()
-            .flat_map(|(group, text)| group.matches(text, self.rows))
-            .filter(|found| found.range.start <= line.len())
-            .collect();
-        found.sort_by_key(|found| found.order);
-        found.dedup_by_key(|found| found.order);
+        let mut found: Vec<Match> = Vec::new();
+        for index in self.candidates(line) {
+            let pattern = &self.patterns[index];
+            if found.last().is_none_or(|last| last.order != pattern.order)
+                && let Some((captures, range)) = pattern.find(if pattern.goes_on { text } else { line })
+                && range.start <= line.len()
+            {
+                let order = pattern.order;
+                found.push(Match { row: &self.rows[order], order, captures, range });
+            }
+        }
         found
     }
 }
 
-impl Group {
-    fn new(patterns: Vec<Pattern>) -> Result<Group, String> {
-        let mut literals = BTreeSet::new();
-        for Pattern { source, .. } in &patterns {
-            let syntax = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
-            let syntax = syntax.map_err(|error| error.to_string())?;
-            let required = literals_of(&syntax);
-            literals
-                .extend(required.ok_or_else(|| format!("no literal of four characters or more: {source}"))?);
-        }
-        let escaped = literals.iter().map(|literal| regex_syntax::escape(&String::from_utf8_lossy(literal)));
-        let literals = compile(&escaped.collect::<Vec<_>>().join("|"))?;
-        let set = RegexSetBuilder::new(patterns.iter().map(|pattern| pattern.source))
-            .unicode(false)
-            .size_limit(64 << 20)
-            .dfa_size_limit(8 << 20)
-            .build();
-        Ok(Group { literals, set: set.map_err(|error| error.to_string())?, patterns })
+impl Pattern {
+    fn find(&self, text: &[u8]) -> Option<(Captures, Range<usize>)> {
+        let (regex, groups) = self.compiled.get_or_init(|| {
+            let regex = RegexBuilder::new(self.source).unicode(false).build();
+            let regex = regex.expect("its syntax was read");
+            let groups = groups_of(&regex).expect("a test reads the names");
+            (regex, groups)
+        });
+        let captures = regex.is_match(text).then(|| regex.captures(text))??;
+        let named = groups.iter().filter_map(|(group, capture)| {
+            let bytes = captures.get(*group)?.as_bytes();
+            let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
+            Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
+        });
+        Some((Captures(named.collect()), captures.get_match().range()))
     }
-
-    fn matches<'g>(
-        &'g self,
-        text: &'g [u8],
-        rows: &'static [ErrorRow],
-    ) -> impl Iterator<Item = Match> + use<'g> {
-        self.set.matches(text).into_iter().filter_map(move |index| {
-            let Pattern { order, source, compiled } = &self.patterns[index];
-            let (regex, groups) = compiled.get_or_init(|| {
-                let regex = compile(source).expect("the set has compiled it");
-                let groups = groups_of(&regex).expect("a test reads the names");
-                (regex, groups)
-            });
-            let captures = regex.captures(text)?;
-            let named = groups.iter().filter_map(|(group, capture)| {
-                let bytes = captures.get(*group)?.as_bytes();
-                let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
-                Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
-            });
-            let (captures, range) = (Captures(named.collect()), captures.get_match().range());
-            Some(Match { row: &rows[*order], order: *order, captures, range })
-        })
-    }
-}
-
-fn compile(source: &str) -> Result<Regex, String> {
-    RegexBuilder::new(source).unicode(false).build().map_err(|error| format!("{source}: {error}"))
 }
 
 /// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
