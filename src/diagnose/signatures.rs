@@ -81,10 +81,10 @@ impl Signatures {
                 let syntax = ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
                 let syntax = syntax.map_err(|error| error.to_string())?;
                 let none = || format!("no literal of four characters or more: {source}");
-                for literal in literals_of(&syntax).ok_or_else(none)? {
+                let goes_on = source.contains(r"\s");
+                for literal in literals_of(&syntax, goes_on).ok_or_else(none)? {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
-                let goes_on = source.contains(r"\s");
                 patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
             }
         }
@@ -152,18 +152,19 @@ pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
     typed.collect()
 }
 
-/// Texts of a useful length, one of which is in every match: the first ones, since a message begins on its first line. None if
-/// there are none.
-fn literals_of(syntax: &Hir) -> Option<Vec<Vec<u8>>> {
+/// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
+/// message that goes on begins with the first ones.
+fn literals_of(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
+    let shortest = |literals: &Vec<Vec<u8>>| literals.iter().map(Vec::len).min().unwrap_or(0);
+    let of = |syntax| literals_of(syntax, goes_on);
     let found = match syntax.kind() {
         HirKind::Literal(literal) => vec![literal.0.to_vec()],
-        HirKind::Capture(group) => literals_of(&group.sub)?,
-        HirKind::Repetition(repetition) if repetition.min > 0 => literals_of(&repetition.sub)?,
-        HirKind::Alternation(branches) => {
-            branches.iter().map(literals_of).collect::<Option<Vec<_>>>()?.concat()
-        }
-        HirKind::Concat(parts) => parts.iter().find_map(literals_of)?,
+        HirKind::Capture(group) => of(&group.sub)?,
+        HirKind::Repetition(repetition) if repetition.min > 0 => of(&repetition.sub)?,
+        HirKind::Alternation(branches) => branches.iter().map(of).collect::<Option<Vec<_>>>()?.concat(),
+        HirKind::Concat(parts) if goes_on => parts.iter().find_map(of)?,
+        HirKind::Concat(parts) => parts.iter().filter_map(of).max_by_key(shortest)?,
         _ => return None,
     };
-    found.iter().all(|literal| literal.len() >= SHORTEST_LITERAL).then_some(found)
+    (shortest(&found) >= SHORTEST_LITERAL).then_some(found)
 }
