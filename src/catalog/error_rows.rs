@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Root,
     /// It follows from another error, which may be in the log as well.
     Symptom,
+    /// It only names a part and a failure.
+    Clue,
     /// It appears in programs that work.
     Harmless,
 }

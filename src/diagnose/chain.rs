@@ -9,7 +9,8 @@ const REACH: usize = 200;
 /// The messages of a log, by their part in the failure.
 #[derive(Debug, Default)]
 pub struct Chain {
-    /// The best explanation first: roots, then symptoms without a root before them; each in the order of the log.
+    /// The best explanation first: roots, then symptoms without a root before them; each in the order of the log. Clues if
+    /// there are neither.
     pub leading: Vec<Message>,
     /// Symptoms that follow from a root.
     pub following: Vec<Message>,
@@ -20,12 +21,13 @@ impl Chain {
     /// `messages` are in the order of the log.
     pub fn new(messages: Vec<Message>) -> Chain {
         let mut chain = Chain::default();
-        let mut alone = Vec::new();
+        let (mut alone, mut clues) = (Vec::new(), Vec::new());
         for message in messages {
             match message.row.kind {
                 ErrorKind::Harmless => chain.harmless.push(message),
                 ErrorKind::Root => chain.leading.push(message),
                 ErrorKind::Symptom => alone.push(message),
+                ErrorKind::Clue => clues.push(message),
             }
         }
         let follows = |symptom: &Message| {
@@ -35,6 +37,9 @@ impl Chain {
         let (following, alone): (Vec<_>, Vec<_>) = alone.into_iter().partition(follows);
         chain.following = following;
         chain.leading.extend(alone);
+        if chain.leading.is_empty() {
+            chain.leading = clues;
+        }
         chain
     }
 

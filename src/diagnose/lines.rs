@@ -94,7 +94,9 @@ impl Lines {
         if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
             return each(Line { number, text: &text });
         }
-        for part in text.split(|byte| matches!(byte, b'\r' | b'\n')).filter(|part| !part.is_empty()) {
+        // A part without a word may be the end of a text in JSON, or a bar.
+        let has_word = |part: &&[u8]| part.iter().any(u8::is_ascii_alphanumeric);
+        for part in text.split(|byte| matches!(byte, b'\r' | b'\n')).filter(has_word) {
             each(Line { number, text: &strip_bytes(part).into_vec() });
         }
     }

@@ -1,9 +1,10 @@
 //! Known messages in a log, each once, however many processes and lines repeat it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 use super::lines::{Line, Lines, speaker_and_text};
-use super::signatures::{Captures, Signatures};
+use super::signatures::{Captures, Match, Signatures};
 use crate::catalog::{ErrorKind, ErrorRow};
 use crate::text;
 
@@ -37,7 +38,6 @@ struct Open {
     number: usize,
     speaker: Vec<u8>,
     text: Vec<u8>,
-    first_line: usize,
     more: usize,
 }
 
@@ -48,11 +48,11 @@ pub struct Reading {
     found: Found,
 }
 
-/// Messages by the identifier of their row and their facts.
+/// Messages by the place of their row and by their facts.
 struct Found {
     signatures: &'static Signatures,
-    messages: BTreeMap<(&'static str, Captures), Message>,
-    of_row: BTreeMap<&'static str, usize>,
+    messages: BTreeMap<(usize, Captures), Message>,
+    of_row: BTreeMap<usize, usize>,
 }
 
 impl Default for Reading {
@@ -92,47 +92,64 @@ impl Reading {
 
 impl Found {
     fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        let may_begin = self.signatures.may_begin_on(line.text);
-        if !may_begin && open.is_empty() {
+        if !open.is_empty() {
+            self.go_on(line, open);
+        }
+        let Some(goes_on) = self.signatures.may_go_on(line.text) else { return };
+        // Most lines that have a literal match no row, and need no name of a process.
+        if !goes_on && self.signatures.matches(line.text).is_empty() {
             return;
         }
         let (speaker, text) = speaker_and_text(line.text);
-        for open in open.iter_mut().filter(|open| open.speaker == speaker) {
-            open.text.push(b'\n');
-            open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
-            open.more += 1;
+        let message = Open { number: line.number, speaker: speaker.to_vec(), text: text.to_vec(), more: 0 };
+        if !goes_on {
+            return self.close(&message);
         }
-        open.retain(|open| {
+        if open.len() == MOST_OPEN {
+            open.pop_front().iter().for_each(|oldest| self.close(oldest));
+        }
+        open.push_back(message);
+    }
+
+    /// Adds a line to the messages that its process has begun.
+    fn go_on(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
+        let (speaker, text) = speaker_and_text(line.text);
+        open.retain_mut(|open| {
+            if open.speaker == speaker {
+                open.text.push(b'\n');
+                open.text.extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+                open.more += 1;
+            }
             let is_whole = open.more == MORE_LINES;
             if is_whole {
                 self.close(open);
             }
             !is_whole
         });
-        if may_begin {
-            if open.len() == MOST_OPEN {
-                open.pop_front().iter().for_each(|oldest| self.close(oldest));
-            }
-            let (speaker, text) = (speaker.to_vec(), text.to_vec());
-            open.push_back(Open { number: line.number, speaker, first_line: text.len(), text, more: 0 });
-        }
     }
 
-    /// A row comes before the more general ones, so the first root or harmless row decides. A symptom in the same line
-    /// does not, since its cause may follow.
+    /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
+    /// message, decides its line. A symptom does not, since its cause may follow.
     fn close(&mut self, open: &Open) {
-        let signatures = self.signatures;
-        for (row, captures, range) in signatures.matches(&open.text, open.first_line) {
-            self.add(row, captures, &open.text[range], open);
-            if row.kind != ErrorKind::Symptom {
+        let mut taken: Vec<Range<usize>> = Vec::new();
+        for found in self.signatures.matches(&open.text) {
+            let range = found.range.clone();
+            if taken.iter().any(|other| other.start < range.end && range.start < other.end) {
+                continue;
+            }
+            let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
+            self.add(found, open);
+            if decides {
                 break;
             }
+            taken.push(range);
         }
     }
 
-    fn add(&mut self, row: &'static ErrorRow, captures: Captures, excerpt: &[u8], open: &Open) {
-        let key = (row.id.as_str(), captures.clone());
-        let of_row = self.of_row.entry(&row.id).or_default();
+    fn add(&mut self, found: Match, open: &Open) {
+        let Match { row, order, captures, range } = found;
+        let key = (order, captures.clone());
+        let of_row = self.of_row.entry(order).or_default();
         let message = match self.messages.get_mut(&key) {
             Some(message) => message,
             None if *of_row == MOST_OF_ROW => return,
@@ -143,7 +160,7 @@ impl Found {
                     captures,
                     first: open.number,
                     last: open.number,
-                    excerpt: shown(excerpt),
+                    excerpt: shown(&open.text[range]),
                     count: 0,
                     speakers: BTreeSet::new(),
                 };

@@ -9,4 +9,4 @@ mod signatures;
 pub use chain::Chain;
 pub use lines::{Line, Lines};
 pub use messages::{Message, Reading};
-pub use signatures::{Captures, Signatures};
+pub use signatures::{Captures, Match, Signatures, groups_of};

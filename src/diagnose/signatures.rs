@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use aho_corasick::AhoCorasick;
+use memchr::memchr;
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 use serde::Deserialize;
 use serde::Serialize;
@@ -37,91 +40,109 @@ impl Captures {
 }
 
 struct Pattern {
-    row: usize,
-    regex: Regex,
-    groups: Vec<(usize, Capture)>,
+    order: usize,
+    source: &'static str,
+    /// True if a message may go on in the next lines.
+    goes_on: bool,
+    /// Compiled when a line has one of its literals: most never are.
+    compiled: OnceLock<(Regex, Vec<(usize, Capture)>)>,
 }
 
-/// All rows, compiled.
+/// A place in a text that a row matches.
+pub struct Match {
+    pub row: &'static ErrorRow,
+    /// The place of the row in the table.
+    pub order: usize,
+    pub captures: Captures,
+    pub range: Range<usize>,
+}
+
+/// The regexes of all rows.
 pub struct Signatures {
     rows: &'static [ErrorRow],
-    /// Finds the lines on which a message can begin.
-    literals: Regex,
-    set: RegexSet,
     patterns: Vec<Pattern>,
+    /// Finds the lines on which a message can begin, and by `of_literal` the patterns that it can have.
+    literals: AhoCorasick,
+    of_literal: Vec<Vec<usize>>,
 }
 
 impl Signatures {
     pub fn embedded() -> &'static Signatures {
         static SIGNATURES: LazyLock<Signatures> =
-            LazyLock::new(|| Signatures::new(errors()).expect("a test compiles the rows"));
+            LazyLock::new(|| Signatures::new(errors()).expect("a test reads the rows"));
         &SIGNATURES
     }
 
-    /// The error names the row and its fault.
+    /// The error names the regex and its fault.
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
-        let sources = || {
-            let of_row = |(index, row): (usize, &'static ErrorRow)| {
-                row.regex.iter().map(move |source| (index, row.id.as_str(), source.as_str()))
-            };
-            rows.iter().enumerate().flat_map(of_row)
-        };
-        let (mut patterns, mut literals) = (Vec::new(), BTreeSet::new());
-        for (row, id, source) in sources() {
-            let fault = |why: String| format!("{id}: {source}: {why}");
-            let syntax = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
-            let syntax = syntax.map_err(|error| fault(error.to_string()))?;
-            let required =
-                literals_of(&syntax).ok_or_else(|| fault("no literal of four characters or more".into()))?;
-            literals.extend(required);
-            let regex = RegexBuilder::new(source).unicode(false).build();
-            let regex = regex.map_err(|error| fault(error.to_string()))?;
-            let groups = groups_of(&regex).map_err(fault)?;
-            patterns.push(Pattern { row, regex, groups });
+        let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<usize>>::new());
+        for (order, row) in rows.iter().enumerate() {
+            for source in &row.regex {
+                let syntax = ParserBuilder::new().unicode(false).utf8(false).build().parse(source);
+                let syntax = syntax.map_err(|error| error.to_string())?;
+                let none = || format!("no literal of four characters or more: {source}");
+                let goes_on = source.contains(r"\s");
+                for literal in literals_of(&syntax, goes_on).ok_or_else(none)? {
+                    literals.entry(literal).or_default().push(patterns.len());
+                }
+                patterns.push(Pattern { order, source, goes_on, compiled: OnceLock::new() });
+            }
         }
-        let literals: Vec<String> =
-            literals.iter().map(|literal| regex_syntax::escape(&String::from_utf8_lossy(literal))).collect();
-        let literals = RegexBuilder::new(&literals.join("|")).unicode(false).build();
-        let set = RegexSetBuilder::new(sources().map(|(_, _, source)| source))
-            .unicode(false)
-            .size_limit(64 << 20)
-            .dfa_size_limit(8 << 20)
-            .build();
-        let whole = |error: regex::Error| format!("all rows together: {error}");
-        Ok(Signatures { rows, literals: literals.map_err(whole)?, set: set.map_err(whole)?, patterns })
+        let (literals, of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+        let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
+        Ok(Signatures { rows, patterns, literals, of_literal })
     }
 
-    pub(super) fn may_begin_on(&self, line: &[u8]) -> bool {
-        self.literals.is_match(line)
+    /// The patterns that may match a message which begins on this line, in the order of the rows.
+    fn candidates(&self, line: &[u8]) -> BTreeSet<usize> {
+        let found = self.literals.find_overlapping_iter(line);
+        found.flat_map(|found| &self.of_literal[found.pattern().as_usize()]).copied().collect()
     }
 
-    /// The matches that begin in the first `within` bytes of a text, in the order of the rows, one a row.
-    pub fn matches(&self, text: &[u8], within: usize) -> Vec<(&'static ErrorRow, Captures, Range<usize>)> {
-        let mut found: Vec<(&'static ErrorRow, Captures, Range<usize>)> = Vec::new();
-        for index in self.set.matches(text) {
-            let Pattern { row, regex, groups } = &self.patterns[index];
-            let row = &self.rows[*row];
-            if found.last().is_some_and(|(last, ..)| last.id == row.id) {
-                continue;
+    /// None if no message can begin on this line; true if one may go on in the next lines.
+    pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
+        let candidates = self.candidates(line);
+        (!candidates.is_empty()).then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
+    }
+
+    /// The matches that begin in the first line of a text, in the order of the rows, one a row.
+    pub fn matches(&self, text: &[u8]) -> Vec<Match> {
+        let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
+        let mut found: Vec<Match> = Vec::new();
+        for index in self.candidates(line) {
+            let pattern = &self.patterns[index];
+            if found.last().is_none_or(|last| last.order != pattern.order)
+                && let Some((captures, range)) = pattern.find(if pattern.goes_on { text } else { line })
+                && range.start <= line.len()
+            {
+                let order = pattern.order;
+                found.push(Match { row: &self.rows[order], order, captures, range });
             }
-            let Some(captures) = regex.captures(text) else { continue };
-            let range = captures.get_match().range();
-            if range.start > within {
-                continue;
-            }
-            let named = groups.iter().filter_map(|(group, capture)| {
-                let bytes = captures.get(*group)?.as_bytes();
-                let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
-                Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
-            });
-            found.push((row, Captures(named.collect()), range));
         }
         found
     }
 }
 
+impl Pattern {
+    fn find(&self, text: &[u8]) -> Option<(Captures, Range<usize>)> {
+        let (regex, groups) = self.compiled.get_or_init(|| {
+            let regex = RegexBuilder::new(self.source).unicode(false).build();
+            let regex = regex.expect("its syntax was read");
+            let groups = groups_of(&regex).expect("a test reads the names");
+            (regex, groups)
+        });
+        let captures = regex.is_match(text).then(|| regex.captures(text))??;
+        let named = groups.iter().filter_map(|(group, capture)| {
+            let bytes = captures.get(*group)?.as_bytes();
+            let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
+            Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
+        });
+        Some((Captures(named.collect()), captures.get_match().range()))
+    }
+}
+
 /// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
-fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
+pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
     let named = regex.capture_names().enumerate().filter_map(|(group, name)| Some((group, name?)));
     let typed = named.map(|(group, name)| {
         let name = name.trim_end_matches(|character: char| character.is_ascii_digit());
@@ -131,18 +152,19 @@ fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
     typed.collect()
 }
 
-/// Texts of a useful length, one of which is in every match: the first ones, since a message begins on its first line. None if
-/// there are none.
-fn literals_of(syntax: &Hir) -> Option<Vec<Vec<u8>>> {
+/// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
+/// message that goes on begins with the first ones.
+fn literals_of(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
+    let shortest = |literals: &Vec<Vec<u8>>| literals.iter().map(Vec::len).min().unwrap_or(0);
+    let of = |syntax| literals_of(syntax, goes_on);
     let found = match syntax.kind() {
         HirKind::Literal(literal) => vec![literal.0.to_vec()],
-        HirKind::Capture(group) => literals_of(&group.sub)?,
-        HirKind::Repetition(repetition) if repetition.min > 0 => literals_of(&repetition.sub)?,
-        HirKind::Alternation(branches) => {
-            branches.iter().map(literals_of).collect::<Option<Vec<_>>>()?.concat()
-        }
-        HirKind::Concat(parts) => parts.iter().find_map(literals_of)?,
+        HirKind::Capture(group) => of(&group.sub)?,
+        HirKind::Repetition(repetition) if repetition.min > 0 => of(&repetition.sub)?,
+        HirKind::Alternation(branches) => branches.iter().map(of).collect::<Option<Vec<_>>>()?.concat(),
+        HirKind::Concat(parts) if goes_on => parts.iter().find_map(of)?,
+        HirKind::Concat(parts) => parts.iter().filter_map(of).max_by_key(shortest)?,
         _ => return None,
     };
-    found.iter().all(|literal| literal.len() >= SHORTEST_LITERAL).then_some(found)
+    (shortest(&found) >= SHORTEST_LITERAL).then_some(found)
 }
