@@ -104,6 +104,15 @@ pub enum Error {
     },
     /// The program does not load the audit module of `trace`.
     NotTraced(Box<dyn Reason>),
+    /// `--compare` names something else than a description, an environment or `here`.
+    NotComparable {
+        side: PathBuf,
+        why: String,
+    },
+    /// A shell would be as any other: nothing is planned for the program, or for the project.
+    NoPlan {
+        program: Option<PathBuf>,
+    },
     /// The child process of the proof could not be started.
     Verifier {
         error: io::Error,

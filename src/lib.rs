@@ -152,6 +152,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
+        Some(Verb::Shell(shell)) => (Form::Run, false, commands::shell::shell(&host, common, shell)),
         Some(Verb::Trace(trace)) if trace.predict => {
             (Form::Answer, trace.json, commands::trace::predict(host, common, trace))
         }
@@ -178,7 +179,7 @@ fn start_program(
 
 /// Reports an error, and the command line that was probably meant.
 fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>) -> u8 {
-    let meant = meant.map(|words| report::command_line(&words));
+    let meant = meant.map(|words| report::own_command_line(&words));
     let hint = meant.or_else(|| report::error_hint(error));
     if json {
         let _ = report::print(&report::json::error(error, form, hint.as_deref()));
@@ -228,8 +229,9 @@ fn color(arguments: &[OsString]) -> ColorChoice {
 /// Prints help, the version, or an error of the command line, and returns the exit code.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let word = first_word(arguments);
-    let is_answer =
-        |verb: &&str| !["run", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb);
+    let is_answer = |verb: &&str| {
+        !["run", "shell", "trace", "record"].contains(verb) && word.is_some_and(|word| word == *verb)
+    };
     let form = if cli::VERBS.iter().any(is_answer) { Form::Answer } else { Form::Run };
     let text = error.render().ansi().to_string();
     // clap's suggestions would start a program with the name of the option, or take `tcsh` for `zsh`.
@@ -247,7 +249,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         };
     }
     let meant = commands::slips::after_usage(&Host::here(), error, arguments);
-    let hint = meant.map(|words| report::command_line(&words));
+    let hint = meant.map(|words| report::own_command_line(&words));
     if form == Form::Answer && arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
     {
         let plain = Style::default().adapt(text.clone());

@@ -14,6 +14,8 @@ pub const LOCKED: &str = "CUDARUN_LOCKED";
 pub const CONFIG: &str = "CUDARUN_CONFIG";
 /// Names the view that a program was started with, for the program and for a cudarun below it.
 pub const VIEW: &str = "CUDARUN_VIEW";
+/// Names the project in a shell that cudarun opened, for a prompt. Other variables of such a shell begin with it.
+pub const SHELL: &str = "CUDARUN_SHELL";
 /// The table of pinned names for the audit module.
 pub const PINS: &str = "CUDARUN_PINS";
 /// The path of the program that the table is for; for Python, with a slash at its end. Without it, the table is for every

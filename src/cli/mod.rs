@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use crate::pin::Mode;
 
 pub mod complete;
+mod help;
 mod settle;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -18,6 +18,7 @@ pub const VERBS: &[&str] = &[
     "list",
     "explain",
     "export",
+    "shell",
     "verify",
     "doctor",
     "trace",
@@ -28,51 +29,13 @@ pub const VERBS: &[&str] = &[
     "completions",
 ];
 
-/// The colours of help texts.
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default())
-    .error(AnsiColor::Red.on_default().bold());
-
 /// The heading of the options of every verb in help texts.
 const EVERYWHERE: &str = "Options of every verb";
-
-/// The page of `cudarun -h`.
-const PAGE: &str = "\
-{about-with-newline}
-{usage-heading} {usage}
-
-Start here:
-  doctor       Report on one page if GPU programs can run here, and the cures
-  explain      Show the requirements of a program, the picks, and the reasons
-  list         Show every installation of every NVIDIA library
-  help         Show the help of a verb: cudarun help list
-Run:
-  run          Start a program (the same as without a verb)
-  verify       Prove the set that a program would get, on this machine's GPUs
-  trace        Start a program, and report which NVIDIA files it really mapped
-Project:
-  init         Write a .cudarun.toml with the requirements of a program
-  allow        Let a project's .cudarun.toml set variables and directories
-  record       Start a program and write what it mapped, for --locked
-Shell:
-  export       Print the environment that a program would get, as shell code
-  hook         Print a hook that warns when requirements are not met
-  completions  Print the completions for a shell
-
-Examples:
-  cudarun python3 train.py
-  cudarun explain --require 'cudnn>=9.1' python3 train.py
-
-Options:
-{options}{after-help}";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "cudarun",
-    help_template = PAGE,
+    help_template = help::PAGE,
     version,
     about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries",
     long_about = "Starts a program with exactly one coherent, checked set of NVIDIA libraries, or explains why it cannot. \
@@ -83,7 +46,7 @@ Options:
     after_long_help = "Exit status: the program's own; 125 when cudarun failed first, 126 when the program cannot be run, 127 \
         when it is not found. Other verbs: 0 yes, 1 the answer is no, 2 could not answer.",
     disable_help_subcommand = true,
-    styles = STYLES,
+    styles = help::STYLES,
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     max_term_width = 80
@@ -146,7 +109,7 @@ pub struct Wishes {
     /// Count these installed Python packages as used, instead of those that the program imports
     #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
-    /// Take this installation of a family, by its version or its directory: `cudnn=9.10`, `cudnn=/opt/cudnn/lib`
+    /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
     /// Require versions of libraries or of the machine: `cudnn>=9.1,<10`, `driver>=550`
@@ -222,6 +185,9 @@ pub enum Verb {
     /// Print the environment that a program would get, as shell code
     #[command(override_usage = "cudarun export [OPTIONS] [--] PROGRAM [ARGS]...")]
     Export(Export),
+    /// Open a shell in which a program's libraries, or those of the project, are set
+    #[command(override_usage = "cudarun shell [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Shell(Subshell),
     /// Prove the set that a program would get, on this machine's GPUs
     #[command(override_usage = "cudarun verify [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Verify(Verify),
@@ -254,6 +220,15 @@ pub struct Run {
     pub start: Start,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Subshell {
+    #[command(flatten)]
+    pub start: Start,
+    /// The program and its arguments; without one, the frameworks of the project's environment count, or `[requires]`
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
 
@@ -351,6 +326,9 @@ pub struct Doctor {
     /// Write the examined facts to FILE for a bug report, without user names and unrelated values
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
+    #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
+    pub compare: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -32,6 +32,7 @@ impl Cli {
         match &self.verb {
             None => (&self.start.wishes, &self.words),
             Some(Verb::Run(run)) => (&run.start.wishes, &run.words),
+            Some(Verb::Shell(shell)) => (&shell.start.wishes, &shell.words),
             Some(Verb::Explain(Explain { question, .. }) | Verb::Export(Export { question, .. })) => {
                 (&question.wishes, &question.words)
             }
@@ -52,6 +53,9 @@ impl Cli {
         let (own_wishes, own_verify, verb) = match &mut self.verb {
             None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
             Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
+            Some(Verb::Shell(shell)) => {
+                (Some(&mut shell.start.wishes), Some(&mut shell.start.verify), "shell")
+            }
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
             Some(Verb::Export(export)) => (Some(&mut export.question.wishes), None, "export"),

@@ -7,6 +7,7 @@ use crate::cli::{Common, Completions, Shell};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory;
+use crate::program::{self, Command};
 
 pub fn completions(host: Host, common: &Common, options: &Completions) -> Result<Exit, Error> {
     if options.line.is_empty() {
@@ -33,6 +34,13 @@ pub fn completions(host: Host, common: &Common, options: &Completions) -> Result
     Ok(Exit::Yes)
 }
 
+/// The frameworks in the environment of the first Python in PATH.
+fn frameworks(host: &Host) -> Vec<Candidate> {
+    let python = Command { program: "python3".into(), arguments: Vec::new() };
+    let Ok(python) = program::environment(host, &python) else { return Vec::new() };
+    examined::frameworks(host, &python).map(|name| (name.clone(), String::new())).collect()
+}
+
 /// The candidates for a value of this name.
 fn values(host: &Host, name: &str) -> Vec<Candidate> {
     let families = |end: &str| -> Vec<Candidate> {
@@ -47,7 +55,7 @@ fn values(host: &Host, name: &str) -> Vec<Candidate> {
         "FAMILY=WHICH" => families("="),
         "WHAT" => [bare(vec!["cuda>=", "gpu>="]), families(">=")].concat(),
         "SOURCE" => bare(inventory::source_names().collect()),
-        "PACKAGE" => bare(examined::frameworks(host)),
+        "PACKAGE" => frameworks(host),
         _ => Vec::new(),
     }
 }

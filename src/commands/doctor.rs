@@ -3,21 +3,23 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::examined::programs;
+use super::compare::compare;
+use super::examined::{examine, programs};
 use super::{Exit, machine, print, say};
 use crate::cli::{Common, Doctor, Wishes};
-use crate::doctor::{self, Examination, Subject};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, ScanCache, Scope};
+use crate::inventory::{self, ScanCache, Scope};
 use crate::machine::save;
-use crate::pipeline::{self, Reached, Request, Stop, any_program, everywhere, own_views};
-use crate::program::{self, Command};
+use crate::pipeline::everywhere;
 use crate::report::{self, Style};
-use crate::settings::resolve::{self, Purpose, Settings};
+use crate::settings::resolve::{Purpose, Settings};
 use crate::storage;
 
 pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Error> {
+    if !options.compare.is_empty() {
+        return compare(&host, common, options);
+    }
     // The file is this machine's, whichever is looked at.
     let file = options.save.as_ref().map(|file| host.absolute(file));
     if let Some(file) = file.as_ref().filter(|file| host.lstat(file).is_ok()) {
@@ -40,44 +42,6 @@ pub fn doctor(host: Host, common: &Common, options: &Doctor) -> Result<Exit, Err
         save(&host, common, file)?;
     }
     Ok(if examination.has_error() { Exit::No } else { Exit::Yes })
-}
-
-fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
-    let inventory = inventory(host, common)?;
-    let views = own_views(host);
-    let subject = Subject {
-        host,
-        inventory: &inventory,
-        views: &views,
-        choice: resolve::choice(host, common),
-        vocabulary: resolve::vocabulary(),
-    };
-    let examination = doctor::examine(&subject);
-    Ok((examination, inventory))
-}
-
-/// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
-fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
-    let scope = |settings: &Settings| {
-        let mut scope = any_program(settings, common)?;
-        let python = Command { program: "python3".into(), arguments: Vec::new() };
-        if let Ok(program) = program::environment(host, &python) {
-            scope.machine = program.machine;
-            scope.site_packages = program.site_packages;
-        }
-        Ok(Scope { owners: true, extensions: true, ..scope })
-    };
-    let wishes = Wishes::default();
-    let request = Request::new(host, common, &wishes, pipeline::Subject::Machine(&scope), Purpose::Examine);
-    let mut found = None;
-    pipeline::run(&request, &mut |reached| match reached {
-        Reached::Inventory(_, inventory) => {
-            found = Some(*inventory);
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    })?;
-    Ok(found.expect("the flow of a machine ends with its inventory"))
 }
 
 /// Scans a second time, as under `--root` and all that `list` would show, and writes a description of what was read.

@@ -1,16 +1,18 @@
-//! The programs that `cudarun doctor` asks about, each followed up to its decision.
+//! The examination of a machine for `cudarun doctor`, and of the programs that it asks about, each followed up to its decision.
 
 use std::ffi::OsString;
 
 use super::{Exit, command_of};
 use crate::catalog::catalog;
 use crate::cli::{Common, Wishes};
+use crate::doctor::{self, Examination};
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{self, Reached, Request, Stop, Subject};
-use crate::program::{self, Command};
+use crate::inventory::{Inventory, Scope};
+use crate::pipeline::{self, Reached, Request, Stop, Subject, any_program, own_views};
+use crate::program::{self, Command, Program};
 use crate::report::{self, ExaminedProgram};
-use crate::settings::resolve::Purpose;
+use crate::settings::resolve::{self, Purpose, Settings};
 
 /// Examines the program of the command line, or each framework of the first Python in PATH, in the way of `explain`.
 pub(super) fn programs(
@@ -21,21 +23,20 @@ pub(super) fn programs(
     if !words.is_empty() {
         return Ok(examine_program(host, common, words)?.into_iter().collect());
     }
-    let examined = |module: &str| {
+    let python = Command { program: "python3".into(), arguments: Vec::new() };
+    let Ok(python) = program::environment(host, &python) else { return Ok(Vec::new()) };
+    let examined = |module: &String| {
         let words = ["python3".into(), "-c".into(), format!("import {module}").into()];
         examine_program(host, common, &words).ok()?
     };
-    Ok(frameworks(host).into_iter().filter_map(examined).collect())
+    Ok(frameworks(host, &python).filter_map(examined).collect())
 }
 
-/// Returns the modules of the frameworks in the environment of the first Python in PATH.
-pub(super) fn frameworks(host: &Host) -> Vec<&'static str> {
-    let python = Command { program: "python3".into(), arguments: Vec::new() };
-    let Ok(python) = program::environment(host, &python) else { return Vec::new() };
+/// The modules of the frameworks in the environment of a Python.
+pub(super) fn frameworks(host: &Host, python: &Program) -> impl Iterator<Item = &'static String> {
     let is_here =
         |module: &&String| python.site_packages.iter().any(|site| host.is_directory(&site.join(module)));
-    let modules = catalog().frameworks.iter().filter_map(|framework| framework.modules.iter().find(is_here));
-    modules.map(String::as_str).collect()
+    catalog().frameworks.iter().filter_map(move |framework| framework.modules.iter().find(is_here))
 }
 
 fn examine_program(
@@ -55,4 +56,42 @@ fn examine_program(
         _ => Ok(()),
     })?;
     Ok(found)
+}
+
+pub(super) fn examine(host: &Host, common: &Common) -> Result<(Examination, Inventory), Error> {
+    let inventory = inventory(host, common)?;
+    let views = own_views(host);
+    let subject = doctor::Subject {
+        host,
+        inventory: &inventory,
+        views: &views,
+        choice: resolve::choice(host, common),
+        vocabulary: resolve::vocabulary(),
+    };
+    let examination = doctor::examine(&subject);
+    Ok((examination, inventory))
+}
+
+/// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
+fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
+    let scope = |settings: &Settings| {
+        let mut scope = any_program(settings, common)?;
+        let python = Command { program: "python3".into(), arguments: Vec::new() };
+        if let Ok(program) = program::environment(host, &python) {
+            scope.machine = program.machine;
+            scope.site_packages = program.site_packages;
+        }
+        Ok(Scope { owners: true, extensions: true, ..scope })
+    };
+    let wishes = Wishes::default();
+    let request = Request::new(host, common, &wishes, Subject::Machine(&scope), Purpose::Examine);
+    let mut found = None;
+    pipeline::run(&request, &mut |reached| match reached {
+        Reached::Inventory(_, inventory) => {
+            found = Some(*inventory);
+            Err(Stop::Exit(Exit::Yes))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(found.expect("the flow of a machine ends with its inventory"))
 }

@@ -17,6 +17,7 @@ use crate::report::{self, Style};
 use crate::solve::Outcome;
 
 pub mod allow;
+mod compare;
 pub mod completions;
 pub mod doctor;
 mod examined;
@@ -31,9 +32,12 @@ mod outlet;
 pub mod prove;
 pub mod record;
 pub mod run;
+pub mod shell;
 pub mod slips;
+mod subshell;
 pub mod trace;
 mod trouble;
+mod verdict;
 
 pub use crate::pipeline::Exit;
 

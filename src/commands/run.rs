@@ -1,20 +1,17 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
+use super::verdict::say_proof;
 use super::{Exit, follow, only_here, reported_at_every_start, say_before, say_refusal};
-use crate::cli::{Common, Start, When};
+use crate::cli::{Common, Start};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
-use crate::pin::Decision;
 use crate::pipeline::{
-    self, Keeping, ProofOptions, Proven, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, Keeping, ProofOptions, Reached, Request, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
-use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
-use crate::solve::Outcome;
-use crate::verify::{Skip, Verdict};
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
     crash::will_start(command);
@@ -54,27 +51,4 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         }
         _ => Ok(()),
     })
-}
-
-/// Reports a failed proof, which ends the start, or what was found out on the way to a good one.
-fn say_proof(decision: &Decision, proven: &Proven, when: When, common: &Common) -> Result<(), Stop> {
-    let Proven { verdict, given_up, is_known, .. } = proven;
-    let style = Style::stderr(common.color);
-    if let Verdict::Failed { .. } = verdict {
-        report::say(&style.page(&report::verdict(verdict, given_up, *is_known, style)));
-        return Err(Stop::Exit(Exit::Refused));
-    }
-    if !common.quiet {
-        report::say(&style.page(&report::fallback(given_up, style)));
-    }
-    let is_news = match verdict {
-        Verdict::Busy { .. } => true,
-        Verdict::Skipped { why } => when == When::Always && *why != Skip::NothingToTry,
-        _ => false,
-    };
-    let has_plan = matches!(decision.outcome, Outcome::Plan(_));
-    if has_plan && (common.verbose > 0 || is_news && !common.quiet) {
-        report::say(&report::proof_line(verdict, *is_known));
-    }
-    Ok(())
 }

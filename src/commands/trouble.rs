@@ -63,7 +63,7 @@ fn examine(facts: &mut Facts<'_>, outcome: &Outcome, common: &Common, read: &mut
 }
 
 /// A stand-in for a project's programs opens what was picked for them, by the name that every program uses.
-fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
+pub(super) fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
     plan.picks.iter().filter_map(|pick| {
         let main = &catalog().family(&pick.installation.family)?.main;
         let name = pick.installation.member(main)?.soname.clone();

@@ -185,7 +185,9 @@ fn others(subject: &Subject<'_>) -> Vec<Finding> {
     if let Some(evidence) = variable("GLIBC_TUNABLES") {
         findings.push(Finding::note(FindingKind::TunablesSet, vec![evidence]));
     }
-    let is_own = |name: &str| name.starts_with("CUDARUN_") && !OF_OURS.contains(&name);
+    let is_own = |name: &str| {
+        name.starts_with("CUDARUN_") && !name.starts_with(variables::SHELL) && !OF_OURS.contains(&name)
+    };
     let names = env.iter().filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
     let names: Vec<String> = names.filter(|name| is_own(name)).map(str::to_owned).collect();
     if !names.is_empty() {

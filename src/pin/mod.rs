@@ -245,7 +245,7 @@ impl Question<'_, '_> {
     /// Returns the processes in which the audit module answers; `None` for all of them, where a child may be the one that
     /// asks. A child of another environment keeps its own libraries.
     fn only_for(&self, prediction: &Prediction, are_pins_seen: bool) -> Result<Option<OsString>, Why> {
-        if !are_pins_seen || self.program.rewrites_library_path() {
+        if self.program.is_any || !are_pins_seen || self.program.rewrites_library_path() {
             return Ok(None);
         }
         let wished = |requirement: &Requirement| requirement.is_by_person() && requirement.is_wish();

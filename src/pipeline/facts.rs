@@ -52,6 +52,7 @@ fn programs_of_project(settings: &Settings) -> Result<(Program, Searcher<'_>), E
     }
     let own = host.own_executable().map_err(|error| Error::Verifier { error })?;
     let mut program = Program::new(own.clone());
+    program.is_any = true;
     program.machine = inventory::machine(host).unwrap_or(elf::X86_64);
     program.executable = host.canonical(&own).ok();
     let searcher = Searcher::new(host, program.machine);

@@ -66,6 +66,9 @@ pub struct Program {
     pub secure: Option<PathBuf>,
     #[serde(skip)]
     pub called: Option<Called>,
+    /// It represents the programs of a project, whichever is started.
+    #[serde(skip)]
+    pub is_any: bool,
     /// A wrapper on the way starts several programs: mpirun, torchrun, xargs.
     #[serde(skip)]
     pub is_launched: bool,

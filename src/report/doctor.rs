@@ -14,7 +14,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{Supply, given};
-use crate::program::Program;
+use crate::program::{Note, Program};
 use crate::solve::{Outcome, Pick};
 use crate::text::show;
 use crate::variables;
@@ -52,6 +52,14 @@ pub struct ExaminedProgram {
     /// Installations that the loader would mix or prefer without cudarun, and the reason for a refusal.
     pub faults: Vec<String>,
     pub is_refused: bool,
+    pub mode: String,
+    /// Its script is not there.
+    pub is_missing: bool,
+}
+
+/// A command as a shell reads it.
+pub fn shell_words(words: &[OsString]) -> String {
+    words.iter().map(|word| hints::argument(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the versions that a program would use, and the faults without cudarun.
@@ -62,7 +70,6 @@ pub fn examined_program(
     decision: &Decision,
     before: &Prediction,
 ) -> ExaminedProgram {
-    let command: Vec<String> = words.iter().map(|word| hints::argument(word)).collect();
     let is_refused = decision.is_refused();
     let picks = match &decision.outcome {
         Outcome::Plan(plan) => Some(&plan.picks),
@@ -90,7 +97,9 @@ pub fn examined_program(
         let why = super::refusal(decision, program, Style::default());
         faults.extend(why.lines().next().map(str::to_owned));
     }
-    ExaminedProgram { command: command.join(" "), uses, faults, is_refused }
+    let mode = decision.pinned.as_ref().map(|pinned| words::word(&pinned.mode)).unwrap_or_default();
+    let is_missing = program.notes.iter().any(|note| matches!(note, Note::SourceNotRead { .. }));
+    ExaminedProgram { command: shell_words(words), uses, faults, is_refused, mode, is_missing }
 }
 
 /// The programs, and the next command to type.
@@ -163,7 +172,10 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
             (None, surroundings) if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
             _ => "no NVIDIA driver is running".to_owned(),
         },
-        Section::Gpus => gpus(examination, inventory),
+        Section::Gpus => {
+            let place = if examination.surroundings.is_container { "; in a container" } else { "" };
+            gpus(examination, inventory) + place
+        }
         Section::Libraries => {
             let families: BTreeSet<&String> = inventory.installations.iter().map(|one| &one.family).collect();
             match (inventory.installations.len(), families.len()) {
@@ -203,7 +215,7 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
     }
 }
 
-fn gpus(examination: &Examination, inventory: &Inventory) -> String {
+pub(super) fn gpus(examination: &Examination, inventory: &Inventory) -> String {
     let models: Vec<String> = inventory
         .gpus
         .iter()
@@ -213,17 +225,16 @@ fn gpus(examination: &Examination, inventory: &Inventory) -> String {
         })
         .collect();
     let surroundings = examination.surroundings;
-    let place = if surroundings.is_container { "; in a container" } else { "" };
     match models.as_slice() {
         [] if surroundings.is_wsl => "the GPUs of Windows".to_owned(),
         [] if surroundings.is_tegra => "the GPU of the processor".to_owned(),
-        [] if inventory.devices.is_empty() => format!("none{place}"),
-        [] => format!("{}{place}", counted(inventory.devices.len(), "device node")),
-        [only] => format!("{only}{place}"),
+        [] if inventory.devices.is_empty() => "none".to_owned(),
+        [] => counted(inventory.devices.len(), "device node"),
+        [only] => only.clone(),
         [first, rest @ ..] if rest.iter().all(|model| model == first) => {
-            format!("{} × {first}{place}", models.len())
+            format!("{} × {first}", models.len())
         }
-        _ => format!("{}{place}", models.join(", ")),
+        _ => models.join(", "),
     }
 }
 

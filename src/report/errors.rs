@@ -7,7 +7,7 @@ use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;
 use super::slips::name_of_program;
-use super::words::{list, one_of, plain, short};
+use super::words::{list, one_of, plain, quoted_to_show, short};
 use crate::error::{Error, OldLoader, Reason, Refusal};
 use crate::host::Unsafe;
 use crate::settings::SettingFault;
@@ -117,11 +117,21 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
+        Error::NotComparable { side, why } => {
+            format!("--compare `{}` cannot be used: {}", show(side), show(why))
+        }
+        Error::NoPlan { program: Some(program) } => {
+            format!("`{}` needs no NVIDIA library that is installed here, so a shell has nothing to set", show(program))
+        }
+        Error::NoPlan { program: None } => {
+            "nothing to set in a shell: no environment here has a GPU framework, and no [requires] names a library"
+                .to_owned()
+        }
         Error::MoreRights => {
             "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"
                 .to_owned()
         }
-        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook") } => {
+        Error::NothingRunsUnderRoot { option, verb: verb @ ("allow" | "hook" | "doctor --compare") } => {
             format!("`{verb}` works only on this machine: remove {option}")
         }
         Error::NothingRunsUnderRoot { option, verb } => {
@@ -178,6 +188,13 @@ pub fn error_hint(error: &Error) -> Option<String> {
             let mend = tried.first().map(|(_, why)| mend_or(why)).unwrap_or_default();
             Some(format!("{mend}XDG_CACHE_HOME=DIR cudarun …, with a directory that only you can write to"))
         }
+        Error::NoPlan { program: Some(program) } => {
+            Some(format!("cudarun explain {}", quoted_to_show(program.as_os_str())))
+        }
+        Error::NotComparable { .. } => {
+            Some("cudarun doctor --compare A[,B], each a file of `cudarun doctor --save`, an environment's directory, or `here`".to_owned())
+        }
+        Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) => reason.hint(),

@@ -90,8 +90,10 @@ fn wanted(library: &Wanted) -> String {
 /// A name from disk as a word of a command line.
 pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
-    if shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
+    let is_plain = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
+    };
+    if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 mod asked;
 mod causes;
+mod compared;
 mod conflict;
 mod doctor;
 mod doctor_words;
@@ -30,7 +31,8 @@ mod verdict;
 mod words;
 
 pub use asked::caution;
-pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
+pub use compared::{ComparedSide, Comparison, comparison};
+pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved, shell_words};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};
 pub use extensions::listed_extensions;
@@ -44,8 +46,8 @@ pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked, setting_remark,
     written,
 };
-pub use shell::{no_variable_of_a_shell, shell_change, watch};
-pub use slips::{FIRST_CONTACT, command_line};
+pub use shell::{nested_shell, no_variable_of_a_shell, shell_change, shell_reaches, subshell, watch};
+pub use slips::{FIRST_CONTACT, own_command_line};
 pub use style::Style;
 pub use template::template;
 pub use traced::{observation, prediction};

@@ -51,7 +51,7 @@ pub(super) fn in_short(explanation: &Explanation<'_>, style: Style) -> String {
     let mut remarks: Vec<String> = Vec::new();
     match &decision.outcome {
         Outcome::Plan(plan) => {
-            text.push_str(&section("picks", &picks_in_short(plan, program, style), style));
+            text.push_str(&section("picks", &picks_in_short(plan, program), style));
             if let Some(pinned) = &decision.pinned {
                 text.push_str(&section(
                     "without",
@@ -136,7 +136,7 @@ fn needs_in_short(program: &Program, style: Style) -> (Vec<Vec<String>>, Vec<Vec
 }
 
 /// The picks, a row for each directory, or for directories that differ in one component.
-fn picks_in_short(plan: &Plan, program: &Program, style: Style) -> Vec<Vec<String>> {
+fn picks_in_short(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
     let mut places: BTreeMap<(Option<&Path>, Option<&OsStr>), Vec<&Pick>> = BTreeMap::new();
     for pick in &plan.picks {
         let directory = pick.installation.directory.as_path();
@@ -152,7 +152,7 @@ fn picks_in_short(plan: &Plan, program: &Program, style: Style) -> Vec<Vec<Strin
             _ => words::place(first, Some(program)),
         };
         let title = |pick: &&Pick| {
-            let version = style.good(&words::version(pick.installation.version.as_ref()));
+            let version = words::version(pick.installation.version.as_ref());
             format!("{} {version}", words::family(&pick.installation.family))
         };
         vec![place, picks.iter().map(title).collect::<Vec<_>>().join(", ")]

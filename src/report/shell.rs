@@ -31,6 +31,21 @@ pub fn no_variable_of_a_shell(name: &OsStr) -> String {
     format!("no shell can set a variable named `{}`: it is left out", show(name))
 }
 
+/// The shell that opens, and the place that names it.
+pub fn subshell(shell: &Path, named_by: &str) -> String {
+    format!("shell: {}, by {named_by}", show(shell))
+}
+
+/// The remark for a shell that opens inside another one of ours.
+pub fn nested_shell(outer: &str) -> String {
+    format!("this shell is inside the shell of `{}`, which `exit` leads back to", show(outer))
+}
+
+/// The warning for a shell with a mode that reaches all programs.
+pub fn shell_reaches() -> &'static str {
+    "a program of another environment may load the libraries of this shell together with its own: start it with `cudarun`"
+}
+
 fn name(name: &OsStr) -> Option<&str> {
     let text = name.to_str()?;
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

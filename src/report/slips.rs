@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::shell::quoted_to_show;
+use super::doctor::shell_words;
 
 /// The answer to `cudarun` alone.
 pub const FIRST_CONTACT: &str = "\
@@ -16,13 +16,8 @@ cudarun starts a program with exactly one coherent, checked set of NVIDIA librar
 ";
 
 /// A command line of cudarun, as a shell reads it.
-pub fn command_line(words: &[OsString]) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
-    let word = |word: &OsString| match word.to_str() {
-        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
-        _ => quoted_to_show(word),
-    };
-    std::iter::once("cudarun".to_owned()).chain(words.iter().map(word)).collect::<Vec<_>>().join(" ")
+pub fn own_command_line(words: &[OsString]) -> String {
+    format!("cudarun {}", shell_words(words))
 }
 
 /// The mistake in the name of a program, if the name shows it.

@@ -1,7 +1,9 @@
-//! Scripts that shells evaluate, one for each shell. They start a process only after a change of directory within sight of a
+//! Scripts that shells evaluate, one for each shell. The hook's scripts start a process only after a change of directory within sight of a
 //! project, and keep hooks and variables of others.
 
 use crate::cli::Shell;
+
+pub mod subshell;
 
 /// Returns the output of `cudarun hook SHELL`. A quiet hook passes `--quiet` to the process that it asks.
 pub fn hook(shell: Shell, is_quiet: bool) -> String {

@@ -1,5 +1,6 @@
-//! Findings of `doctor` and the descriptions that it saves.
+//! Findings of `doctor`, the descriptions that it saves, and their differences.
 
+mod compare;
 mod findings;
 mod platform;
 mod save;

@@ -156,6 +156,13 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             on("trace-predict", &[&["trace", "--json", "--predict", "--as-is"], program].concat());
         }
     }
+    let files = ["uv-venv", "conda", "h200-container", "torch", "torch"]
+        .map(|name| format!("tests/machines/{name}.toml"));
+    for pair in files.windows(2) {
+        let run =
+            Run::new(["doctor", "--json", "--compare", &pair.join(","), "python3", "/home/user/train.py"]);
+        keep("doctor-compare", &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0);
+    }
     keep("verify", &Run::new(["verify", "--json", "/bin/true"]).any_stderr().output().0);
     let project = tempfile::tempdir().unwrap();
     let report = project.path().join("report");

@@ -36,15 +36,15 @@ sys.exit(subprocess.call(sys.argv[1:]) if sys.argv[1:] else 0)
 
 /// Two environments of one Python: `a` with cuDNN 9.1.0, `b` with 9.10.2, each found by the DT_RPATH of an extension.
 pub struct Environments {
-    a: PathBuf,
-    b: PathBuf,
+    pub a: PathBuf,
+    pub b: PathBuf,
     parent: PathBuf,
     launcher: PathBuf,
     /// A directory with nothing but the name `libcudnn.so`, which no extension here asks for.
-    bare_name: PathBuf,
+    pub bare_name: PathBuf,
 }
 
-static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
+pub static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
     let python = system_python()?;
     let root = WORLD.path("").join("environments");
     let site =
@@ -56,6 +56,7 @@ static ENVIRONMENTS: LazyLock<Option<Environments>> = LazyLock::new(|| {
             fs::create_dir_all(directory).unwrap();
         }
         symlink(&python, bin.join("python")).unwrap();
+        symlink("python", bin.join("python3")).unwrap();
         let home = python.parent().unwrap().display();
         fs::write(root.join(name).join("pyvenv.cfg"), format!("home = {home}\n")).unwrap();
         for stem in ["", "_graph", "_ops", "_cnn", "_adv"].into_iter().chain([
@@ -117,7 +118,7 @@ fn site_of(python: &Path) -> PathBuf {
     fs::read_dir(lib).unwrap().next().unwrap().unwrap().path().join("site-packages")
 }
 
-const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
+pub const SHOW: [&str; 2] = ["-c", "import framework; framework.show()"];
 
 impl Environments {
     /// Splits the output into the maps of the parent and of its child.

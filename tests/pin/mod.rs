@@ -1,6 +1,6 @@
 //! Pinning under the real loader.
 
-mod children;
+pub mod children;
 pub mod modes;
 mod opened;
 mod python_code;

@@ -1,3 +1,4 @@
-//! The shell hook.
+//! The shell hook, and the shell of `cudarun shell`.
 
 mod hook;
+mod subshell;

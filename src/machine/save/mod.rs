@@ -24,6 +24,7 @@ mod toml_text;
 
 use crate::variables;
 use names::Names;
+pub use names::is_shown;
 use toml_text::quoted;
 
 /// In bytes. Larger texts have no effect on cudarun.

@@ -147,7 +147,7 @@ impl Names {
 }
 
 /// True if a description keeps the value of the variable.
-pub(super) fn is_shown(name: &str) -> bool {
+pub fn is_shown(name: &str) -> bool {
     SHOWN.contains(&name) || name.starts_with("NVIDIA_REQUIRE_")
 }
 

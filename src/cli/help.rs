@@ -1,0 +1,42 @@
+//! The first help page, and the colours of all.
+
+use clap::builder::styling::{AnsiColor, Styles};
+
+/// The colours of help texts.
+pub(super) const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default())
+    .error(AnsiColor::Red.on_default().bold());
+
+/// The page of `cudarun -h`.
+pub(super) const PAGE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Start here:
+  doctor       Report on one page if GPU programs can run here, and the cures
+  explain      Show the requirements of a program, the picks, and the reasons
+  list         Show every installation of every NVIDIA library
+  help         Show the help of a verb: cudarun help list
+Run:
+  run          Start a program (the same as without a verb)
+  verify       Prove the set that a program would get, on this machine's GPUs
+  trace        Start a program, and report which NVIDIA files it really mapped
+Project:
+  init         Write a .cudarun.toml with the requirements of a program
+  allow        Let a project's .cudarun.toml set variables and directories
+  record       Start a program and write what it mapped, for --locked
+Shell:
+  shell        Open a shell in which the environment of a program is set
+  export       Print the environment that a program would get, as shell code
+  hook         Print a hook that warns when requirements are not met
+  completions  Print the completions for a shell
+
+Examples:
+  cudarun python3 train.py
+  cudarun explain --require 'cudnn>=9.1' python3 train.py
+
+Options:
+{options}{after-help}";
