@@ -21,6 +21,7 @@ pub const VERBS: &[&str] = &[
     "shell",
     "verify",
     "doctor",
+    "diagnose",
     "trace",
     "record",
     "init",
@@ -194,6 +195,9 @@ pub enum Verb {
     /// Report on one page if GPU programs can run here, and how to fix what stops them
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
+    /// Explain an error message: its cause on this machine, and the command that cures it
+    #[command(override_usage = "cudarun diagnose [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Diagnose(Diagnose),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
@@ -333,6 +337,25 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub struct Diagnose {
+    /// Read the messages from FILE, a log; `-` is standard input [default: -]
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Explain this message
+    #[arg(long, value_name = "MESSAGE", conflicts_with = "from", value_parser = NonEmptyStringValueParser::new())]
+    pub text: Option<String>,
+    /// Show all causes, those that are ruled out too, each with its evidence
+    #[arg(long)]
+    pub all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The program that failed, which is not started; without one, the first Python in PATH or in the text
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }
