@@ -45,7 +45,8 @@ impl View<'_, '_, '_> {
         let Some(family) = library.family() else { return Vec::new() };
         let has_stem = |one: &&Installation| match library {
             Library::File { name, .. } => {
-                names::split(name).is_some_and(|(stem, _)| one.member(stem).is_some())
+                family.soname_is_version
+                    || names::split(name).is_some_and(|(stem, _)| one.member(stem).is_some())
             }
             _ => true,
         };

@@ -20,44 +20,40 @@ pub(super) struct Cure {
 const BUILD: &str = "install a build for this GPU: no library path can help";
 const TOOLKIT: &str = "install the CUDA toolkit of the CUDA that the program was built for";
 
-/// The sentence, in which LIBRARY is a placeholder for what the message is about, and the cure where nothing better is
+/// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
 fn words(key: Key) -> (&'static str, &'static str) {
     match key {
-        Key::NotInstalled => ("LIBRARY is not installed", "install it: `cudarun list` shows what is here"),
-        Key::NotOnPath => ("LIBRARY is installed where the program does not look", ""),
+        Key::NotInstalled => ("{} is not installed", "install it: `cudarun list` shows what is here"),
+        Key::NotOnPath => ("{} is installed where the program does not look", ""),
         Key::OtherMajor => (
-            "only other versions of LIBRARY are installed",
+            "only other versions of {} are installed",
             "install the version that the message names, or a build of the program for the one that is here",
         ),
-        Key::OlderFirst => ("an older LIBRARY comes first", ""),
-        Key::Mixed => ("parts of LIBRARY come from different installations", ""),
-        Key::Incomplete => {
-            ("a part of LIBRARY is missing", "reinstall it: `cudarun list` shows what is here")
-        }
-        Key::Damaged => ("LIBRARY is damaged", "remove the damaged file, or install its package again"),
+        Key::OlderFirst => ("an older {} comes first", ""),
+        Key::Mixed => ("parts of {} come from different installations", ""),
+        Key::Incomplete => ("a part of {} is missing", "reinstall it: `cudarun list` shows what is here"),
+        Key::Damaged => ("{} is damaged", "remove the damaged file, or install its package again"),
         Key::BareName => (
-            "LIBRARY exists only with a number in its name",
+            "{} exists only with a number in its name",
             "install its development package, which has the name without a number",
         ),
         Key::Builtins => ("the builtins of NVRTC are not beside it", "reinstall this NVRTC"),
-        Key::TwoPackages => {
-            ("two packages install LIBRARY over each other", "uninstall both, and install one")
-        }
+        Key::TwoPackages => ("two packages install {} over each other", "uninstall both, and install one"),
         Key::AbiOtherBuild => (
             "an extension was built for another version of its framework",
             "install the version of the extension that belongs to the installed framework",
         ),
         Key::CpuBuild => (
-            "LIBRARY is a build without CUDA",
+            "{} is a build without CUDA",
             "install its build with CUDA: the project's page names the package index",
         ),
         Key::LibstdcxxOld => {
-            ("the C++ library that comes first lacks LIBRARY", "put the newer libstdc++.so.6 first")
+            ("the C++ library that comes first lacks {}", "put the newer libstdc++.so.6 first")
         }
         Key::PathPoisons => ("LD_LIBRARY_PATH gives libraries of an environment to every program", ""),
-        Key::KnownBad => ("this version of LIBRARY is known to be bad", "install another version"),
-        Key::WrongNumbers => ("LIBRARY computes wrong numbers", "install another version"),
+        Key::KnownBad => ("this version of {} is known to be bad", "install another version"),
+        Key::WrongNumbers => ("{} computes wrong numbers", "install another version"),
         Key::NoDriver => {
             ("no NVIDIA driver is installed", "install the NVIDIA driver: no library path can help")
         }
@@ -100,7 +96,7 @@ fn words(key: Key) -> (&'static str, &'static str) {
             "the GPU is out of memory",
             "use smaller batches, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
         ),
-        Key::NoKernel => ("LIBRARY has no code for this GPU", BUILD),
+        Key::NoKernel => ("{} has no code for this GPU", BUILD),
         Key::EngineOtherGpu => ("the engine was built for another GPU", "build the engine again on this GPU"),
         Key::EngineOtherVersion => {
             ("the engine was built by another TensorRT", "build the engine again with this TensorRT")
@@ -153,7 +149,7 @@ fn words(key: Key) -> (&'static str, &'static str) {
             "export NVCC_PREPEND_FLAGS='-ccbin=g++-N', with an older g++, or install a newer CUDA toolkit",
         ),
         Key::HeadersMissing => {
-            ("the header LIBRARY is not installed", "install the development package of this library")
+            ("the header {} is not installed", "install the development package of this library")
         }
         Key::PtxasMissing => {
             ("no ptxas is here", "pip install nvidia-cuda-nvcc-cu12, or install a CUDA toolkit")
@@ -199,7 +195,7 @@ pub(super) fn sentence(cause: &Cause<'_>) -> String {
     let name = subject.rsplit('/').next().unwrap_or(subject);
     let known = catalog().family(&name.to_lowercase());
     let shown = known.map_or_else(|| show(name), |known| family(&known.name).to_owned());
-    words(cause.key).0.replace("LIBRARY", &shown)
+    words(cause.key).0.replace("{}", &shown)
 }
 
 /// The cures that fit, the best first. `program` is shown as typed.

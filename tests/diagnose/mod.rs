@@ -2,6 +2,7 @@
 
 use cudarun::diagnose::{Chain, Message, Reading};
 
+mod answers;
 mod healthy;
 mod logs;
 mod signatures;
