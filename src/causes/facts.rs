@@ -122,7 +122,13 @@ impl<'v> View<'v, '_, '_> {
         let executable = self.facts.program.executable.as_ref();
         let chain: Vec<_> =
             executable.and_then(|path| self.start.searcher.object(path)).into_iter().collect();
-        let (object, _) = self.start.searcher.find(name, &chain)?;
+        // cuDNN asks for its parts by ever shorter names.
+        let short = names::split(name).and_then(|(stem, suffix)| {
+            catalog().family_of_stem(stem).filter(|family| family.soname_is_version)?;
+            Some(format!("{stem}.so.{}", first_number(suffix)?))
+        });
+        let mut names = [Some(name), short.as_deref()].into_iter().flatten();
+        let (object, _) = names.find_map(|name| self.start.searcher.find(name, &chain))?;
         Some((object.path.clone(), object.id))
     }
 

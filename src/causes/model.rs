@@ -1,5 +1,7 @@
 //! The types of the room.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::catalog::CauseKey;
@@ -52,6 +54,8 @@ pub struct Cause<'m> {
     pub hint: Option<Hint>,
     /// With the plan, a question is answered no: cudarun removes the cause.
     pub plan_helps: bool,
+    /// With this directory first in `LD_LIBRARY_PATH`, a question is answered no.
+    pub directory_helps: Option<PathBuf>,
     /// Without `LD_LIBRARY_PATH`, a question is answered no.
     pub unset_helps: bool,
 }

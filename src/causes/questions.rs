@@ -96,8 +96,26 @@ impl View<'_, '_, '_> {
     fn doctor(&self, codes: &[String]) -> Answer {
         let all = self.facts.examination.findings.iter();
         let found: Vec<_> = all.filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
-        let evidence = found.iter().flat_map(|finding| finding.evidence.clone()).collect();
-        Answer { is: Some(!found.is_empty()), evidence, findings: found.into_iter().cloned().collect() }
+        // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
+        let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
+        let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
+        let is_without = match codes.first().map(String::as_str) {
+            Some("no-driver") if !has_driver && !(place.is_container || place.is_wsl || place.is_tegra) => {
+                Some("/sys/module/nvidia/version")
+            }
+            Some("container-without-gpus") if place.is_container && inventory.devices.is_empty() => {
+                Some("/dev/nvidia0")
+            }
+            _ => None,
+        };
+        let is_without = is_without.filter(|_| found.is_empty());
+        let evidence = found.iter().flat_map(|finding| finding.evidence.clone());
+        let evidence = evidence.chain(is_without.map(|path| Evidence::Absent { path: path.into() }));
+        Answer {
+            is: Some(!found.is_empty() || is_without.is_some()),
+            evidence: evidence.collect(),
+            findings: found.into_iter().cloned().collect(),
+        }
     }
 
     /// The records of these distributions in the program's site-packages.

@@ -8,6 +8,8 @@ use super::libraries;
 use super::model::{Answer, Cause, Certainty};
 use crate::catalog::{Capture, CauseKey, PossibleCause, Question};
 use crate::diagnose::{Chain, Message};
+use crate::doctor::Evidence;
+use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::pin::Pinned;
 use crate::predict;
@@ -17,7 +19,7 @@ use crate::variables;
 
 /// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
-pub fn causes<'m>(facts: &Facts<'_, '_>, chain: &'m Chain) -> Vec<Cause<'m>> {
+pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
     let planned = facts.decision.pinned.as_ref().map(|pinned| {
         let start = Start { searcher: facts.as_is.searcher.clone(), prediction: pinned.after.clone() };
@@ -30,11 +32,18 @@ pub fn causes<'m>(facts: &Facts<'_, '_>, chain: &'m Chain) -> Vec<Cause<'m>> {
         for possible in &message.row.cause {
             let mut cause = judge(facts, message, possible);
             if cause.certainty != Certainty::IsNot {
-                let helps = |start, plan| is_removed(View { facts, start, plan }, facts, message, possible);
+                let helps = |start: &Start<'h>, plan: Option<&Pinned>| {
+                    is_removed(View { facts, start, plan }, facts, message, possible)
+                };
                 cause.plan_helps = planned
                     .as_ref()
                     .is_some_and(|(start, pinned): &(_, &Pinned)| helps(start, Some(*pinned)));
                 cause.unset_helps = unset.as_ref().is_some_and(|start| helps(start, None));
+                if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
+                    let start = beside(facts, &cause);
+                    cause.directory_helps =
+                        start.filter(|(start, _)| helps(start, None)).map(|(_, directory)| directory);
+                }
                 cause.hint = if cause.plan_helps { None } else { hint(facts, &cause) };
             }
             let place = *places.entry(cause.key).or_insert(all.len());
@@ -79,6 +88,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         findings,
         hint: None,
         plan_helps: false,
+        directory_helps: None,
         unset_helps: false,
     }
 }
@@ -102,9 +112,27 @@ fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
     let mut env = facts.host.env.clone();
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
-    let searcher = facts.as_is.searcher.within(&env, None);
+    Some(start(facts, &env))
+}
+
+/// The program's start with the directory of the first copy before all others, and that directory.
+fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, PathBuf)> {
+    let directory = cause.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Installation(copy) => Some(copy.directory.clone()),
+        _ => None,
+    })?;
+    let mut env = facts.host.env.clone();
+    let old = env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
+    let all = std::iter::once(directory.as_os_str()).chain(old.iter().map(AsRef::as_ref));
+    let value = join_elements(all);
+    env.set(variables::LIBRARY_PATH, value);
+    Some((start(facts, &env), directory))
+}
+
+fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
+    let searcher = facts.as_is.searcher.within(env, None);
     let prediction = predict::predict(&searcher, facts.program, facts.inventory);
-    Some(Start { searcher, prediction })
+    Start { searcher, prediction }
 }
 
 /// What to install for a cause, checked by the solver: for the program's own requirements, or for one of the library that

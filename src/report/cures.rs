@@ -208,6 +208,11 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     if cause.plan_helps {
         add(format!("cudarun {}", shell_words(program)), "the plan does not have this fault");
     }
+    if let Some(directory) = &cause.directory_helps {
+        let directory = hints::argument(directory.as_os_str());
+        let path = variables::LIBRARY_PATH;
+        add(format!("export {path}={directory}${{{path}:+:${path}}}"), "");
+    }
     if cause.unset_helps {
         let is_path = |one: &&Evidence| matches!(one, Evidence::Element { .. });
         let place = cause.evidence.iter().find(is_path).and_then(|one| match one {

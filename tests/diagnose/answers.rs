@@ -33,7 +33,8 @@ struct Place {
 }
 
 fn app(files: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
-    let mut all = vec![program("app", &[&["libc.so.6"], needed].concat(), "")];
+    let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
+    let mut all = vec![loader, program("app", &[&["libc.so.6"], needed].concat(), "")];
     all.extend(files.iter().cloned());
     with(machine(&all), &["app"], env)
 }
@@ -241,6 +242,9 @@ fn a_driver_that_does_not_fit() {
     let empty = text("/usr/lib/x86_64-linux-gnu/libcuda.so.418.56", "");
     check(&["zero-byte-driver"], &app(&[empty], &[], &[]), &app(&[driver(SYSTEM, "418.56")], &[], &[]));
     let container = [text("/.dockerenv", "")];
+    let without_driver = posted("container-no-gpus").text;
+    let found = diagnose(&app(&[], &[], &[]), &without_driver);
+    assert_eq!(found["causes"][0]["cause"], "no-driver", "{found:#}");
     check(&["container-no-gpus"], &app(&container, &[], &[]), &right);
     let words = |value| [("NVIDIA_DRIVER_CAPABILITIES", value)];
     let place = |value| app(&container, &[], &words(value));
@@ -278,4 +282,47 @@ fn tools_that_are_missing_or_older() {
     let part = |name: &str, version: &str| text(&format!("{SITE}/{name}-{version}.dist-info/METADATA"), "");
     let parts = |nvvm| venv(&[part("nvidia_cuda_nvcc", "13.0.48"), part("nvidia_nvvm", nvvm)], &[]);
     check(&["wheel-nvcc-mixed"], &parts("13.1.80"), &parts("13.0.48"));
+}
+
+fn packages(names: &[(&str, &str)]) -> Vec<String> {
+    let record = |(name, version): &(&str, &str)| {
+        text(
+            &format!("{SITE}/{name}-{version}.dist-info/METADATA"),
+            &format!("Name: {name}\nVersion: {version}\n"),
+        )
+    };
+    names.iter().map(record).collect()
+}
+
+#[test]
+fn packages_that_exclude_each_other() {
+    let both = packages(&[("onnxruntime", "1.20.0"), ("onnxruntime_gpu", "1.20.0")]);
+    let place = |files: &[String]| with(python(files), &["python3"], &[]);
+    check(&["ort-provider-absent"], &place(&both), &place(&both[1..]));
+}
+
+#[test]
+fn the_machine_around_the_program() {
+    let interface = text("/sys/class/net/eth0/address", "");
+    let set = |name| app(&[interface.clone()], &[], &[("NCCL_SOCKET_IFNAME", name)]);
+    let text = "NCCL WARN Bootstrap : no socket interface found";
+    let first = |place: &Place, message: &str| diagnose(place, message)["causes"][0].clone();
+    assert_eq!(first(&set("ib"), text)["certainty"], "is");
+    assert_eq!(first(&set("eth"), text)["certainty"], "is-not");
+    assert_eq!(first(&app(&[], &[], &[]), text)["certainty"], "may-be");
+}
+
+/// Each of these is told in one line, and never hides a failure.
+#[test]
+fn harmless_messages() {
+    let place = app(&[], &[], &[]);
+    for id in ["tf-libnvinfer7", "tf-trt-warning", "tf-register-factory", "wsl-not-symlink"] {
+        let message = posted(id).text;
+        let found = diagnose(&place, &message);
+        assert_eq!(found["causes"][0]["cause"], "harmless", "{id} {found:#}");
+        let with_failure = format!("{message}\nlibcudart.so.12: cannot open shared object file\n{message}\n");
+        let found = diagnose(&place, &with_failure);
+        assert_eq!(found["causes"][0]["cause"], "not-installed", "{id} {found:#}");
+        assert_eq!(found["harmless"].as_array().unwrap().len(), 1, "{id} {found:#}");
+    }
 }
