@@ -204,7 +204,7 @@ def others(name):
     project = home.project("project")
     shell = Shell(name, home, before, after)
     seen = shell.type(f"cd {project}")
-    check("theirs-0" in seen and "counts only" in seen, f"{name}: beside another's: {seen}")
+    check("theirs-0" in seen and "not trusted yet" in seen, f"{name}: beside another's: {seen}")
     check(name == "bash" or "moved" in seen, f"{name}: what is called on a change: {seen}")
     status = shell.how["status"]
     seen = shell.type("sh -c 'exit 7'")
@@ -230,7 +230,7 @@ def others(name):
         subprocess.run(["direnv", "allow", place], env=home.environment(), check=True)
         shell = Shell(name, home, **{order: beside})
         told = shell.told(f"cd {place}")
-        check(len([it for it in told if "counts only" in it]) == 1, f"{name}: direnv and zoxide {order}: {told}")
+        check(len([it for it in told if "not trusted yet" in it]) == 1, f"{name}: direnv and zoxide {order}: {told}")
         check("of-yes" in shell.type('echo "of-$OF_DIRENV"'), f"{name}: direnv works, {order}")
         check("with-" in shell.type("cd ~; zoxide query with"), f"{name}: zoxide works, {order}")
         check("no note" in shell.type("cudarun --version; echo no' 'note") and "never runs" not in shell.started, name)

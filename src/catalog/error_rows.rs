@@ -102,7 +102,7 @@ impl TryFrom<String> for Argument {
 
 /// A question about this machine and the program's environment, answered yes, no or unknown, with evidence.
 ///
-/// `of` is a SONAME or file name, the name of a family in `libraries.toml` in any case, or the name of a framework; `framework`
+/// `of` is a SONAME or file name, the name of a family in `libraries.toml` in upper or lower case, or the name of a framework; `framework`
 /// is the one that the program uses. For a version, a name means the version of that library or framework.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]

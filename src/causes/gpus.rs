@@ -93,9 +93,9 @@ impl View<'_, '_, '_> {
         Answer::new(is, vec![installation(first)])
     }
 
-    fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> Option<bool> {
-        let Outcome::Conflict(conflict) = &self.facts.decision.outcome else { return Some(false) };
-        Some(conflict.broken.iter().any(|broken| is_meant(&broken.condition)))
+    fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> bool {
+        let Outcome::Conflict(conflict) = &self.facts.decision.outcome else { return false };
+        conflict.broken.iter().any(|broken| is_meant(&broken.condition))
     }
 
     pub(super) fn framework_without_code(&self) -> Answer {

@@ -71,10 +71,7 @@ impl View<'_, '_, '_> {
         let found = |name: &str| self.given(name).is_some();
         match library {
             Library::Other(name) => self.missing_of_framework(name, true),
-            Library::File { name, family: None } => match found(name) {
-                true => Answer::new(false, Vec::new()),
-                false => Answer::unknown(),
-            },
+            Library::File { name, family: None } => Answer::new(found(name).then_some(false), Vec::new()),
             Library::File { name, family: Some(family) } => {
                 let copies = self.offering(&family.name, name);
                 Answer::new(!copies.is_empty() && !found(name), listed(copies))

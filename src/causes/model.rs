@@ -14,7 +14,7 @@ use crate::solve::Hint;
 pub struct Answer {
     pub is: Option<bool>,
     pub evidence: Vec<Evidence>,
-    /// What `doctor` reports about it.
+    /// The findings of `doctor` about it.
     pub findings: Vec<Finding>,
 }
 
@@ -50,7 +50,7 @@ pub struct Cause<'m> {
     pub subject: Option<String>,
     pub evidence: Vec<Evidence>,
     pub findings: Vec<Finding>,
-    /// What to install, as the solver has checked it.
+    /// An installation that helps, as the solver has checked.
     pub hint: Option<Hint>,
     /// With the plan, a question is answered no: cudarun removes the cause.
     pub plan_helps: bool,

@@ -100,7 +100,7 @@ impl View<'_, '_, '_> {
         let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
         let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
         let is_without = match codes.first().map(String::as_str) {
-            Some("no-driver") if !has_driver && !(place.is_container || place.is_wsl || place.is_tegra) => {
+            Some("no-driver") if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) => {
                 Some("/sys/module/nvidia/version")
             }
             Some("container-without-gpus") if place.is_container && inventory.devices.is_empty() => {

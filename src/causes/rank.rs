@@ -135,7 +135,7 @@ fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
     Start { searcher, prediction }
 }
 
-/// What to install for a cause, checked by the solver: for the program's own requirements, or for one of the library that
+/// Returns the installation that removes a cause, checked by the solver: for the program's own requirements, or for one of the library that
 /// the message names.
 fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>) -> Option<Hint> {
     use CauseKey as Key;

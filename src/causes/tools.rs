@@ -9,7 +9,7 @@ use super::libraries;
 use super::model::Answer;
 use crate::catalog::architectures;
 use crate::doctor::Evidence;
-use crate::version::Version;
+use crate::version::{CudaVersion, Version};
 
 const HOMES: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
 const USUAL: &str = "/usr/local/cuda";
@@ -118,7 +118,7 @@ impl View<'_, '_, '_> {
         let Some(found) = self.tool(tool) else { return Answer::unknown() };
         let row = capability(architecture)
             .and_then(|wanted| architectures().iter().find(|row| row.capability == wanted));
-        let first = row.and_then(|row| row.cuda.first()).map(|cuda| cuda.version());
+        let first = row.and_then(|row| row.cuda.first()).map(CudaVersion::version);
         let is = first.zip(self.release(&found)).map(|(first, release)| release < first);
         Answer::new(is, self.evidence(&found))
     }

@@ -37,7 +37,6 @@ Shell:
 
 Examples:
   cudarun python3 train.py
-  cudarun explain --require 'cudnn>=9.1' python3 train.py
 
 Options:
 {options}{after-help}";

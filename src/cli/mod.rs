@@ -9,8 +9,11 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use crate::pin::Mode;
 
 pub mod complete;
+mod faults;
 mod help;
 mod settle;
+
+pub use faults::{Diagnose, Doctor};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -321,41 +324,6 @@ pub struct Verify {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the libraries that the loader gives to any program are proved
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
-    pub words: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-pub struct Doctor {
-    /// Write the examined facts to FILE for a bug report, without user names and unrelated values
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
-    #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
-    pub compare: Vec<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-    /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
-    pub words: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-pub struct Diagnose {
-    /// Read the messages from FILE, a log; `-` is standard input [default: -]
-    #[arg(long, value_name = "FILE")]
-    pub from: Option<PathBuf>,
-    /// Explain this message
-    #[arg(long, value_name = "MESSAGE", conflicts_with = "from", value_parser = NonEmptyStringValueParser::new())]
-    pub text: Option<String>,
-    /// Show all causes, those that are ruled out too, each with its evidence
-    #[arg(long)]
-    pub all: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-    /// The program that failed, which is not started; without one, the first Python in PATH or in the text
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }

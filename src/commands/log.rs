@@ -62,7 +62,9 @@ pub(super) fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> 
             }
         }
     }
-    kept.iter().for_each(|piece| reader.take(piece));
+    for piece in &kept {
+        reader.take(piece);
+    }
     let is_utf16 = reader.reading.is_utf16();
     let chain = Chain::new(reader.reading.finish());
     Ok(Log { chain, paths: reader.paths, is_utf16, left_out: reader.left_out })

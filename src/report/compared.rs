@@ -18,7 +18,7 @@ use crate::settings::start_key::{decides, reaches_libraries};
 use crate::text::show;
 
 /// Further differences are only counted.
-const SHOWN: usize = 12;
+const SHOWN: usize = 10;
 
 /// One of the two that are compared.
 pub struct ComparedSide {

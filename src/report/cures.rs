@@ -1,8 +1,7 @@
 //! Causes of error messages in words, and the commands that cure them.
 
-use super::doctor::shell_words;
 use super::doctor_words;
-use super::hints;
+use super::hints::{self, shell_words};
 use super::words::{at, family};
 use crate::catalog::{CauseKey as Key, catalog};
 use crate::causes::{Cause, Certainty};
@@ -22,6 +21,7 @@ const TOOLKIT: &str = "install the CUDA toolkit of the CUDA that the program was
 
 /// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
 /// known; an empty one if `doctor` or the solver have a better one.
+#[expect(clippy::too_many_lines, reason = "a few lines for each cause")]
 fn words(key: Key) -> (&'static str, &'static str) {
     match key {
         Key::NotInstalled => ("{} is not installed", "install it: `cudarun list` shows what is here"),
@@ -229,7 +229,9 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
         add(hints::hint(hint), "");
     }
     for finding in &cause.findings {
-        doctor_words::remedy(finding).into_iter().for_each(|remedy| add(remedy, ""));
+        if let Some(remedy) = doctor_words::remedy(finding) {
+            add(remedy, "");
+        }
     }
     let known = words(cause.key).1;
     if cures.is_empty() && !known.is_empty() {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Style;
 use super::cures::{self, cures};
-use super::doctor::shell_words;
 use super::doctor_words;
+use super::hints::shell_words;
 use super::json::finish;
 use super::words::{counted, word};
 use crate::causes::{Cause, Certainty};
@@ -18,7 +18,7 @@ use crate::doctor::Element;
 const CAUSES: usize = 2;
 const FEW: usize = 4;
 
-/// What is known about a text.
+/// The explanation of a text.
 pub struct Diagnosis<'d> {
     pub chain: &'d Chain,
     pub causes: &'d [Cause<'d>],

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::doctor_words::{evidence, remedy, sentence};
-use super::hints;
+use super::hints::shell_words;
 use super::pinned::{given_fault, places};
 use super::words::{self, at, counted, size};
 use crate::doctor::{Element, Evidence, Examination, Finding, Section, Severity, Stops};
@@ -55,11 +55,6 @@ pub struct ExaminedProgram {
     pub mode: String,
     /// Its script is not there.
     pub is_missing: bool,
-}
-
-/// A command as a shell reads it.
-pub fn shell_words(words: &[OsString]) -> String {
-    words.iter().map(|word| hints::argument(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the versions that a program would use, and the faults without cudarun.

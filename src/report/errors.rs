@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::doctor::shell_words;
+use super::hints::shell_words;
 use super::notes;
 use super::places::{mend_or, unfit};
 use super::settings;

@@ -1,7 +1,7 @@
 //! Hints: the command to type. Names from disk are quoted, since a person may paste the command.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use super::words::{families, family, list, quoted, written_in};
 use crate::program::{Asker, Pip};
@@ -94,6 +94,11 @@ pub(super) fn argument(name: &OsStr) -> String {
         c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
     };
     if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
+}
+
+/// A command as a shell reads it.
+pub fn shell_words(words: &[OsString]) -> String {
+    words.iter().map(|word| argument(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::doctor::shell_words;
+use super::hints::shell_words;
 
 /// The answer to `cudarun` alone.
 pub const FIRST_CONTACT: &str = "\

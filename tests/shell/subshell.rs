@@ -308,7 +308,12 @@ fn without_an_environment_the_requirements_of_the_project_count() {
     for words in [&["shell"][..], &["-q", "shell"]] {
         let refused = home.piped("bash", words, &typed);
         assert_eq!((refused.status, refused.out.as_str()), (125, ""));
-        assert_eq!(refused.stderr.matches("`env.FOO` counts only after").count(), 1, "{}", refused.stderr);
+        assert_eq!(
+            refused.stderr.matches("not trusted yet: it sets `env.FOO`").count(),
+            1,
+            "{}",
+            refused.stderr
+        );
     }
 }
 
