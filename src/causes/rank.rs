@@ -44,7 +44,8 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                     cause.directory_helps =
                         start.filter(|(start, _)| helps(start, None)).map(|(_, directory)| directory);
                 }
-                cause.hint = if cause.plan_helps { None } else { hint(facts, &cause) };
+                let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
+                cause.hint = if is_cured { None } else { hint(facts, &cause) };
             }
             let place = *places.entry(cause.key).or_insert(all.len());
             match all.get_mut(place) {

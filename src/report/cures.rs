@@ -6,6 +6,7 @@ use super::words::{at, family};
 use crate::catalog::{CauseKey as Key, catalog};
 use crate::causes::{Cause, Certainty};
 use crate::doctor::{Element, Evidence};
+use crate::inventory::ReadFault;
 use crate::text::show;
 use crate::variables;
 
@@ -231,6 +232,14 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     for finding in &cause.findings {
         if let Some(remedy) = doctor_words::remedy(finding) {
             add(remedy, "");
+        }
+    }
+    for evidence in &cause.evidence {
+        // A name without a number may be a script for the linker.
+        if let Evidence::Fault { path, fault: ReadFault::NotElf } = evidence
+            && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
+        {
+            add(format!("rm {}", hints::argument(path.as_os_str())), "this file is no library");
         }
     }
     let known = words(cause.key).1;

@@ -3,6 +3,7 @@
 use cudarun::diagnose::{Chain, Message, Reading};
 
 mod answers;
+mod command;
 mod healthy;
 mod logs;
 mod signatures;
