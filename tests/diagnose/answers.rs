@@ -209,7 +209,7 @@ fn a_name_without_a_number() {
     let nvrtc = library("/opt/new/lib", "libnvrtc", "11.2", "11.1.105", "");
     let builtins = library("/opt/new/lib", "libnvrtc-builtins", "11.1", "11.1.105", "");
     let place = |files: &[String]| app(files, &["libnvrtc.so.11.2"], &[NEW_FIRST]);
-    check(&["nvrtc-builtins"], &place(&[nvrtc.clone()]), &place(&[nvrtc, builtins]));
+    check(&["nvrtc-builtins"], &place(std::slice::from_ref(&nvrtc)), &place(&[nvrtc, builtins]));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn packages_that_exclude_each_other() {
 #[test]
 fn the_machine_around_the_program() {
     let interface = text("/sys/class/net/eth0/address", "");
-    let set = |name| app(&[interface.clone()], &[], &[("NCCL_SOCKET_IFNAME", name)]);
+    let set = |name| app(std::slice::from_ref(&interface), &[], &[("NCCL_SOCKET_IFNAME", name)]);
     let text = "NCCL WARN Bootstrap : no socket interface found";
     let first = |place: &Place, message: &str| diagnose(place, message)["causes"][0].clone();
     assert_eq!(first(&set("ib"), text)["certainty"], "is");
@@ -325,4 +325,85 @@ fn harmless_messages() {
         assert_eq!(found["causes"][0]["cause"], "not-installed", "{id} {found:#}");
         assert_eq!(found["harmless"].as_array().unwrap().len(), 1, "{id} {found:#}");
     }
+}
+
+const GPU: &str = "/proc/driver/nvidia/gpus/0000:01:00.0/information";
+
+/// A machine with one GeForce RTX 4090.
+fn one_gpu(more: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
+    let model = "Model: \t\t NVIDIA GeForce RTX 4090\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n";
+    let gpu = [
+        kernel("570.124.06"),
+        driver(SYSTEM, "570.124.06"),
+        text(GPU, model),
+        text("/sys/bus/pci/devices/0000:01:00.0/device", "0x2684\n"),
+        text("/dev/nvidia-uvm", ""),
+    ];
+    app(&[&gpu[..], more].concat(), needed, env)
+}
+
+#[test]
+fn gpus_that_do_not_fit() {
+    let ranks = |count| one_gpu(&[], &[], &[("LOCAL_WORLD_SIZE", count)]);
+    check(&["invalid-ordinal"], &ranks("2"), &ranks("1"));
+    let nvrtc =
+        |version| one_gpu(&[library(SYSTEM, "libnvrtc", "11.2", version, "")], &["libnvrtc.so.11.2"], &[]);
+    check(&["nvrtc-arch"], &nvrtc("11.2.152"), &nvrtc("11.8.89"));
+}
+
+#[test]
+fn a_library_path_that_names_an_environment() {
+    let files = [text("/opt/conda/conda-meta/history", ""), text("/opt/conda/lib/libtinfo.so.6", "")];
+    let place = |path| app(&files, &[], &[("LD_LIBRARY_PATH", path)]);
+    check(&["conda-tinfo"], &place("/opt/conda/lib"), &place("/usr/lib"));
+}
+
+#[test]
+fn a_cpp_library_that_is_older() {
+    let cpp = |versions: &str| {
+        elf(
+            &format!("{SYSTEM}/libstdc++.so.6"),
+            &format!("soname = 'libstdc++.so.6', versions = [{versions}]"),
+        )
+    };
+    let place = |versions| app(&[cpp(versions)], &["libstdc++.so.6"], &[]);
+    check(&["glibcxx-3430"], &place("'GLIBCXX_3.4.29'"), &place("'GLIBCXX_3.4.29', 'GLIBCXX_3.4.30'"));
+}
+
+#[test]
+fn docker_without_its_toolkit() {
+    let tool = program("nvidia-ctk", &[], "");
+    check(&["docker-no-device-driver"], &app(&[], &[], &[]), &app(&[tool], &[], &[]));
+}
+
+#[test]
+fn a_driver_that_is_not_loaded() {
+    let card = [
+        text("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n"),
+        text("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n"),
+        text("/sys/bus/pci/devices/0000:01:00.0/device", "0x2684\n"),
+        driver(SYSTEM, "570.124.06"),
+    ];
+    check(&["driver-not-communicating"], &app(&card, &[], &[]), &one_gpu(&[], &[], &[]));
+}
+
+#[test]
+fn a_framework_without_cuda() {
+    let torch = |version: &str, cuda: &str| {
+        venv(
+            &[
+                text(&format!("{SITE}/torch/__init__.py"), ""),
+                text(
+                    &format!("{SITE}/torch/version.py"),
+                    &format!("__version__ = '{version}'\ncuda = {cuda}\n"),
+                ),
+                text(
+                    &format!("{SITE}/torch-{version}.dist-info/METADATA"),
+                    &format!("Name: torch\nVersion: {version}\n"),
+                ),
+            ],
+            &[],
+        )
+    };
+    check(&["cpu-wheel"], &torch("2.6.0+cpu", "None"), &torch("2.6.0+cu124", "'12.4'"));
 }
