@@ -5,20 +5,27 @@ use std::path::{Path, PathBuf};
 
 use super::examined::frameworks;
 use super::log::{self, Log};
-use super::{Exit, command_of, follow, machine, print, say};
+use super::{Exit, command_of, follow, machine, print};
 use crate::causes;
 use crate::cli::{Common, Diagnose, Wishes};
 use crate::diagnose::NamedPaths;
 use crate::doctor;
 use crate::error::Error;
-use crate::host::{self, Host};
+use crate::host::Host;
 use crate::pipeline::{Reached, Request, Stop, Subject, own_views};
 use crate::program::{self, Command};
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::{self, Purpose};
 
 pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
-    let log = read(&host, common, options)?;
+    let has_text = options.from.is_some() || options.text.is_some();
+    if !has_text && !options.words.is_empty() {
+        return Err(Error::NoMessage {
+            words: options.words.clone(),
+            is_text: is_text(&host, &options.words),
+        });
+    }
+    let log = log::asked(&host, common, options)?;
     let host = machine(host, common)?;
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
         tell(&host, common, options, &known_from_text(&log))?;
@@ -43,7 +50,14 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
             let causes = causes::causes(&known, &log.chain);
             let elements = &examination.elements;
             let text = known_from_text(&log);
-            let diagnosis = Diagnosis { causes: &causes, elements, program: &words, is_elsewhere, ..text };
+            let diagnosis = Diagnosis {
+                causes: &causes,
+                elements,
+                program: &words,
+                is_program_guessed: !is_program_known,
+                is_elsewhere,
+                ..text
+            };
             tell(&host, common, options, &diagnosis)?;
             Err(Stop::Exit(Exit::Yes))
         }
@@ -53,8 +67,16 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
 
 fn known_from_text(log: &Log) -> Diagnosis<'_> {
     let Log { chain, is_utf16, left_out, .. } = log;
-    let (is_utf16, left_out) = (*is_utf16, *left_out);
-    Diagnosis { chain, causes: &[], elements: &[], program: &[], is_elsewhere: false, is_utf16, left_out }
+    Diagnosis {
+        chain,
+        causes: &[],
+        elements: &[],
+        program: &[],
+        is_program_guessed: false,
+        is_elsewhere: false,
+        is_utf16: *is_utf16,
+        left_out: *left_out,
+    }
 }
 
 fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<'_>) -> Result<(), Error> {
@@ -64,31 +86,6 @@ fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<
     } else {
         style.page(&report::diagnosis(diagnosis, options.all, common.verbose, style))
     })
-}
-
-fn read(host: &Host, common: &Common, options: &Diagnose) -> Result<Log, Error> {
-    let unreadable = |path: &Path| {
-        let path = path.to_owned();
-        move |error| Error::Unreadable { path, error }
-    };
-    if let Some(text) = &options.text {
-        return log::read(&mut text.as_bytes(), None).map_err(unreadable(Path::new("--text")));
-    }
-    if let Some(file) = options.from.as_ref().filter(|file| *file != Path::new("-")) {
-        let (mut input, size) = host.open(&host.absolute(file)).map_err(unreadable(file))?;
-        return log::read(&mut input, Some(size)).map_err(unreadable(file));
-    }
-    if options.from.is_none() && !options.words.is_empty() {
-        return Err(Error::NoMessage {
-            words: options.words.clone(),
-            is_text: is_text(host, &options.words),
-        });
-    }
-    let (mut input, is_terminal) = host::standard_input();
-    if is_terminal && !common.quiet {
-        say("paste the message, then Ctrl-D");
-    }
-    log::read(&mut input, None).map_err(unreadable(Path::new("-")))
 }
 
 /// True for the one name of a file that is no program.

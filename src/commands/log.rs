@@ -2,8 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 
+use super::say;
+use crate::cli::{Common, Diagnose};
 use crate::diagnose::{Chain, NamedPaths, Reading};
+use crate::error::Error;
+use crate::host::{self, Host};
 
 /// Bytes that are read of a long text: at its beginning, and at its end.
 const HEAD: usize = 8 << 20;
@@ -38,8 +43,28 @@ impl Reader {
     }
 }
 
+/// Reads the text of an option, or standard input.
+pub(super) fn asked(host: &Host, common: &Common, options: &Diagnose) -> Result<Log, Error> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |error| Error::Unreadable { path, error }
+    };
+    if let Some(text) = &options.text {
+        return read(&mut text.as_bytes(), None).map_err(unreadable(Path::new("--text")));
+    }
+    if let Some(file) = options.from.as_ref().filter(|file| *file != Path::new("-")) {
+        let (mut input, size) = host.open(&host.absolute(file)).map_err(unreadable(file))?;
+        return read(&mut input, Some(size)).map_err(unreadable(file));
+    }
+    let (mut input, is_terminal) = host::standard_input();
+    if is_terminal && !common.quiet {
+        say("paste the message, then Ctrl-D");
+    }
+    read(&mut input, None).map_err(unreadable(Path::new("-")))
+}
+
 /// `size` is that of a file. Without it, the end of the text is kept until all is read.
-pub(super) fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
+fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
     let mut reader = Reader::default();
     let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
     let tail = size.map(|size| size.saturating_sub(TAIL as u64));

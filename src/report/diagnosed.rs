@@ -26,6 +26,8 @@ pub struct Diagnosis<'d> {
     pub elements: &'d [Element],
     /// The program that was looked at.
     pub program: &'d [OsString],
+    /// The user did not name the program, and neither does the text.
+    pub is_program_guessed: bool,
     /// The text names paths that are not here.
     pub is_elsewhere: bool,
     pub is_utf16: bool,
@@ -77,6 +79,12 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
 /// The limits of the answer.
 fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let mut text = String::new();
+    if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
+        let program = shell_words(diagnosis.program);
+        text.push_str(&format!(
+            "\nthis is about `{program}`: name the program that failed after the options\n"
+        ));
+    }
     if diagnosis.is_elsewhere {
         text.push_str("\nthe text names paths that are not here: on the machine that it is from, run this command, or `cudarun doctor --save FILE` for `--machine FILE` here\n");
     }
