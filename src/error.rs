@@ -1,6 +1,7 @@
 //! One error type for everything that ends a command, and its exit code in each form of the command line.
 //! The words are in `report`.
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
@@ -63,6 +64,10 @@ pub enum Error {
     NotPinned { option: &'static str, why: Box<dyn Reason> },
     /// The program does not load the audit module of `trace`.
     NotTraced(Box<dyn Reason>),
+    /// `diagnose` cannot read its text.
+    Unreadable { path: PathBuf, error: io::Error },
+    /// `diagnose` got a program and no message.
+    NoMessage { words: Vec<OsString>, is_text: bool },
     /// `--compare` names something else than a description, an environment or `here`.
     NotComparable { side: PathBuf, why: String },
     /// A shell would be as any other: nothing is planned for the program, or for the project.

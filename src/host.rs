@@ -32,7 +32,7 @@ mod way;
 pub use directory::Entry;
 use directory::{Known, components, entries, join_root};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
-pub use process::{arguments, variable};
+pub use process::{arguments, standard_input, variable};
 pub use record::PathUse;
 use record::UseRecord;
 pub use standing::Room;
@@ -365,7 +365,8 @@ impl Host {
         below.into_iter().map(|below| directory.join(below)).collect()
     }
 
-    fn open(&self, path: &Path) -> io::Result<(File, u64)> {
+    /// A regular file, and its size.
+    pub fn open(&self, path: &Path) -> io::Result<(File, u64)> {
         self.note_asked(path, PathUse::Read);
         // To open a fifo or a device has effects.
         if self.stat(path)?.is_file() { self.open_regular(path) } else { Err(not_regular()) }

@@ -15,6 +15,7 @@
 extern crate self as cudarun;
 
 pub mod catalog;
+pub mod causes;
 pub mod cli;
 pub mod commands;
 pub mod crash;
@@ -148,6 +149,9 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         }
         Some(Verb::Doctor(doctor)) => {
             (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))
+        }
+        Some(Verb::Diagnose(diagnose)) => {
+            (Form::Answer, diagnose.json, commands::diagnose::diagnose(host, common, diagnose))
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),

@@ -17,6 +17,7 @@ pub(super) const PAGE: &str = "\
 
 Start here:
   doctor       Report on one page if GPU programs can run here, and the cures
+  diagnose     Explain an error message: its cause here, and the cure
   explain      Show the requirements of a program, the picks, and the reasons
   list         Show every installation of every NVIDIA library
   help         Show the help of a verb: cudarun help list
@@ -36,7 +37,6 @@ Shell:
 
 Examples:
   cudarun python3 train.py
-  cudarun explain --require 'cudnn>=9.1' python3 train.py
 
 Options:
 {options}{after-help}";

@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::pin::Mode;
 
 pub mod complete;
+mod faults;
 mod help;
 mod settle;
+
+pub use faults::{Diagnose, Doctor};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -22,6 +25,7 @@ pub const VERBS: &[&str] = &[
     "shell",
     "verify",
     "doctor",
+    "diagnose",
     "trace",
     "record",
     "init",
@@ -183,6 +187,9 @@ pub enum Verb {
     /// Report on one page if GPU programs can run here, and how to fix what stops them
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
+    /// Explain an error message: its cause on this machine, and the command that cures it
+    #[command(override_usage = "cudarun diagnose [OPTIONS] [--] [PROGRAM [ARGS]...]")]
+    Diagnose(Diagnose),
     /// Start a program and report which NVIDIA files it really mapped, and why
     #[command(override_usage = "cudarun trace [OPTIONS] [--] PROGRAM [ARGS]...")]
     Trace(Trace),
@@ -306,22 +313,6 @@ pub struct Verify {
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments; without one, the libraries that the loader gives to any program are proved
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
-    pub words: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-pub struct Doctor {
-    /// Write the examined facts to FILE for a bug report, without user names and unrelated values
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Show the differences between A and B instead: files of `--save`, directories of environments, or `here` [default for B: here]
-    #[arg(long, value_name = "A[,B]", value_delimiter = ',', conflicts_with = "save")]
-    pub compare: Vec<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-    /// The program and its arguments; without one, the frameworks of the first Python in PATH are examined
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, hide = true)]
     pub words: Vec<OsString>,
 }

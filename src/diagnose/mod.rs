@@ -4,9 +4,11 @@
 mod chain;
 mod lines;
 mod messages;
+mod paths;
 mod signatures;
 
 pub use chain::Chain;
 pub use lines::{Line, Lines};
 pub use messages::{Message, Reading};
+pub use paths::NamedPaths;
 pub use signatures::{Captures, Match, Signatures, groups_of};

@@ -170,6 +170,10 @@ pub enum Evidence {
     Card { bus: String, id: String, model: Option<&'static str>, driver: Option<String> },
     /// An installation at fault, or one to compare it with.
     Installation(Summary),
+    /// A file that cannot be used.
+    Fault { path: PathBuf, fault: inventory::ReadFault },
+    /// A symbol, or a version of symbols, that a library has or lacks.
+    Symbol { path: PathBuf, symbol: String, has: bool },
     /// A directory that is refused for the cache.
     Place { path: PathBuf, why: Unfit },
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::causes;
+use crate::doctor::Examination;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
 use crate::loader::search::Searcher;
-use crate::pin::{self, Question};
+use crate::pin::{self, Decision, Question};
 use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
@@ -111,6 +113,28 @@ impl<'h> Facts<'h> {
             return BTreeSet::new();
         }
         self.before().files.iter().map(|file| file.id).collect()
+    }
+
+    /// The facts about this program's failure. The second and the third argument are as in `causes::Facts`.
+    pub fn of_failure<'f>(
+        &'f self,
+        decision: &'f Decision,
+        examination: &'f Examination,
+        is_program_known: bool,
+        is_elsewhere: bool,
+    ) -> causes::Facts<'f, 'h> {
+        let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
+        causes::Facts {
+            host: self.host,
+            inventory: &self.inventory,
+            examination,
+            program: &self.program,
+            decision,
+            policy: self.policy(0, &[]),
+            is_program_known,
+            is_elsewhere,
+            as_is: causes::Start { searcher: self.searcher.within(env, None), prediction: self.before() },
+        }
     }
 
     /// The files that the program maps in the environment as it is.

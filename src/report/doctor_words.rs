@@ -306,6 +306,9 @@ pub(super) fn evidence(evidence: &Evidence) -> (String, String) {
             show(&installation.directory),
             format!("{} ({})", title(installation), installation.origin.word()),
         ),
+        Evidence::Fault { path, fault } => (show(path), words::fault(fault)),
+        Evidence::Symbol { path, symbol, has: true } => (show(path), format!("has {}", show(symbol))),
+        Evidence::Symbol { path, symbol, has: false } => (show(path), format!("has no {}", show(symbol))),
         Evidence::Place { path, why } => (show(path), unfit(path, why)),
     }
 }

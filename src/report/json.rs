@@ -364,7 +364,7 @@ fn merge(object: &mut Value, more: Value) {
     }
 }
 
-fn finish(mut object: Value) -> String {
+pub(super) fn finish(mut object: Value) -> String {
     stamp(&mut object);
     printable(format!("{object:#}"))
 }

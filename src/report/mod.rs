@@ -6,6 +6,8 @@ mod asked;
 mod causes;
 mod compared;
 mod conflict;
+mod cures;
+mod diagnosed;
 mod doctor;
 mod doctor_words;
 mod errors;
@@ -32,6 +34,7 @@ mod words;
 
 pub use asked::caution;
 pub use compared::{ComparedSide, Comparison, comparison};
+pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json};
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};

@@ -2,6 +2,8 @@
 
 use cudarun::diagnose::{Chain, Message, Reading};
 
+mod answers;
+mod command;
 mod healthy;
 mod logs;
 mod signatures;

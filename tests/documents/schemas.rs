@@ -143,6 +143,8 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
         on("list", &["list", "--json", "--extensions"]);
         on("doctor", &["doctor", "--json"]);
         on("init", &["init", "--json"]);
+        on("diagnose", &["diagnose", "--json", "--text", "libcudart.so.13: cannot open shared object file"]);
+        on("diagnose", &["diagnose", "--json", "--text", "CUDA driver is a stub library", "/opt/app/for-13"]);
         for program in
             [&["python3", "/home/user/train.py"][..], &["/usr/bin/true"], &["/opt/app/for-13"], &["for-13"]]
         {

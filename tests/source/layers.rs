@@ -31,6 +31,7 @@ const ROOMS: &[&str] = &[
     "shell",
     "doctor",
     "diagnose",
+    "causes",
     "machine",
     "report",
     "pipeline",

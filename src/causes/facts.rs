@@ -1,0 +1,163 @@
+//! The machine, and the program with what the loader gives to it.
+
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{Family, catalog, first_number};
+use crate::doctor::{Evidence, Examination};
+use crate::formats::names;
+use crate::host::{FileId, Host};
+use crate::inventory::{Installation, Inventory, Member, Origin};
+use crate::loader::search::Searcher;
+use crate::pin::{Decision, Mode, Pinned};
+use crate::predict::Prediction;
+use crate::predict::supply::{Supply, given};
+use crate::program::Program;
+use crate::solve::{Outcome, Policy, Summary};
+
+pub struct Facts<'f, 'h> {
+    pub host: &'f Host,
+    pub inventory: &'f Inventory,
+    pub examination: &'f Examination,
+    pub program: &'f Program,
+    pub decision: &'f Decision,
+    pub policy: Policy,
+    /// The user named the program, or the text names its environment.
+    pub is_program_known: bool,
+    /// The text names paths that are not here: it may come from another machine.
+    pub is_elsewhere: bool,
+    pub as_is: Start<'h>,
+}
+
+/// The program's start in an environment: the search of the loader, and the files that it maps.
+pub struct Start<'h> {
+    pub searcher: Searcher<'h>,
+    pub prediction: Prediction,
+}
+
+/// A question, with the environment that it is asked in. The plan's environment replaces the prediction.
+#[derive(Clone, Copy)]
+pub(super) struct View<'v, 'f, 'h> {
+    pub facts: &'v Facts<'f, 'h>,
+    pub start: &'v Start<'h>,
+    pub plan: Option<&'v Pinned>,
+}
+
+/// A library as a question names it.
+pub(super) enum Library<'t> {
+    File { name: &'t str, family: Option<&'static Family> },
+    Family(&'static Family),
+    Other(&'t str),
+}
+
+impl<'t> Library<'t> {
+    pub(super) fn named(text: &'t str) -> Library<'t> {
+        let name = text.rsplit('/').next().unwrap_or(text);
+        if names::split(name).is_some() {
+            return Library::File { name, family: catalog().family_of(name).map(|(family, _)| family) };
+        }
+        let lower = if text.eq_ignore_ascii_case("cuda") { "cudart".to_owned() } else { text.to_lowercase() };
+        catalog().family(&lower).map_or(Library::Other(text), Library::Family)
+    }
+
+    pub(super) fn family(&self) -> Option<&'static Family> {
+        match self {
+            Library::File { family, .. } => *family,
+            Library::Family(family) => Some(family),
+            Library::Other(_) => None,
+        }
+    }
+}
+
+/// True if the loader, or the family itself, could take this file for the name.
+pub(super) fn serves(installation: &Installation, member: &Member, name: &str) -> bool {
+    let Some((stem, suffix)) = names::split(name) else { return false };
+    let is_version = catalog().family(&installation.family).is_some_and(|family| family.soname_is_version);
+    let same_number = || is_version && first_number(suffix) == installation.soname && !suffix.is_empty();
+    member.stem == stem
+        && (member.soname == name || member.names.iter().any(|own| own == name) || same_number())
+}
+
+pub(super) fn installation(installation: &Installation) -> Evidence {
+    Evidence::Installation(Summary::of(installation))
+}
+
+impl<'v> View<'v, '_, '_> {
+    /// The installations of a family that a program can use.
+    pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
+        let is_copy = move |one: &&Installation| one.origin != Origin::Stub;
+        let of_family: Vec<&Installation> =
+            self.facts.inventory.installations.iter().filter(|one| one.family == family).collect();
+        of_family.into_iter().filter(is_copy)
+    }
+
+    /// The installations with a file for this name.
+    pub(super) fn offering(&self, family: &str, name: &str) -> Vec<&'v Installation> {
+        let offers = |one: &&Installation| one.files.iter().any(|member| serves(one, member, name));
+        self.copies(family).filter(offers).collect()
+    }
+
+    /// The file that the program gets for a name.
+    pub(super) fn given(&self, name: &str) -> Option<(PathBuf, FileId)> {
+        let files = &self.start.prediction.files;
+        let is_asked = |path: &Path| path.file_name().is_some_and(|file| file == name);
+        if let Some(file) = files.iter().find(|file| file.name == name || is_asked(&file.path)) {
+            return Some((file.path.clone(), file.id));
+        }
+        if let Some((stem, suffix)) = names::split(name)
+            && let Some(family) = catalog().family_of_stem(stem).filter(|family| family.soname_is_version)
+            && let Some(file) = files.iter().find(|file| {
+                file.stem == stem
+                    && file.soname == first_number(suffix)
+                    && file.family.as_ref() == Some(&family.name)
+            })
+        {
+            return Some((file.path.clone(), file.id));
+        }
+        if let Some(member) = self.picked(name) {
+            return Some((member.path.clone(), member.id));
+        }
+        if self.start.prediction.missing.iter().any(|missing| missing.name == name) {
+            return None;
+        }
+        let executable = self.facts.program.executable.as_ref();
+        let chain: Vec<_> =
+            executable.and_then(|path| self.start.searcher.object(path)).into_iter().collect();
+        // cuDNN asks for its parts by ever shorter names.
+        let short = names::split(name).and_then(|(stem, suffix)| {
+            catalog().family_of_stem(stem).filter(|family| family.soname_is_version)?;
+            Some(format!("{stem}.so.{}", first_number(suffix)?))
+        });
+        let mut names = [Some(name), short.as_deref()].into_iter().flatten();
+        let (object, _) = names.find_map(|name| self.start.searcher.find(name, &chain))?;
+        Some((object.path.clone(), object.id))
+    }
+
+    /// The file that the plan puts in the program's reach under this name.
+    fn picked(&self, name: &str) -> Option<&'v Member> {
+        self.plan.filter(|pinned| !matches!(pinned.mode, Mode::None | Mode::Clean))?;
+        let Outcome::Plan(plan) = &self.facts.decision.outcome else { return None };
+        let mut picks = plan.picks.iter();
+        picks.find_map(|pick| {
+            let mut files = pick.installation.files.iter();
+            files.find(|member| {
+                pick.view_names(member).contains(name) || serves(&pick.installation, member, name)
+            })
+        })
+    }
+
+    /// The installation that decides what the program gets of a family.
+    pub(super) fn first(&self, family: &Family) -> Option<&'v Installation> {
+        let inventory = self.facts.inventory;
+        let supplies = given(&self.start.prediction, inventory);
+        let deciding = supplies.get(family.name.as_str()).map(Supply::deciding);
+        let of = |id: FileId| {
+            let place = inventory.installations.iter().position(|one| one.has_file(id))?;
+            Some(&self.facts.inventory.installations[place])
+        };
+        if let Some(Some(first)) = deciding.and_then(|all| all.into_iter().next()) {
+            return first.files.first().and_then(|file| of(file.id));
+        }
+        let mains = inventory.installations.iter().filter(|one| one.family == family.name);
+        mains.filter_map(|one| one.member(&family.main)).find_map(|main| of(self.given(&main.soname)?.1))
+    }
+}

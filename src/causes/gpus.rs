@@ -1,0 +1,143 @@
+//! Questions about the driver, the GPUs and the container.
+
+use std::path::Path;
+
+use super::facts::{Library, View, installation};
+use super::model::Answer;
+use crate::catalog::{architectures, knowledge};
+use crate::doctor::Evidence;
+use crate::inventory::KernelDriver;
+use crate::program::{Condition, Demand};
+use crate::solve::Outcome;
+use crate::version::ComputeCapability;
+
+/// The variables in which launchers state the number of processes on this machine.
+const LOCAL_RANKS: [&str; 3] = ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"];
+const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
+const CONTAINER_TOOLS: [&str; 2] = ["/usr/bin/nvidia-container-runtime-hook", "/usr/bin/nvidia-ctk"];
+
+/// Reads `sm_89`, `compute_121a`, `7.5` or `89`.
+pub(super) fn capability(text: &str) -> Option<ComputeCapability> {
+    let number = text.rsplit('_').next()?.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let cut = number.len().checked_sub(1)?;
+    number.parse().ok().or_else(|| format!("{}.{}", number.get(..cut)?, number.get(cut..)?).parse().ok())
+}
+
+fn said(driver: &KernelDriver) -> Evidence {
+    Evidence::File { path: driver.from.clone(), line: None, text: driver.version.to_string() }
+}
+
+impl View<'_, '_, '_> {
+    pub(super) fn driver_older(&self, of: &str) -> Answer {
+        let Some(driver) = &self.facts.inventory.driver else { return Answer::new(false, Vec::new()) };
+        let Some((cuda, mut evidence)) = self.cuda_of(of) else { return Answer::unknown() };
+        let minor = cuda.numbers().get(1).copied();
+        let Some(floor) = knowledge().driver_floor(cuda.major(), minor) else { return Answer::unknown() };
+        evidence.insert(0, said(driver));
+        Answer::new(driver.version < floor, evidence)
+    }
+
+    /// A driver compiles the PTX of its own CUDA and of older ones.
+    pub(super) fn ptx_newer_than_driver(&self, library: &Library<'_>) -> Answer {
+        let first = library.family().and_then(|family| self.first(family));
+        let supported = self.facts.inventory.driver.as_ref().and_then(|driver| Some((driver, driver.cuda?)));
+        let (Some(first), Some((driver, supported))) = (first, supported) else { return Answer::unknown() };
+        let Some(version) = first.version else { return Answer::unknown() };
+        let is_newer = version.truncated(2) > supported.version();
+        Answer::new(is_newer, vec![said(driver), installation(first)])
+    }
+
+    pub(super) fn more_ranks_than_gpus(&self) -> Answer {
+        let inventory = self.facts.inventory;
+        let set = LOCAL_RANKS.iter().find_map(|name| {
+            let value = self.facts.host.env.get(name)?.to_str()?;
+            Some((*name, value.to_owned(), value.parse::<usize>().ok()?))
+        });
+        let Some((name, value, ranks)) = set.filter(|_| !inventory.gpus.is_empty()) else {
+            return Answer::unknown();
+        };
+        let is_hidden = inventory.gpus.iter().any(|gpu| gpu.visible == crate::inventory::Visible::Perhaps);
+        let gpus = inventory.visible_gpus().count();
+        let evidence = vec![Evidence::Variable { name: name.to_owned(), value }];
+        Answer::new((!is_hidden).then_some(ranks > gpus), evidence)
+    }
+
+    pub(super) fn gpus_that(
+        &self,
+        text: &str,
+        is_so: impl Fn(ComputeCapability, ComputeCapability) -> bool,
+    ) -> Answer {
+        let Some(wanted) = capability(text) else { return Answer::unknown() };
+        let gpus = self.facts.inventory.visible_gpus();
+        let known: Vec<_> = gpus.filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
+        let card = |(gpu, capability): &(&crate::inventory::Gpu, ComputeCapability)| Evidence::File {
+            path: Path::new("/proc/driver/nvidia/gpus").join(&gpu.bus).join("information"),
+            line: None,
+            text: format!("{} ({capability})", gpu.model),
+        };
+        let is = (!known.is_empty()).then(|| known.iter().any(|(_, gpu)| is_so(*gpu, wanted)));
+        Answer::new(is, known.iter().map(card).collect())
+    }
+
+    pub(super) fn gpu_newer_than(&self, library: &Library<'_>) -> Answer {
+        let first = library.family().and_then(|family| self.first(family));
+        let Some((first, version)) = first.and_then(|one| Some((one, one.version?))) else {
+            return Answer::unknown();
+        };
+        let is_unknown_to = |gpu: ComputeCapability| {
+            let row = architectures().iter().find(|row| row.capability == gpu);
+            Some(row?.cuda.first()?.version() > version)
+        };
+        let mut gpus = self.facts.inventory.capabilities().filter_map(is_unknown_to).peekable();
+        let is = gpus.peek().is_some().then(|| gpus.any(|is_newer| is_newer));
+        Answer::new(is, vec![installation(first)])
+    }
+
+    fn broken(&self, is_meant: impl Fn(&Condition) -> bool) -> bool {
+        let Outcome::Conflict(conflict) = &self.facts.decision.outcome else { return false };
+        conflict.broken.iter().any(|broken| is_meant(&broken.condition))
+    }
+
+    pub(super) fn framework_without_code(&self) -> Answer {
+        let is_code = |condition: &Condition| matches!(condition.demand, Demand::Code(_));
+        let mut known =
+            self.facts.program.conditions.iter().filter(|condition| is_code(condition)).peekable();
+        if known.peek().is_none() || self.facts.inventory.capabilities().next().is_none() {
+            return Answer::unknown();
+        }
+        let place = |condition: &Condition| Evidence::File {
+            path: condition.by.file.clone(),
+            line: condition.by.line,
+            text: condition.by.name.clone(),
+        };
+        Answer::new(self.broken(is_code), known.map(place).collect())
+    }
+
+    pub(super) fn image_needs_newer_driver(&self) -> Answer {
+        let is_of_image = |condition: &Condition| condition.by.name.starts_with("NVIDIA_REQUIRE_");
+        let own = self.facts.program.conditions.iter().find(|condition| is_of_image(condition));
+        let Some(own) = own else { return Answer::unknown() };
+        Answer::new(self.broken(is_of_image), vec![Evidence::Set { name: own.by.name.clone() }])
+    }
+
+    pub(super) fn container_toolkit_missing(&self) -> Answer {
+        if self.facts.examination.surroundings.is_container {
+            return Answer::unknown();
+        }
+        let is_here = CONTAINER_TOOLS.iter().any(|tool| self.facts.host.is_file(Path::new(tool)));
+        let absent = CONTAINER_TOOLS.iter().map(|tool| Evidence::Absent { path: tool.into() });
+        Answer::new(!is_here, if is_here { Vec::new() } else { absent.collect() })
+    }
+
+    pub(super) fn capability_missing(&self, word: &str) -> Answer {
+        if !self.facts.examination.surroundings.is_container {
+            return Answer::new(false, Vec::new());
+        }
+        let Some(value) = self.facts.host.env.get(CAPABILITIES).and_then(|value| value.to_str()) else {
+            return Answer::unknown();
+        };
+        let has = value.split(',').any(|one| one == word || one == "all");
+        let evidence = vec![Evidence::Variable { name: CAPABILITIES.to_owned(), value: value.to_owned() }];
+        Answer::new(!has, evidence)
+    }
+}

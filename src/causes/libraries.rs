@@ -1,0 +1,337 @@
+//! Questions about libraries: where copies are, which one the program gets, and what that one lacks.
+
+use std::path::{Path, PathBuf};
+
+use super::facts::{Library, View, installation, serves};
+use super::model::Answer;
+use crate::catalog::{Family, catalog, first_number};
+use crate::doctor::Evidence;
+use crate::formats::elf::Elf;
+use crate::formats::{names, symbols};
+use crate::inventory::{Installation, Origin, Problem};
+use crate::program::Want;
+use crate::version::Version;
+
+const FEW: usize = 4;
+
+/// Reads a version as messages write it: `8.6.0`, `(8, 3, 2)`, `12_1`, or one number in NVIDIA's way, 8904 or 12020.
+pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
+    let dotted = text.replace([',', '_'], ".").replace(' ', "");
+    let number: Option<u32> = dotted.parse().ok().filter(|number| *number >= 1000);
+    match number {
+        Some(number) if family.is_some_and(|family| family.name == "cudnn") => {
+            let (major, minor) = if number >= 90_000 { (10_000, 100) } else { (1000, 100) };
+            Some(Version::from_scaled(number, major, minor))
+        }
+        Some(number) => Some(Version::from_scaled(number, 1000, 10).truncated(2)),
+        None => dotted.parse().ok(),
+    }
+}
+
+fn listed<'i>(installations: impl IntoIterator<Item = &'i Installation>) -> Vec<Evidence> {
+    installations.into_iter().take(FEW).map(installation).collect()
+}
+
+/// Returns the symbols that a library exports; none if it is unreadable.
+fn exports(view: &View<'_, '_, '_>, path: &Path) -> Option<Vec<String>> {
+    let data = view.facts.host.map(path).ok()?;
+    let names = symbols::names(&Elf::parse(&data).ok()?);
+    Some(names.into_iter().map(|name| name.split('@').next().unwrap_or_default().to_owned()).collect())
+}
+
+impl View<'_, '_, '_> {
+    /// The installations that could answer for a library, those with other numbers in their SONAMEs included.
+    fn related(&self, library: &Library<'_>) -> Vec<&Installation> {
+        let Some(family) = library.family() else { return Vec::new() };
+        let has_stem = |one: &&Installation| match library {
+            Library::File { name, .. } => {
+                family.soname_is_version
+                    || names::split(name).is_some_and(|(stem, _)| one.member(stem).is_some())
+            }
+            _ => true,
+        };
+        self.copies(&family.name).filter(has_stem).collect()
+    }
+
+    pub(super) fn no_copy(&self, library: &Library<'_>) -> Answer {
+        match library {
+            Library::Other(name) => self.missing_of_framework(name, false),
+            Library::File { name, family: None } => match self.given(name) {
+                Some(_) => Answer::new(false, Vec::new()),
+                None => Answer::unknown(),
+            },
+            _ => {
+                let copies = self.related(library);
+                Answer::new(copies.is_empty(), listed(copies))
+            }
+        }
+    }
+
+    pub(super) fn not_on_path(&self, library: &Library<'_>) -> Answer {
+        let found = |name: &str| self.given(name).is_some();
+        match library {
+            Library::Other(name) => self.missing_of_framework(name, true),
+            Library::File { name, family: None } => Answer::new(found(name).then_some(false), Vec::new()),
+            Library::File { name, family: Some(family) } => {
+                let copies = self.offering(&family.name, name);
+                Answer::new(!copies.is_empty() && !found(name), listed(copies))
+            }
+            Library::Family(family) => {
+                let copies: Vec<_> = self.copies(&family.name).collect();
+                let mut mains = copies.iter().filter_map(|one| one.member(&family.main));
+                let is_lost = !copies.is_empty() && !mains.any(|main| found(&main.soname));
+                Answer::new(is_lost, listed(copies))
+            }
+        }
+    }
+
+    /// Is a library missing that a framework needs, and is a copy of it here?
+    fn missing_of_framework(&self, framework: &str, is_here: bool) -> Answer {
+        if self.facts.program.packages.iter().all(|package| package.name != framework) {
+            return Answer::unknown();
+        }
+        let missing = self.start.prediction.missing.iter().filter(|missing| {
+            let family = missing.family.as_deref();
+            family.is_some_and(|family| self.offering(family, &missing.name).is_empty() != is_here)
+        });
+        let asked = missing.map(|missing| Evidence::File {
+            path: missing.requester.clone(),
+            line: None,
+            text: missing.name.clone(),
+        });
+        let evidence: Vec<Evidence> = asked.take(FEW).collect();
+        Answer::new(!evidence.is_empty(), evidence)
+    }
+
+    /// `wanted` is the number of the SONAME, where only the message states it.
+    pub(super) fn only_other_major(&self, library: &Library<'_>, wanted: Option<u32>) -> Answer {
+        let copies = self.related(library);
+        let fits = |one: &&Installation| match library {
+            Library::File { name, .. } => one.files.iter().any(|member| serves(one, member, name)),
+            _ => wanted.is_none_or(|wanted| one.soname == Some(wanted)),
+        };
+        let is_known = library.family().is_some() && !copies.is_empty();
+        let is = is_known.then(|| !copies.iter().any(fits));
+        // Without any copy, another cause fits.
+        Answer::new(is.or(library.family().map(|_| false)), listed(copies))
+    }
+
+    fn wanted(&self, family: &Family, wanted: &str) -> Option<Version> {
+        if wanted == "framework" {
+            let own = self.facts.program.requirements.iter().filter(|one| one.family == family.name);
+            let floors = own.filter_map(|requirement| match requirement.want {
+                Want::AtLeast(version) => Some(version),
+                _ => None,
+            });
+            return floors.max();
+        }
+        match catalog().family(wanted) {
+            Some(other) => self.first(other)?.version.map(|version| version.truncated(2)),
+            None => version(wanted, Some(family)),
+        }
+    }
+
+    pub(super) fn first_copy_older(&self, library: &Library<'_>, wanted: &str) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(wanted) = self.wanted(family, wanted) else { return Answer::unknown() };
+        let Some((first, version)) = self.first(family).and_then(|one| Some((one, one.version?))) else {
+            return Answer::unknown();
+        };
+        let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
+        let newer: Vec<_> = self.copies(&family.name).filter(is_newer).take(FEW - 1).collect();
+        Answer::new(version < wanted, self.reached(first, newer))
+    }
+
+    pub(super) fn newer_copy_here(&self, library: &Library<'_>, wanted: &str) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let Some(wanted) = self.wanted(family, wanted) else { return Answer::unknown() };
+        let is_newer = |one: &&Installation| one.version.is_some_and(|version| version >= wanted);
+        let newer: Vec<_> = self.copies(&family.name).filter(is_newer).collect();
+        Answer::new(!newer.is_empty(), listed(newer))
+    }
+
+    /// The element of `LD_LIBRARY_PATH` that leads to the first copy, that copy, and others.
+    fn reached(&self, first: &Installation, others: Vec<&Installation>) -> Vec<Evidence> {
+        let elements = &self.facts.examination.elements;
+        let leads = |element: &&crate::doctor::Element| {
+            element.leads_to.as_deref().is_some_and(|to| first.directories().any(|own| own == to))
+        };
+        let element = elements.iter().find(leads).map(|element| Evidence::Element {
+            variable: element.variable,
+            position: element.position,
+            text: element.text.clone(),
+        });
+        element.into_iter().chain([installation(first)]).chain(listed(others)).collect()
+    }
+
+    /// The files in which a symbol of a library must be.
+    fn holders(&self, library: &Library<'_>) -> Vec<PathBuf> {
+        if let Library::File { name, .. } = library {
+            return self.given(name).map(|(path, _)| path).into_iter().collect();
+        }
+        let Some(family) = library.family() else { return Vec::new() };
+        let files = &self.start.prediction.files;
+        let own = files.iter().filter(|file| file.family.as_ref() == Some(&family.name));
+        let mapped: Vec<PathBuf> = own.map(|file| file.path.clone()).collect();
+        if !mapped.is_empty() {
+            return mapped;
+        }
+        let first = self.first(family).into_iter().flat_map(|one| &one.files);
+        first.map(|member| member.path.clone()).collect()
+    }
+
+    pub(super) fn first_copy_lacks(&self, library: &Library<'_>, symbol: &str) -> Answer {
+        let holders = self.holders(library);
+        let read: Option<Vec<Vec<String>>> = holders.iter().map(|path| exports(self, path)).collect();
+        let Some(read) = read.filter(|read| !read.is_empty()) else { return Answer::unknown() };
+        let has = |names: &Vec<String>| names.iter().any(|name| name == symbol);
+        let lacks = !read.iter().any(has);
+        let symbol =
+            |path: &PathBuf| Evidence::Symbol { path: path.clone(), symbol: symbol.to_owned(), has: !lacks };
+        let shown = if lacks { &holders[..holders.len().min(2)] } else { &[] };
+        let mut evidence: Vec<Evidence> = shown.iter().map(symbol).collect();
+        if let Some(first) = library.family().and_then(|family| self.first(family)) {
+            evidence.splice(..0, self.reached(first, Vec::new()));
+        }
+        Answer::new(lacks, evidence)
+    }
+
+    pub(super) fn other_copy_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let holders = self.holders(library);
+        let members = self.copies(&family.name).flat_map(|one| &one.files);
+        let others = members.filter(|member| !holders.contains(&member.path)).map(|member| &member.path);
+        let has = |path: &&PathBuf| {
+            exports(self, path).is_some_and(|names| names.iter().any(|name| name == symbol))
+        };
+        let found = others.filter(has).take(2);
+        let evidence: Vec<Evidence> = found
+            .map(|path| Evidence::Symbol { path: path.clone(), symbol: symbol.to_owned(), has: true })
+            .collect();
+        Answer::new(!evidence.is_empty(), evidence)
+    }
+
+    pub(super) fn mixed(&self, library: &Library<'_>) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let inventory = self.facts.inventory;
+        let supplies = crate::predict::supply::given(&self.start.prediction, inventory);
+        let Some(supply) = supplies.get(family.name.as_str()) else {
+            let count = self.copies(&family.name).count();
+            return Answer::new((count < 2).then_some(false), Vec::new());
+        };
+        let is_mixed = |one: &&Installation| {
+            one.problems.iter().any(|problem| matches!(problem, Problem::OtherVersionAmongTheRest { .. }))
+        };
+        let known: Vec<&Installation> = supply.installations.iter().filter_map(|(one, _)| *one).collect();
+        let has_fault = supply.fault(inventory).is_some() && supply.installations.len() > 1;
+        Answer::new(has_fault || known.iter().any(is_mixed), listed(known))
+    }
+
+    pub(super) fn incomplete(&self, library: &Library<'_>) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let lacks = |one: &&Installation| {
+            one.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
+        };
+        let first = self.first(family);
+        match first.or_else(|| self.copies(&family.name).find(lacks)) {
+            Some(one) => Answer::new(lacks(&one), vec![installation(one)]),
+            None => Answer::unknown(),
+        }
+    }
+
+    pub(super) fn damaged(&self, name: &str) -> Answer {
+        let is_named = |path: &Path| {
+            let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+            path == Path::new(name) || Path::new(name).file_name().is_some_and(|name| name == file)
+        };
+        let warnings = self.facts.inventory.warnings.iter().filter(|warning| is_named(&warning.path));
+        let mut evidence: Vec<Evidence> = warnings
+            .map(|warning| Evidence::Fault { path: warning.path.clone(), fault: warning.fault.clone() })
+            .collect();
+        let is_cut = |one: &&Installation| {
+            let names = one.problems.iter().filter_map(|problem| match problem {
+                Problem::Truncated { file } => Some(Path::new(file)),
+                _ => None,
+            });
+            names.into_iter().any(is_named)
+        };
+        evidence.extend(self.facts.inventory.installations.iter().filter(is_cut).map(installation));
+        let is_known = !evidence.is_empty() || self.given(name).is_some();
+        Answer::new(is_known.then_some(!evidence.is_empty()), evidence)
+    }
+
+    pub(super) fn bare_name_missing(&self, library: &Library<'_>) -> Answer {
+        let Some(family) = library.family() else { return Answer::unknown() };
+        let stem = match library {
+            Library::File { name, .. } => names::split(name).map_or(family.main.as_str(), |(stem, _)| stem),
+            _ => &family.main,
+        };
+        if matches!(library, Library::File { name, .. } if !name.ends_with(".so")) {
+            return Answer::new(false, Vec::new());
+        }
+        let copies: Vec<_> = self.copies(&family.name).filter(|one| one.member(stem).is_some()).collect();
+        let is_lost = self.given(&format!("{stem}.so")).is_none();
+        Answer::new(is_lost && !copies.is_empty(), listed(copies))
+    }
+
+    pub(super) fn builtins_elsewhere(&self, builtins: Option<&str>) -> Answer {
+        let nvrtc = catalog().family("nvrtc").and_then(|family| self.first(family));
+        let Some(nvrtc) = nvrtc else { return Answer::unknown() };
+        let names = nvrtc.directories().filter_map(|own| self.facts.inventory.directories.get(own));
+        let is_right = |name: &String| match builtins {
+            Some(builtins) => name == builtins,
+            None => name.starts_with("libnvrtc-builtins.so."),
+        };
+        let is_beside = names.flat_map(std::collections::BTreeMap::keys).any(is_right);
+        let mut evidence = self.reached(nvrtc, Vec::new());
+        let wanted = builtins.unwrap_or("libnvrtc-builtins.so");
+        evidence.push(Evidence::Absent { path: nvrtc.directory.join(wanted) });
+        Answer::new(!is_beside, evidence)
+    }
+
+    pub(super) fn two_packages(&self, library: &Library<'_>) -> Answer {
+        let copies = self.related(library);
+        let is_claimed = |one: &&&Installation| {
+            one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
+        };
+        let claimed: Vec<_> = copies.iter().filter(is_claimed).copied().collect();
+        Answer::new(!claimed.is_empty(), listed(claimed))
+    }
+
+    pub(super) fn libstdcxx_lacks(&self, version: &str) -> Answer {
+        let Some((path, _)) = self.given("libstdc++.so.6") else { return Answer::unknown() };
+        let Some(object) = self.start.searcher.object(&path) else { return Answer::unknown() };
+        let Some(defines) = &object.defines else { return Answer::unknown() };
+        let has = defines.iter().any(|name| name == version);
+        Answer::new(!has, vec![Evidence::Symbol { path, symbol: version.to_owned(), has }])
+    }
+
+    pub(super) fn first_is_from(&self, origin: Origin) -> Answer {
+        let inventory = self.facts.inventory;
+        let Some((path, id)) = self.given("libcuda.so.1") else { return Answer::new(false, Vec::new()) };
+        match inventory.installations.iter().find(|one| one.has_file(id)) {
+            Some(first) => Answer::new(first.origin == origin, self.reached(first, Vec::new())),
+            None => Answer::new(path.components().any(|part| part.as_os_str() == "stubs"), Vec::new()),
+        }
+    }
+
+    /// The driver's library that a program gets, by the beginning of the symbol's name.
+    pub(super) fn driver_lacks(&self, symbol: &str) -> Answer {
+        let name = if symbol.starts_with("nvml") { "libnvidia-ml.so.1" } else { "libcuda.so.1" };
+        self.first_copy_lacks(&Library::named(name), symbol)
+    }
+
+    pub(super) fn no_code(&self, library: &Library<'_>) -> Answer {
+        let first = library.family().and_then(|family| self.first(family));
+        let reads_code = |one: &&Installation| one.files.iter().any(|member| !member.code.is_empty());
+        let Some(first) = first.filter(reads_code) else { return Answer::unknown() };
+        let mut gpus = self.facts.inventory.capabilities().peekable();
+        let is = gpus.peek().is_some().then(|| gpus.any(|gpu| !first.serves.contains_key(&gpu)));
+        Answer::new(is, vec![installation(first)])
+    }
+
+    /// The number in the SONAME that a message asks for: `9` of `9`, or of `9.1`.
+    pub(super) fn number(text: Option<&str>) -> Option<u32> {
+        first_number(text?)
+    }
+}

@@ -1,0 +1,14 @@
+//! The causes of known messages on one machine: answers to the questions of `profiles/errors.toml`, each with its evidence.
+//! Starts and loads nothing. `report/cures.rs` has the words.
+
+mod facts;
+mod gpus;
+mod libraries;
+mod model;
+mod questions;
+mod rank;
+mod tools;
+
+pub use facts::{Facts, Start};
+pub use model::{Answer, Cause, Certainty};
+pub use rank::causes;

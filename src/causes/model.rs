@@ -1,0 +1,61 @@
+//! The types of the room.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::catalog::CauseKey;
+use crate::diagnose::Message;
+use crate::doctor::{Evidence, Finding};
+use crate::solve::Hint;
+
+/// The answer to a question; `is` is `None` where nothing here tells.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub is: Option<bool>,
+    pub evidence: Vec<Evidence>,
+    /// The findings of `doctor` about it.
+    pub findings: Vec<Finding>,
+}
+
+impl Answer {
+    pub(super) fn new(is: impl Into<Option<bool>>, evidence: Vec<Evidence>) -> Answer {
+        Answer { is: is.into(), evidence, findings: Vec::new() }
+    }
+
+    pub(super) fn unknown() -> Answer {
+        Answer::default()
+    }
+}
+
+/// The most certain first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certainty {
+    /// Every question is answered yes.
+    Is,
+    /// A question could not be answered.
+    MayBe,
+    /// A question is answered no.
+    IsNot,
+}
+
+/// A possible cause of a message, judged on this machine.
+#[derive(Clone, Debug)]
+pub struct Cause<'m> {
+    pub key: CauseKey,
+    pub certainty: Certainty,
+    pub message: &'m Message,
+    /// The library, file, version or tool that its first question is about.
+    pub subject: Option<String>,
+    pub evidence: Vec<Evidence>,
+    pub findings: Vec<Finding>,
+    /// An installation that helps, as the solver has checked.
+    pub hint: Option<Hint>,
+    /// With the plan, a question is answered no: cudarun removes the cause.
+    pub plan_helps: bool,
+    /// With this directory first in `LD_LIBRARY_PATH`, a question is answered no.
+    pub directory_helps: Option<PathBuf>,
+    /// Without `LD_LIBRARY_PATH`, a question is answered no.
+    pub unset_helps: bool,
+}

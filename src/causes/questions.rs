@@ -1,0 +1,233 @@
+//! Each question with the function that answers it.
+
+use std::path::{Path, PathBuf};
+
+use super::facts::{Library, View};
+use super::libraries;
+use super::model::Answer;
+use crate::catalog::{Capture, Question};
+use crate::diagnose::Captures;
+use crate::doctor::Evidence;
+use crate::inventory::Origin;
+use crate::variables;
+
+impl View<'_, '_, '_> {
+    /// Answers for a message with these facts.
+    pub(super) fn ask(&self, question: &Question, said: &Captures) -> Answer {
+        let mut answer = self.answer(question, said).unwrap_or_default();
+        let facts = self.facts;
+        let is_of_program = !matches!(question, Question::Doctor(_));
+        if facts.is_elsewhere || is_of_program && !facts.is_program_known && answer.is == Some(false) {
+            answer.is = None;
+        }
+        if facts.is_elsewhere { Answer::unknown() } else { answer }
+    }
+
+    /// None if the message does not state what the question is about.
+    fn answer(&self, question: &Question, said: &Captures) -> Option<Answer> {
+        use Question as Q;
+        let text = |argument| said.argument(argument);
+        let library = |argument| text(argument).map(Library::named);
+        let builtins = || said.get(Capture::Soname).filter(|name| name.starts_with("libnvrtc-builtins.so"));
+        Some(match question {
+            Q::Doctor(findings) => self.doctor(&findings.finds),
+            Q::NoCopy(about) => match text(&about.of)? {
+                "libdevice" => self.no_libdevice(),
+                "nvcc" => self.no_tool("nvcc"),
+                of => self.no_copy(&Library::named(of)),
+            },
+            Q::NotOnPath(about) => match text(&about.of)? {
+                "nvcc" => self.tool_not_on_path("nvcc"),
+                of => self.not_on_path(&Library::named(of)),
+            },
+            Q::OnlyOtherMajor(about) => {
+                self.only_other_major(&library(&about.of)?, Self::number(said.get(Capture::Wanted)))
+            }
+            Q::FirstCopyOlder(about) => self.first_copy_older(&library(&about.of)?, text(&about.wanted)?),
+            Q::NewerCopyHere(about) => self.newer_copy_here(&library(&about.of)?, text(&about.wanted)?),
+            Q::FirstCopyLacksSymbol(about) => {
+                self.first_copy_lacks(&library(&about.of)?, text(&about.symbol)?)
+            }
+            Q::OtherCopyHasSymbol(about) => self.other_copy_has(&library(&about.of)?, text(&about.symbol)?),
+            Q::Mixed(about) => self.mixed(&library(&about.of)?),
+            Q::Incomplete(about) => self.incomplete(&library(&about.of)?),
+            Q::Damaged(about) => self.damaged(text(&about.of)?),
+            Q::BareNameMissing(about) => self.bare_name_missing(&library(&about.of)?),
+            Q::BuiltinsElsewhere => self.builtins_elsewhere(builtins()),
+            Q::TwoPackages(about) => self.two_packages(&library(&about.of)?),
+            Q::BothInstalled(pair) => self.both_installed(text(&pair.first)?, text(&pair.second)?),
+            Q::CpuBuild(about) => self.cpu_build(text(&about.of)?),
+            Q::LibstdcxxLacks(about) => self.libstdcxx_lacks(text(&about.of)?),
+            Q::PathNamesEnvironment(about) => self.path_names_environment(text(&about.of)?),
+            Q::DriverOlder(about) => self.driver_older(text(&about.of)?),
+            Q::CompatFirst => self.first_is_from(Origin::Compat),
+            Q::StubFirst => self.first_is_from(Origin::Stub),
+            Q::DriverLacksSymbol(about) => self.driver_lacks(text(&about.of)?),
+            Q::MoreRanksThanGpus => self.more_ranks_than_gpus(),
+            Q::NoCodeForGpu(about) => match text(&about.of)? {
+                "framework" => self.framework_without_code(),
+                of => self.no_code(&Library::named(of)),
+            },
+            Q::OtherGpu(about) => self.gpus_that(text(&about.of)?, |gpu, arch| gpu != arch),
+            Q::GpuOlderThan(about) => self.gpus_that(text(&about.of)?, |gpu, arch| gpu < arch),
+            Q::GpuNewerThan(about) => self.gpu_newer_than(&library(&about.of)?),
+            Q::ContainerToolkitMissing => self.container_toolkit_missing(),
+            Q::ImageNeedsNewerDriver => self.image_needs_newer_driver(),
+            Q::CapabilityMissing(about) => self.capability_missing(text(&about.of)?),
+            Q::NoNvcc => self.no_tool("nvcc"),
+            Q::NvccOtherCuda(about) => self.nvcc_other_cuda(text(&about.of)?),
+            Q::ToolkitMixed => self.toolkit_mixed(),
+            Q::NvccOlderThanGpu(about) => self.tool_older_than("nvcc", text(&about.of)?),
+            Q::CompilerTooNew => self.compiler_too_new(said.get(Capture::Ceiling)),
+            Q::HeaderMissing(about) => self.header_missing(text(&about.of)?),
+            Q::NoPtxas => self.no_tool("ptxas"),
+            Q::PtxasOlder(about) => self.tool_older_than("ptxas", text(&about.of)?),
+            Q::NoLibdevice => self.no_libdevice(),
+            Q::PtxNewerThanDriver(about) => self.ptx_newer_than_driver(&library(&about.of)?),
+            Q::EnvironmentDropped => self.environment_dropped(),
+            Q::InterfaceAbsent(about) => {
+                self.interface_absent(said.get(Capture::Interface).or(text(&about.of))?)
+            }
+            // Only the driver tells about the memory and the users of a GPU.
+            Q::GpuBusy | Q::LittleMemory | Q::LockedMemorySmall | Q::Unknowable => Answer::unknown(),
+        })
+    }
+
+    fn doctor(&self, codes: &[String]) -> Answer {
+        let all = self.facts.examination.findings.iter();
+        let found: Vec<_> = all.filter(|one| codes.iter().any(|code| code == one.what.code())).collect();
+        // `doctor` reports a missing driver only where a card is, and a container's GPU only where a driver runs.
+        let (inventory, place) = (self.facts.inventory, self.facts.examination.surroundings);
+        let has_driver = inventory.driver.is_some() || self.copies("driver").next().is_some();
+        let is_without = match codes.first().map(String::as_str) {
+            Some("no-driver") if !(has_driver || place.is_container || place.is_wsl || place.is_tegra) => {
+                Some("/sys/module/nvidia/version")
+            }
+            Some("container-without-gpus") if place.is_container && inventory.devices.is_empty() => {
+                Some("/dev/nvidia0")
+            }
+            _ => None,
+        };
+        let is_without = is_without.filter(|_| found.is_empty());
+        let evidence = found.iter().flat_map(|finding| finding.evidence.clone());
+        let evidence = evidence.chain(is_without.map(|path| Evidence::Absent { path: path.into() }));
+        Answer {
+            is: Some(!found.is_empty() || is_without.is_some()),
+            evidence: evidence.collect(),
+            findings: found.into_iter().cloned().collect(),
+        }
+    }
+
+    /// The records of these distributions in the program's site-packages.
+    pub(super) fn distributions(&self, names: &[&str]) -> Vec<(String, PathBuf)> {
+        let normal = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
+        let mut found = Vec::new();
+        for site in &self.facts.program.site_packages {
+            for entry in self.facts.host.list(site).unwrap_or_default() {
+                let file = entry.name.to_string_lossy().into_owned();
+                let Some((name, version)) =
+                    file.strip_suffix(".dist-info").and_then(|own| own.split_once('-'))
+                else {
+                    continue;
+                };
+                if names.iter().any(|wanted| normal(wanted) == normal(name)) {
+                    found.push((version.to_owned(), site.join(&file)));
+                }
+            }
+        }
+        found
+    }
+
+    fn both_installed(&self, first: &str, second: &str) -> Answer {
+        if self.facts.program.site_packages.is_empty() {
+            return Answer::unknown();
+        }
+        let (first, second) = (self.distributions(&[first]), self.distributions(&[second]));
+        let is = !first.is_empty() && !second.is_empty();
+        let record = |(version, path)| Evidence::File { path, line: None, text: version };
+        Answer::new(is, first.into_iter().chain(second).map(record).collect())
+    }
+
+    fn cpu_build(&self, framework: &str) -> Answer {
+        let packages = self.facts.program.packages.iter();
+        let packages: Vec<_> =
+            packages.filter(|one| framework == "framework" || one.name == framework).collect();
+        let record = |one: &&crate::program::Package| Evidence::File {
+            path: one.directory.clone(),
+            line: None,
+            text: format!("{} {}", one.name, one.version.clone().unwrap_or_default()),
+        };
+        let is = (!packages.is_empty()).then(|| packages.iter().any(|one| one.cpu_only));
+        Answer::new(is, packages.iter().map(record).collect())
+    }
+
+    fn path_names_environment(&self, name: &str) -> Answer {
+        let host = self.facts.host;
+        let is_environment = |directory: &Path| {
+            let up = directory.parent().unwrap_or(directory);
+            host.is_directory(&up.join("conda-meta")) || host.is_file(&up.join("pyvenv.cfg"))
+        };
+        let elements = self.facts.examination.elements.iter();
+        let guilty = elements.filter(|element| {
+            let to = element.leads_to.as_deref().filter(|_| element.variable == variables::LIBRARY_PATH);
+            to.is_some_and(|to| is_environment(to) && host.is_file(&to.join(name)))
+        });
+        let evidence: Vec<Evidence> = guilty
+            .map(|element| Evidence::Element {
+                variable: element.variable,
+                position: element.position,
+                text: element.text.clone(),
+            })
+            .collect();
+        Answer::new(!evidence.is_empty(), evidence)
+    }
+
+    fn environment_dropped(&self) -> Answer {
+        let env = &self.facts.host.env;
+        let is_sudo = env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
+        let lost = self.facts.program.loss.is_some() || self.facts.program.secure.is_some();
+        let evidence = is_sudo.then(|| Evidence::Set { name: "SUDO_COMMAND".to_owned() });
+        Answer::new(is_sudo || lost, evidence.into_iter().collect())
+    }
+
+    /// `name` is an interface, or the variable that names interfaces.
+    fn interface_absent(&self, name: &str) -> Answer {
+        let host = self.facts.host;
+        let is_variable = name == "NCCL_SOCKET_IFNAME";
+        let set = host.env.get(name).map(|value| value.to_string_lossy().into_owned());
+        let Some(wanted) = (if is_variable { set } else { Some(name.to_owned()) }) else {
+            return Answer::unknown();
+        };
+        let Ok(interfaces) = host.list(Path::new("/sys/class/net")) else { return Answer::unknown() };
+        // NCCL takes beginnings of names; `^` excludes, `=` is exact.
+        if wanted.is_empty() || wanted.starts_with('^') {
+            return Answer::unknown();
+        }
+        let exact = wanted.strip_prefix('=');
+        let is_here = exact.unwrap_or(&wanted).split(',').any(|one| {
+            interfaces.iter().any(|interface| {
+                let own = interface.name.to_string_lossy();
+                own == one || exact.is_none() && is_variable && own.starts_with(one)
+            })
+        });
+        let evidence = if is_variable {
+            vec![Evidence::Variable { name: name.to_owned(), value: wanted }]
+        } else {
+            vec![Evidence::Absent { path: Path::new("/sys/class/net").join(name) }]
+        };
+        Answer::new(!is_here, evidence)
+    }
+
+    /// The version that a text states, or that of the library that it names.
+    pub(super) fn cuda_of(&self, of: &str) -> Option<(crate::version::Version, Vec<Evidence>)> {
+        let library = Library::named(of);
+        match library.family() {
+            Some(family) => {
+                let first = self.first(family)?;
+                let cuda = first.cuda.or(first.version.map(|version| version.major()))?;
+                Some((crate::version::Version::new(&[cuda]), vec![super::facts::installation(first)]))
+            }
+            None => Some((libraries::version(of, None)?, Vec::new())),
+        }
+    }
+}

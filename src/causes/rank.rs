@@ -1,0 +1,190 @@
+//! Which causes the messages of a log have here, the most certain first.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::facts::{Facts, Library, Start, View};
+use super::libraries;
+use super::model::{Answer, Cause, Certainty};
+use crate::catalog::{Capture, CauseKey, PossibleCause, Question};
+use crate::diagnose::{Chain, Message};
+use crate::doctor::Evidence;
+use crate::environment::{Environment, join_elements, library_path_elements};
+use crate::formats::names;
+use crate::pin::Pinned;
+use crate::predict;
+use crate::program::{Asker, Requirement, Want};
+use crate::solve::{self, Hint, Outcome};
+use crate::variables;
+
+/// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
+/// are one.
+pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
+    let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
+    let planned = facts.decision.pinned.as_ref().map(|pinned| {
+        let start = Start { searcher: facts.as_is.searcher.clone(), prediction: pinned.after.clone() };
+        (start, pinned)
+    });
+    let unset = unset(facts);
+    let mut all: Vec<Cause<'m>> = Vec::new();
+    let mut places = BTreeMap::new();
+    for message in messages {
+        for possible in &message.row.cause {
+            let mut cause = judge(facts, message, possible);
+            if cause.certainty != Certainty::IsNot {
+                let helps = |start: &Start<'h>, plan: Option<&Pinned>| {
+                    is_removed(View { facts, start, plan }, facts, message, possible)
+                };
+                cause.plan_helps = planned
+                    .as_ref()
+                    .is_some_and(|(start, pinned): &(_, &Pinned)| helps(start, Some(*pinned)));
+                cause.unset_helps = unset.as_ref().is_some_and(|start| helps(start, None));
+                if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
+                    let start = beside(facts, &cause);
+                    cause.directory_helps =
+                        start.filter(|(start, _)| helps(start, None)).map(|(_, directory)| directory);
+                }
+                let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
+                cause.hint = if is_cured { None } else { hint(facts, &cause) };
+            }
+            let place = *places.entry(cause.key).or_insert(all.len());
+            match all.get_mut(place) {
+                None => all.push(cause),
+                Some(known) if cause.certainty < known.certainty => *known = cause,
+                Some(_) => {}
+            }
+        }
+    }
+    all.sort_by_key(|cause| cause.certainty);
+    all
+}
+
+fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
+    let view = View { facts, start: &facts.as_is, plan: None };
+    let ask = |question| view.ask(question, &message.captures);
+    let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
+    let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
+        Certainty::IsNot
+    } else if answers.iter().all(|answer| answer.is == Some(true)) {
+        Certainty::Is
+    } else {
+        Certainty::MayBe
+    };
+    let better = possible.better.iter().filter(|_| certainty == Certainty::Is).map(ask);
+    let better = better.filter(|answer| answer.is == Some(true));
+    let mut evidence = Vec::new();
+    let mut findings = Vec::new();
+    for answer in answers.into_iter().filter(|answer| answer.is.is_some()).chain(better) {
+        findings.extend(answer.findings);
+        let new: Vec<_> = answer.evidence.into_iter().filter(|one| !evidence.contains(one)).collect();
+        evidence.extend(new);
+    }
+    let subject = possible.when.first().and_then(about).and_then(|of| message.captures.argument(of));
+    Cause {
+        key: possible.cause,
+        certainty,
+        message,
+        subject: subject.map(str::to_owned),
+        evidence,
+        findings,
+        hint: None,
+        plan_helps: false,
+        directory_helps: None,
+        unset_helps: false,
+    }
+}
+
+/// True if a question that is not answered no as it is, is answered no in another environment, and none becomes worse.
+fn is_removed(
+    view: View<'_, '_, '_>,
+    facts: &Facts<'_, '_>,
+    message: &Message,
+    possible: &PossibleCause,
+) -> bool {
+    let as_is = View { facts, start: &facts.as_is, plan: None };
+    possible.when.iter().any(|question| {
+        let now = as_is.ask(question, &message.captures).is;
+        now == Some(true) && view.ask(question, &message.captures).is == Some(false)
+    })
+}
+
+/// The program's start without `LD_LIBRARY_PATH`, where that is set.
+fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<Start<'h>> {
+    let mut env = facts.host.env.clone();
+    env.non_empty(variables::LIBRARY_PATH)?;
+    env.remove(variables::LIBRARY_PATH.as_ref());
+    Some(start(facts, &env))
+}
+
+/// The program's start with the directory of the first copy before all others, and that directory.
+fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(Start<'h>, PathBuf)> {
+    let directory = cause.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Installation(copy) => Some(copy.directory.clone()),
+        _ => None,
+    })?;
+    let mut env = facts.host.env.clone();
+    let old = env.get(variables::LIBRARY_PATH).map(library_path_elements).unwrap_or_default();
+    let all = std::iter::once(directory.as_os_str()).chain(old.iter().map(AsRef::as_ref));
+    let value = join_elements(all);
+    env.set(variables::LIBRARY_PATH, value);
+    Some((start(facts, &env), directory))
+}
+
+fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
+    let searcher = facts.as_is.searcher.within(env, None);
+    let prediction = predict::predict(&searcher, facts.program, facts.inventory);
+    Start { searcher, prediction }
+}
+
+/// Returns the installation that removes a cause, checked by the solver: for the program's own requirements, or for one of the library that
+/// the message names.
+fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>) -> Option<Hint> {
+    use CauseKey as Key;
+    let is_of_library = matches!(
+        cause.key,
+        Key::NotInstalled | Key::OtherMajor | Key::OlderFirst | Key::Incomplete | Key::Builtins | Key::Mixed
+    );
+    let library = Library::named(cause.subject.as_deref().filter(|_| is_of_library)?);
+    let family = library.family()?;
+    if let Outcome::Conflict(conflict) = &facts.decision.outcome {
+        let is_unmet = conflict.unmet.iter().any(|unmet| unmet.family == family.name);
+        return conflict.hint.clone().filter(|_| is_unmet);
+    }
+    let want = match library {
+        Library::File { name, .. } => {
+            let (stem, suffix) = names::split(name)?;
+            let own = if family.soname_is_version { &family.main } else { stem };
+            let suffix = if family.soname_is_version { suffix.split('.').next()? } else { suffix };
+            Want::Name(format!("{own}.so.{suffix}"))
+        }
+        _ => Want::AtLeast(libraries::version(cause.message.captures.get(Capture::Wanted)?, Some(family))?),
+    };
+    let by = Asker::person("the message", PathBuf::new(), None);
+    let mut program = facts.program.clone();
+    program.requirements.push(Requirement::wished(&family.name, want, by));
+    match solve::solve(facts.inventory, &program, &facts.policy) {
+        Outcome::Conflict(conflict) => conflict.hint,
+        _ => None,
+    }
+}
+
+fn about(question: &Question) -> Option<&crate::catalog::Argument> {
+    use Question as Q;
+    match question {
+        Q::NoCopy(about)
+        | Q::NotOnPath(about)
+        | Q::OnlyOtherMajor(about)
+        | Q::Mixed(about)
+        | Q::Incomplete(about)
+        | Q::Damaged(about)
+        | Q::BareNameMissing(about)
+        | Q::TwoPackages(about)
+        | Q::CpuBuild(about)
+        | Q::LibstdcxxLacks(about)
+        | Q::NoCodeForGpu(about)
+        | Q::HeaderMissing(about) => Some(&about.of),
+        Q::FirstCopyOlder(about) | Q::NewerCopyHere(about) => Some(&about.of),
+        Q::FirstCopyLacksSymbol(about) | Q::OtherCopyHasSymbol(about) => Some(&about.of),
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! `cudarun diagnose`: from an error message to its cause on this machine, and the command that cures it. Starts nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::examined::frameworks;
+use super::log::{self, Log};
+use super::{Exit, command_of, follow, machine, print};
+use crate::causes;
+use crate::cli::{Common, Diagnose, Wishes};
+use crate::diagnose::NamedPaths;
+use crate::doctor;
+use crate::error::Error;
+use crate::host::Host;
+use crate::pipeline::{Reached, Request, Stop, Subject, own_views};
+use crate::program::{self, Command};
+use crate::report::{self, Diagnosis, Style};
+use crate::settings::resolve::{self, Purpose};
+
+pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
+    let has_text = options.from.is_some() || options.text.is_some();
+    if !has_text && !options.words.is_empty() {
+        return Err(Error::NoMessage {
+            words: options.words.clone(),
+            is_text: is_text(&host, &options.words),
+        });
+    }
+    let log = log::asked(&host, common, options)?;
+    let host = machine(host, common)?;
+    if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
+        tell(&host, common, options, &known_from_text(&log))?;
+        return Ok(Exit::No);
+    }
+    let (words, is_program_known) = match options.words.as_slice() {
+        [] => program_of(&host, &log.paths),
+        words => (words.to_vec(), true),
+    };
+    let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
+    let (command, wishes) = (command_of(&words), Wishes::default());
+    let subject = if words.is_empty() { Subject::Project } else { Subject::Command(&command) };
+    let request = Request::new(&host, common, &wishes, subject, Purpose::Answer);
+    follow(&request, |reached| match reached {
+        Reached::Decision(facts, decision) => {
+            let views = own_views(&host);
+            let (choice, vocabulary) = (resolve::choice(&host, common), resolve::vocabulary());
+            let inventory = &facts.inventory;
+            let machine = doctor::Subject { host: &host, inventory, views: &views, choice, vocabulary };
+            let examination = doctor::examine(&machine);
+            let known = facts.of_failure(decision, &examination, is_program_known, is_elsewhere);
+            let causes = causes::causes(&known, &log.chain);
+            let elements = &examination.elements;
+            let text = known_from_text(&log);
+            let diagnosis = Diagnosis {
+                causes: &causes,
+                elements,
+                program: &words,
+                is_program_guessed: !is_program_known,
+                is_elsewhere,
+                ..text
+            };
+            tell(&host, common, options, &diagnosis)?;
+            Err(Stop::Exit(Exit::Yes))
+        }
+        _ => Ok(()),
+    })
+}
+
+fn known_from_text(log: &Log) -> Diagnosis<'_> {
+    let Log { chain, is_utf16, left_out, .. } = log;
+    Diagnosis {
+        chain,
+        causes: &[],
+        elements: &[],
+        program: &[],
+        is_program_guessed: false,
+        is_elsewhere: false,
+        is_utf16: *is_utf16,
+        left_out: *left_out,
+    }
+}
+
+fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<'_>) -> Result<(), Error> {
+    let style = Style::stdout(common.color).of(host);
+    print(&if options.json {
+        report::diagnosis_json(diagnosis)
+    } else {
+        style.page(&report::diagnosis(diagnosis, options.all, common.verbose, style))
+    })
+}
+
+/// True for the one name of a file that is no program.
+fn is_text(host: &Host, words: &[OsString]) -> bool {
+    let [file] = words else { return false };
+    let file = host.absolute(Path::new(file));
+    let start = host.read_start(&file, 4096).unwrap_or_default();
+    host.is_file(&file) && !host.is_executable(&file) && !start.contains(&0)
+}
+
+/// Returns the Python whose environment the text names, or else the first in PATH, with the framework that the text
+/// names, or else the first that is installed. True if the text names them.
+fn program_of(host: &Host, paths: &NamedPaths) -> (Vec<OsString>, bool) {
+    let python = |site: &PathBuf| Some(site.ancestors().nth(3)?.join("bin/python3"));
+    let named = paths.sites.iter().filter_map(python).find(|python| host.is_executable(python));
+    let is_known = named.is_some();
+    let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
+    let command = Command { program: python.clone(), arguments: Vec::new() };
+    let Ok(environment) = program::environment(host, &command) else { return (Vec::new(), false) };
+    let here: Vec<&String> = frameworks(host, &environment).collect();
+    let module = here.iter().find(|module| paths.modules.contains(**module)).or(here.first());
+    let code = module.map(|module| ["-c".into(), format!("import {module}").into()]);
+    (std::iter::once(python).chain(code.into_iter().flatten()).collect(), is_known)
+}
+
+fn is_elsewhere(host: &Host, paths: &NamedPaths) -> bool {
+    let mut named = paths.sites.iter().chain(&paths.objects).peekable();
+    named.peek().is_some() && !named.any(|path| host.stat(path).is_ok())
+}

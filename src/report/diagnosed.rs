@@ -1,0 +1,169 @@
+//! The page of `cudarun diagnose`, and its JSON.
+
+use std::ffi::OsString;
+
+use serde_json::{Value, json};
+
+use super::Style;
+use super::cures::{self, cures};
+use super::doctor_words;
+use super::hints::shell_words;
+use super::json::finish;
+use super::words::{counted, word};
+use crate::causes::{Cause, Certainty};
+use crate::diagnose::{Chain, Message};
+use crate::doctor::Element;
+
+/// Causes that are shown whole, and lines of evidence of one, without `--all` and `-v`.
+const CAUSES: usize = 2;
+const FEW: usize = 4;
+
+/// The explanation of a text.
+pub struct Diagnosis<'d> {
+    pub chain: &'d Chain,
+    pub causes: &'d [Cause<'d>],
+    /// The elements of the search paths, with the lines that set them.
+    pub elements: &'d [Element],
+    /// The program that was looked at.
+    pub program: &'d [OsString],
+    /// The user did not name the program, and neither does the text.
+    pub is_program_guessed: bool,
+    /// The text names paths that are not here.
+    pub is_elsewhere: bool,
+    pub is_utf16: bool,
+    /// Bytes in the middle that were not read.
+    pub left_out: u64,
+}
+
+impl Diagnosis<'_> {
+    pub fn is_recognised(&self) -> bool {
+        !self.chain.leading.is_empty() || !self.chain.harmless.is_empty()
+    }
+}
+
+pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
+    if !diagnosis.is_recognised() {
+        let next = format!("{} cudarun doctor", style.hint("next:"));
+        return format!("no known error message is in this text{}\n\n{next}\n", remarks(diagnosis));
+    }
+    let count = |certainty| diagnosis.causes.iter().filter(|cause| cause.certainty == certainty).count();
+    let (sure, ruled_out) = (count(Certainty::Is), count(Certainty::IsNot));
+    let possible = count(Certainty::MayBe);
+    let shown = if all { diagnosis.causes.len() } else { if sure > 0 { sure } else { possible }.min(CAUSES) };
+    let mut text = String::new();
+    if diagnosis.causes.iter().all(|cause| cause.certainty == Certainty::IsNot) {
+        let chosen = diagnosis.chain.chosen().map(said).unwrap_or_default();
+        text.push_str(&format!("no known cause of this message fits this machine\n  said  {chosen}\n"));
+    }
+    for cause in &diagnosis.causes[..shown] {
+        text.push_str(&self::cause(cause, diagnosis, all || verbosity > 0, style));
+    }
+    if !diagnosis.chain.leading.is_empty() {
+        for harmless in diagnosis.chain.harmless.iter().take(FEW) {
+            text.push_str(&format!("{} {}\n", style.dim("harmless:"), said(harmless)));
+        }
+    }
+    let listed =
+        |certainty| diagnosis.causes[shown..].iter().filter(move |cause| cause.certainty == certainty);
+    let others: Vec<String> =
+        listed(Certainty::Is).chain(listed(Certainty::MayBe)).take(FEW).map(cures::sentence).collect();
+    if !others.is_empty() {
+        text.push_str(&format!("also possible: {}\n", others.join("; ")));
+    }
+    if ruled_out > 0 && !all {
+        text.push_str(&format!("{} ruled out: `--all` shows why\n", counted(ruled_out, "cause")));
+    }
+    text + &remarks(diagnosis)
+}
+
+/// The limits of the answer.
+fn remarks(diagnosis: &Diagnosis<'_>) -> String {
+    let mut text = String::new();
+    if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
+        let program = shell_words(diagnosis.program);
+        text.push_str(&format!(
+            "\nthis is about `{program}`: name the program that failed after the options\n"
+        ));
+    }
+    if diagnosis.is_elsewhere {
+        text.push_str("\nthe text names paths that are not here: on the machine that it is from, run this command, or `cudarun doctor --save FILE` for `--machine FILE` here\n");
+    }
+    if diagnosis.is_utf16 {
+        text.push_str("\nthe text is UTF-16: only its ASCII characters were read\n");
+    }
+    if diagnosis.left_out > 0 {
+        let size = super::words::size(diagnosis.left_out);
+        text.push_str(&format!("\nthe text is long: {size} in its middle were not read\n"));
+    }
+    text
+}
+
+fn cause(cause: &Cause<'_>, diagnosis: &Diagnosis<'_>, all: bool, style: Style) -> String {
+    let sentence = cures::sentence(cause);
+    let title = match cause.certainty {
+        Certainty::Is => style.error(&format!("it is: {sentence}")),
+        Certainty::MayBe => style.warning(&format!("it may be: {sentence}")),
+        Certainty::IsNot => style.dim(&format!("it is not: {sentence}")),
+    };
+    let mut rows = vec![vec!["said".to_owned(), said(cause.message)]];
+    let shown = if all { cause.evidence.len() } else { cause.evidence.len().min(FEW) };
+    for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
+        let (at, says) = doctor_words::evidence(evidence);
+        rows.push(vec![if place == 0 { "here" } else { "" }.to_owned(), format!("{at}  {says}")]);
+    }
+    if shown < cause.evidence.len() {
+        rows.push(vec![String::new(), format!("and {} more", cause.evidence.len() - shown)]);
+    }
+    let mut text = format!("{title}\n{}", style.columns("  ", &rows));
+    let cures = cures(cause, diagnosis.program, diagnosis.elements);
+    let shown = if all { cures.len() } else { cures.len().min(2) };
+    for (place, cure) in cures[..shown].iter().enumerate() {
+        let label = if place == 0 { "do:" } else { "or:" };
+        let why = if cure.why.is_empty() { String::new() } else { format!("  ({})", cure.why) };
+        text.push_str(&format!("  {} {}{why}\n", style.hint(label), cure.command));
+    }
+    text + "\n"
+}
+
+/// The matched text, its line, and how many processes say so.
+fn said(message: &Message) -> String {
+    let speakers = message.speakers.len();
+    let many = if speakers > 1 { format!(", {speakers} processes say so") } else { String::new() };
+    format!("{}  (line {}{many})", message.excerpt, message.first)
+}
+
+pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
+    let said = |message: &Message| {
+        json!({
+            "text": message.excerpt,
+            "line": message.first,
+            "count": message.count,
+            "processes": message.speakers.len(),
+            "message": message.row.id,
+        })
+    };
+    let cause = |cause: &Cause<'_>| {
+        let evidence = cause.evidence.iter().map(|evidence| {
+            let (at, says) = doctor_words::evidence(evidence);
+            json!({ "at": at, "says": says })
+        });
+        let cures = cures(cause, diagnosis.program, diagnosis.elements);
+        let cures = cures.into_iter().map(|cure| json!({ "do": cure.command, "why": cure.why }));
+        json!({
+            "cause": word(&cause.key),
+            "certainty": cause.certainty,
+            "what": cures::sentence(cause),
+            "said": said(cause.message),
+            "evidence": evidence.collect::<Vec<Value>>(),
+            "cures": cures.collect::<Vec<Value>>(),
+        })
+    };
+    finish(json!({
+        "recognised": diagnosis.is_recognised(),
+        "causes": diagnosis.causes.iter().map(cause).collect::<Vec<_>>(),
+        "harmless": diagnosis.chain.harmless.iter().map(said).collect::<Vec<_>>(),
+        "program": shell_words(diagnosis.program),
+        "elsewhere": diagnosis.is_elsewhere,
+        "left_out": diagnosis.left_out,
+    }))
+}
