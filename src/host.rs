@@ -266,11 +266,6 @@ impl Host {
         }
     }
 
-    /// The guest path of a directory with every link resolved; none if there is none.
-    pub fn real_directory(&self, path: &Path) -> Option<PathBuf> {
-        self.canonical(path).ok().filter(|real| self.is_directory(real))
-    }
-
     /// A whole file of at most 64 MiB. Refuses anything but a regular file, so it never blocks.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let (file, size) = self.open(path)?;

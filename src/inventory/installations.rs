@@ -12,6 +12,7 @@ use super::evidence::{File, Symbols};
 use super::location::{self, Packaged, ScanContext, SearchLocation};
 use super::model::{Installation, Member, Origin, Problem, RpathDirectory};
 use super::owners::{ChangedBy, Owners, WritablePath};
+use super::real::RealPaths;
 use super::versions;
 use crate::catalog::{self, Family, Group, catalog};
 use crate::formats::names;
@@ -30,6 +31,7 @@ pub(super) struct FoundInstallations {
 struct Paths<'h> {
     host: &'h Host,
     tokens: Tokens,
+    resolver: RealPaths<'h>,
     owners: Owners<'h>,
     /// Headers that were looked up, present or missing.
     headers: BTreeSet<PathBuf>,
@@ -40,7 +42,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
     let mut paths = Paths::new(look.host, look.scope.machine);
     let mut scan = DirectoryScan::default();
     let mut found = FoundInstallations::default();
-    let mut places = location::merge(look.host, &mut look.watched, places);
+    let mut places = location::merge(&mut paths.resolver, &mut look.watched, places);
     while !places.is_empty() {
         let directories = places.keys().cloned().collect();
         for contents in scan.look_into(look, directories) {
@@ -56,7 +58,7 @@ pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> F
         let searched = members.flat_map(|member| &member.searched).map(|searched| &searched.directory);
         let new: BTreeSet<&PathBuf> = searched.filter(|directory| !scan.has_seen(directory)).collect();
         let loose = new.into_iter().map(|directory| SearchLocation::new(directory, Origin::Loose)).collect();
-        places = location::merge(look.host, &mut look.watched, loose);
+        places = location::merge(&mut paths.resolver, &mut look.watched, loose);
         places.retain(|directory, _| !scan.has_seen(directory));
     }
     look.watched.extend(paths.owners.asked());
@@ -256,8 +258,9 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: Candidate) -> Memb
 
 impl<'h> Paths<'h> {
     fn new(host: &'h Host, machine: u16) -> Paths<'h> {
-        let (tokens, owners) = (Tokens::new(host, machine), Owners::new(host));
-        Paths { host, tokens, owners, headers: BTreeSet::new() }
+        let (tokens, resolver, owners) =
+            (Tokens::new(host, machine), RealPaths::new(host), Owners::new(host));
+        Paths { host, tokens, resolver, owners, headers: BTreeSet::new() }
     }
 
     /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
@@ -265,7 +268,7 @@ impl<'h> Paths<'h> {
         let elements = file.rpath.iter().flat_map(|rpath| rpath.split(|byte| *byte == b':'));
         let searched = elements.filter_map(|element| {
             let path = self.host.absolute(&self.tokens.expand(element, Some(directory))?);
-            let directory = self.host.real_directory(&path)?;
+            let directory = self.resolver.real(&path)?;
             Some(RpathDirectory {
                 directory,
                 from_origin: memchr::memmem::find(element, b"ORIGIN").is_some(),

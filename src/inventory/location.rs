@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::machine::Scope;
 use super::model::Origin;
 use super::owners::WritablePath;
+use super::real::RealPaths;
 use super::scan_cache::ScanCache;
 use super::warning::{ReadFault, Warning};
 use crate::host::Host;
@@ -171,17 +172,16 @@ fn record_rank(origin: Origin) -> (bool, Origin) {
 
 /// Returns the places by real directory. The lesser of two origins counts, and every package record is kept.
 pub(super) fn merge(
-    host: &Host,
+    paths: &mut RealPaths<'_>,
     watched: &mut BTreeSet<PathBuf>,
     places: Vec<SearchLocation>,
 ) -> BTreeMap<PathBuf, SearchLocation> {
     let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
     for place in places {
-        let Some(directory) = host.real_directory(&place.directory) else {
+        let Some(directory) = paths.real(&place.directory) else {
             // A missing directory may appear.
-            let mut above = place.directory.ancestors().skip(1);
-            let nearest = above.find(|above| host.real_directory(above).is_some());
-            watched.extend(nearest.filter(|nearest| !is_busy(nearest)).map(Path::to_owned));
+            let nearest = paths.nearest(&place.directory).filter(|nearest| !is_busy(nearest));
+            watched.extend(nearest.map(Path::to_owned));
             continue;
         };
         match merged.entry(directory) {

@@ -27,6 +27,7 @@ mod owners;
 mod parts;
 mod problems;
 mod python;
+mod real;
 mod records;
 mod rpm;
 mod scan_cache;
