@@ -151,7 +151,9 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
     // A list of values is completed at its last element.
     let listed = argument.get_value_delimiter().and_then(|delimiter| current.rfind(delimiter));
     let listed = &current[..listed.map_or(0, |at| at + 1)];
-    candidates.iter_mut().for_each(|(word, _)| word.insert_str(0, &format!("{prefix}{listed}")));
+    for (word, _) in &mut candidates {
+        word.insert_str(0, &format!("{prefix}{listed}"));
+    }
     beginning(&format!("{prefix}{current}"), kind, candidates)
 }
 

@@ -175,20 +175,6 @@ fn leading_version(text: &str) -> Option<Version> {
     text[..end].trim_end_matches('.').parse().ok()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_of_builds_compare_by_what_leads() {
-        let leading = |text| leading_version(text).map(|version| version.to_string());
-        assert_eq!(leading("2.5.1+cu124").as_deref(), Some("2.5.1"));
-        assert_eq!(leading("2.6.0.dev20250101").as_deref(), Some("2.6.0"));
-        assert_eq!(leading("0.4.38").as_deref(), Some("0.4.38"));
-        assert_eq!(leading("unknown"), None);
-    }
-}
-
 /// Returns the requirement of a library that auditwheel packed in: the rest of its family, in exactly its own version unless
 /// it is a shim.
 pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
@@ -205,4 +191,18 @@ pub(super) fn bundled(consumer: &Consumer, by: &Asker) -> Option<Requirement> {
         by: by.clone(),
         search_first: First::rpath(&consumer.search_first),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_builds_compare_by_what_leads() {
+        let leading = |text| leading_version(text).map(|version| version.to_string());
+        assert_eq!(leading("2.5.1+cu124").as_deref(), Some("2.5.1"));
+        assert_eq!(leading("2.6.0.dev20250101").as_deref(), Some("2.6.0"));
+        assert_eq!(leading("0.4.38").as_deref(), Some("0.4.38"));
+        assert_eq!(leading("unknown"), None);
+    }
 }
