@@ -37,7 +37,9 @@ impl Shape {
             }
             Value::Array(values) => {
                 let items = self.items.get_or_insert_default();
-                values.iter().for_each(|value| items.see(value));
+                for value in values {
+                    items.see(value);
+                }
             }
             _ => {}
         }
@@ -199,7 +201,9 @@ fn every_command_has_a_schema_that_its_output_follows() {
     let overwrites = std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite");
     for (command, values) in outputs() {
         let mut shape = Shape::default();
-        values.iter().for_each(|value| shape.see(value));
+        for value in &values {
+            shape.see(value);
+        }
         let mut schema = shape.schema("");
         schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
         schema["title"] = match command {
