@@ -43,6 +43,9 @@ pub fn after_error(host: &Host, error: &Error, cli: &Cli, arguments: &[OsString]
             guesses.extend(misread::options(before, command));
             let (first, rest) = command.split_first()?;
             let typed = first.to_str().unwrap_or_default();
+            if typed.contains(": ") {
+                guesses.push(vec!["diagnose".into(), "--text".into(), first.clone()]);
+            }
             let may_be_verb = cli.verb.is_none() && before.last().is_none_or(|word| word != "--");
             if let [verb] = rest
                 && may_be_verb

@@ -25,7 +25,6 @@ pub(super) fn name_of_program(name: &Path) -> &'static str {
     let text = name.to_string_lossy();
     let file = text.rsplit('/').next().unwrap_or_default();
     match () {
-        // `cudarun diagnose` will explain it.
         () if text.contains(": ") => ": it looks like an error message, not a program",
         () if text.contains(char::is_whitespace) => ": the name contains blanks",
         () if file.ends_with(".ipynb") => ": a notebook is not a program",
