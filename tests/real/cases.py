@@ -28,7 +28,10 @@ WHISPER = ["faster-whisper==1.2.1", "av==15.1.0", "tokenizers==0.21.4", "hugging
 # Without a GPU, these packages use the CPU. `--require` of a cuDNN that does not fit is refused with or without one.
 REQUIRED = [CUDARUN, "--require", "cudnn>=8"]
 HAS_GPU = os.path.exists("/dev/nvidiactl")
-ON_THE_CPU = "cudarun: no GPU is reachable, and libcudnn.so.9 is not pinned: no cuDNN here fits"
+# The file is named where the program asks for it by name.
+ON_THE_CPU = tuple(
+    f"cudarun: no GPU is reachable, and {name} is not pinned: no cuDNN here fits" for name in ("libcudnn.so.9", "cuDNN")
+)
 CUDNN_OF_WHISPER = {"nvidia-cudnn-cu12==9.5.1.17": "90501", "nvidia-cudnn-cu12==9.16.0.29": "91600"}
 
 # The files mapped at the end count: cuDNN 9 answers with the version of its graph library, whatever the
