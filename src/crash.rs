@@ -21,6 +21,7 @@ use crate::verify::{self, protocol};
 
 /// The program that starts, once it is known.
 static PROGRAM: OnceLock<Command> = OnceLock::new();
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 /// Tells if a person demands a set, once the settings are known.
 static DEMAND: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
@@ -52,6 +53,11 @@ pub fn handle_cut_files() {
 /// Called as soon as the command line shows which program starts.
 pub fn will_start(command: &Command) {
     let _ = PROGRAM.set(command.clone());
+}
+
+/// Called when the program runs beside this process. No fault of ours starts it again.
+pub fn has_started() {
+    HAS_STARTED.store(true, Ordering::Relaxed);
 }
 
 /// Called as soon as options are known. Without a demand among them, variables and files may hold one.
@@ -104,7 +110,7 @@ fn end(fault: &str) -> ! {
     }
     let first = host::arguments().into_iter().nth(1).unwrap_or_default();
     let is_child = first == protocol::CHILD;
-    let after = match PROGRAM.get() {
+    let after = match PROGRAM.get().filter(|_| !HAS_STARTED.load(Ordering::Relaxed)) {
         Some(command) if is_demanded() => AfterFault::NotStarted(&command.program),
         Some(command) => AfterFault::Unchanged(&command.program),
         None => AfterFault::Nothing,

@@ -66,8 +66,8 @@ pub enum Error {
     NotTraced(Box<dyn Reason>),
     /// `diagnose` cannot read its text.
     Unreadable { path: PathBuf, error: io::Error },
-    /// `diagnose` got a program and no message.
-    NoMessage { words: Vec<OsString>, is_text: bool },
+    /// `diagnose` got the name of a text in the place of a program.
+    NoProgram { text: OsString },
     /// `--compare` names something else than a description, an environment or `here`.
     NotComparable { side: PathBuf, why: String },
     /// A shell would be as any other: nothing is planned for the program, or for the project.

@@ -4,14 +4,17 @@
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
+mod relay;
+
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
-use std::iter;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::{io, thread};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -22,6 +25,7 @@ use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::program::Command;
 use crate::signals;
+use relay::Relay;
 
 /// The state that this process inherited. Rust's runtime changes some of it before `main`: it ignores SIGPIPE, and opens
 /// `/dev/null` in the place of each closed standard stream. cudarun itself ignores SIGXFSZ, and resets SIGCHLD, since a
@@ -38,6 +42,9 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 static WATCHER: AtomicI32 = AtomicI32::new(0);
 /// The last signal that came before there was a program.
 static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// The pseudo-terminal that a watched program has as its standard error.
+static TERMINAL: AtomicI32 = AtomicI32::new(0);
 
 /// Everything that exec needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +84,7 @@ pub fn exec_after_fault(exec: &Exec) -> Error {
 /// refuses.
 pub fn exec_early(exec: &Exec, env: &Environment) {
     let text = |bytes: OsString| CString::new(bytes.into_vec()).ok();
-    let words = iter::once(&exec.argv0).chain(&exec.arguments).map(|word| text(word.clone()));
+    let words = std::iter::once(&exec.argv0).chain(&exec.arguments).map(|word| text(word.clone()));
     let (Some(program), Some(words)) =
         (text(exec.program.clone().into_os_string()), words.collect::<Option<Vec<CString>>>())
     else {
@@ -99,10 +106,40 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
 /// Runs the program to its end, and hands on the signals that are sent to this process. The program gets those of the
 /// terminal by itself.
 pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
+    run_to_end(command(exec)).map_err(|error| Error::Exec { path: exec.program.clone(), error })
+}
+
+/// Like [`run`], and gives to `keep` each piece that the program has written to standard error, after it was handed on.
+pub fn run_heard(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
+    let (false, Ok((relay, end)), Ok((stopped, stop))) =
+        (IS_CLOSED[2].load(Ordering::Relaxed), Relay::new(), io::pipe())
+    else {
+        return run(exec);
+    };
     let mut command = command(exec);
+    command.stderr(end);
+    TERMINAL.store(relay.number(), Ordering::Relaxed);
+    let handled = signals::handle([libc::SIGWINCH], resize);
+    let (status, relay) = thread::scope(|scope| {
+        let relay = scope.spawn(|| relay.run(stopped.as_fd(), keep));
+        let status = run_to_end(command);
+        drop(stop);
+        (status, relay.join().ok().flatten())
+    });
+    signals::release(&handled);
+    if let Some(relay) = relay {
+        relay.outlive();
+    }
+    status.map_err(|error| Error::Exec { path: exec.program.clone(), error })
+}
+
+fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     WATCHER.store(std::process::id().cast_signed(), Ordering::Relaxed);
     let handled = signals::handle(signals::ending(), hand_on);
-    let ended = command.spawn().and_then(|mut child| {
+    let child = command.spawn();
+    // It holds the program's end of a relay.
+    drop(command);
+    let ended = child.and_then(|mut child| {
         let id = child.id().cast_signed();
         PROGRAM.store(id, Ordering::Relaxed);
         let early = EARLY.swap(0, Ordering::Relaxed);
@@ -116,7 +153,7 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
         child.wait()
     });
     signals::release(&handled);
-    ended.map_err(|error| Error::Exec { path: exec.program.clone(), error })
+    ended
 }
 
 /// Ends this process by the program's signal, or returns the program's exit code. The program's core file stays: this
@@ -176,6 +213,18 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     } else if program == 0 {
         EARLY.store(signal, Ordering::Relaxed);
     } else {
+        // SAFETY: sends a signal to a child that was not waited for yet.
+        unsafe { libc::kill(program, signal) };
+    }
+    Errno::set_raw(error);
+}
+
+/// Hands on a new size of the terminal. The program may have asked for the size before it was set here, so it is told again.
+extern "C" fn resize(signal: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+    let error = Errno::last_raw();
+    relay::resize(TERMINAL.load(Ordering::Relaxed));
+    let program = PROGRAM.load(Ordering::Relaxed);
+    if program != 0 {
         // SAFETY: sends a signal to a child that was not waited for yet.
         unsafe { libc::kill(program, signal) };
     }

@@ -150,8 +150,11 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Some(Verb::Doctor(doctor)) => {
             (Form::Answer, doctor.json, commands::doctor::doctor(host, common, doctor))
         }
-        Some(Verb::Diagnose(diagnose)) => {
+        Some(Verb::Diagnose(diagnose)) if diagnose.has_text() => {
             (Form::Answer, diagnose.json, commands::diagnose::diagnose(host, common, diagnose))
+        }
+        Some(Verb::Diagnose(diagnose)) => {
+            (Form::Run, false, commands::failure::diagnose(&host, common, diagnose))
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),

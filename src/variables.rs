@@ -11,6 +11,7 @@ pub const USES: &str = "CUDARUN_USES";
 pub const VERIFY: &str = "CUDARUN_VERIFY";
 pub const VERIFY_LEVEL: &str = "CUDARUN_VERIFY_LEVEL";
 pub const LOCKED: &str = "CUDARUN_LOCKED";
+pub const ON_FAILURE: &str = "CUDARUN_ON_FAILURE";
 pub const CONFIG: &str = "CUDARUN_CONFIG";
 /// Names the view that a program was started with, for the program and for a cudarun below it.
 pub const VIEW: &str = "CUDARUN_VIEW";

@@ -26,6 +26,8 @@ pub struct Facts<'f, 'h> {
     /// The text names paths that are not here: it may come from another machine.
     pub is_elsewhere: bool,
     pub as_is: Start<'h>,
+    /// The program was started with the plan, and `as_is` is that start.
+    pub is_pinned: bool,
 }
 
 /// The program's start in an environment: the search of the loader, and the files that it maps.
@@ -79,6 +81,14 @@ pub(super) fn serves(installation: &Installation, member: &Member, name: &str) -
 
 pub(super) fn installation(installation: &Installation) -> Evidence {
     Evidence::Installation(Summary::of(installation))
+}
+
+impl<'h> Facts<'_, 'h> {
+    /// The environment in which the program has failed.
+    pub(super) fn view(&self) -> View<'_, '_, 'h> {
+        let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
+        View { facts: self, start: &self.as_is, plan }
+    }
 }
 
 impl<'v> View<'v, '_, '_> {

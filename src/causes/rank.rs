@@ -21,11 +21,11 @@ use crate::variables;
 /// are one.
 pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() { &chain.harmless } else { &chain.leading };
-    let planned = facts.decision.pinned.as_ref().map(|pinned| {
+    let planned = facts.decision.pinned.as_ref().filter(|_| !facts.is_pinned).map(|pinned| {
         let start = Start { searcher: facts.as_is.searcher.clone(), prediction: pinned.after.clone() };
         (start, pinned)
     });
-    let unset = unset(facts);
+    let unset = if facts.is_pinned { None } else { unset(facts) };
     let mut all: Vec<Cause<'m>> = Vec::new();
     let mut places = BTreeMap::new();
     for message in messages {
@@ -60,7 +60,7 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
 }
 
 fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
-    let view = View { facts, start: &facts.as_is, plan: None };
+    let view = facts.view();
     let ask = |question| view.ask(question, &message.captures);
     let answers: Vec<Answer> = possible.when.iter().map(ask).collect();
     let certainty = if answers.iter().any(|answer| answer.is == Some(false)) {
@@ -101,7 +101,7 @@ fn is_removed(
     message: &Message,
     possible: &PossibleCause,
 ) -> bool {
-    let as_is = View { facts, start: &facts.as_is, plan: None };
+    let as_is = facts.view();
     possible.when.iter().any(|question| {
         let now = as_is.ask(question, &message.captures).is;
         now == Some(true) && view.ask(question, &message.captures).is == Some(false)

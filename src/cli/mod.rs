@@ -3,18 +3,17 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
-
-use crate::pin::Mode;
 
 pub mod complete;
 mod faults;
 mod help;
 mod settle;
+mod wishes;
 
 pub use faults::{Diagnose, Doctor};
+pub use wishes::Wishes;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -108,26 +107,6 @@ impl Common {
     }
 }
 
-/// Options about a program's libraries.
-#[derive(Args, Debug, Default)]
-pub struct Wishes {
-    /// Count these installed Python packages as used, instead of those that the program imports
-    #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
-    pub uses: Vec<String>,
-    /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
-    #[arg(long, value_name = "FAMILY=WHICH")]
-    pub pin: Vec<OsString>,
-    /// Require versions of libraries or of the machine: `cudnn>=9.1,<10`, `driver>=550`
-    #[arg(long, value_name = "WHAT")]
-    pub require: Vec<String>,
-    /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
-    #[arg(long, hide_short_help = true)]
-    pub locked: bool,
-    /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
-    #[arg(long, hide_short_help = true, value_name = "MODE")]
-    pub pin_mode: Option<Mode>,
-}
-
 /// Options of verbs that start a program.
 #[derive(Args, Debug, Default)]
 pub struct Start {
@@ -147,6 +126,16 @@ pub enum When {
     Auto,
     /// Prove it now, whatever was proved before
     Always,
+}
+
+/// An action after a program that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnFailure {
+    /// Become the program
+    #[default]
+    None,
+    /// Stay beside the program, and explain its messages
+    Diagnose,
 }
 
 /// How much a proof covers.

@@ -41,7 +41,7 @@ impl Cli {
             Some(Verb::Record(record)) => (&record.wishes, &record.words),
             Some(Verb::Init(init)) => (&init.wishes, &init.words),
             Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
-            Some(Verb::Diagnose(diagnose)) => (&self.start.wishes, &diagnose.words),
+            Some(Verb::Diagnose(diagnose)) => (&diagnose.wishes, &diagnose.words),
             Some(Verb::List(_) | Verb::Allow(_) | Verb::Hook(_) | Verb::Completions(_)) => {
                 (&self.start.wishes, &[])
             }
@@ -66,7 +66,7 @@ impl Cli {
             Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),
             Some(Verb::Allow(_)) => (None, None, "allow"),
             Some(Verb::Doctor(_)) => (None, None, "doctor"),
-            Some(Verb::Diagnose(_)) => (None, None, "diagnose"),
+            Some(Verb::Diagnose(diagnose)) => (Some(&mut diagnose.wishes), None, "diagnose"),
             Some(Verb::Hook(_)) => (None, None, "hook"),
             Some(Verb::Completions(_)) => (None, None, "completions"),
         };

@@ -1,30 +1,25 @@
-//! `cudarun diagnose`: from an error message to its cause on this machine, and the command that cures it. Starts nothing.
+//! `cudarun diagnose` with a text: from an error message to its cause on this machine, and the command that cures it. Starts
+//! nothing.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::examined::frameworks;
 use super::log::{self, Log};
 use super::{Exit, command_of, follow, machine, print};
 use crate::causes;
-use crate::cli::{Common, Diagnose, Wishes};
+use crate::cli::{Common, Diagnose};
 use crate::diagnose::NamedPaths;
 use crate::doctor;
 use crate::error::Error;
 use crate::host::Host;
-use crate::pipeline::{Reached, Request, Stop, Subject, own_views};
+use crate::pin::Decision;
+use crate::pipeline::{Facts, Reached, Request, Stop, Subject, own_views};
 use crate::program::{self, Command};
 use crate::report::{self, Diagnosis, Style};
 use crate::settings::resolve::{self, Purpose};
 
 pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
-    let has_text = options.from.is_some() || options.text.is_some();
-    if !has_text && !options.words.is_empty() {
-        return Err(Error::NoMessage {
-            words: options.words.clone(),
-            is_text: is_text(&host, &options.words),
-        });
-    }
     let log = log::asked(&host, common, options)?;
     let host = machine(host, common)?;
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
@@ -36,36 +31,44 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         words => (words.to_vec(), true),
     };
     let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
-    let (command, wishes) = (command_of(&words), Wishes::default());
+    let command = command_of(&words);
     let subject = if words.is_empty() { Subject::Project } else { Subject::Command(&command) };
-    let request = Request::new(&host, common, &wishes, subject, Purpose::Answer);
+    let request = Request::new(&host, common, &options.wishes, subject, Purpose::Answer);
     follow(&request, |reached| match reached {
         Reached::Decision(facts, decision) => {
-            let views = own_views(&host);
-            let (choice, vocabulary) = (resolve::choice(&host, common), resolve::vocabulary());
-            let inventory = &facts.inventory;
-            let machine = doctor::Subject { host: &host, inventory, views: &views, choice, vocabulary };
-            let examination = doctor::examine(&machine);
-            let known = facts.of_failure(decision, &examination, is_program_known, is_elsewhere);
-            let causes = causes::causes(&known, &log.chain);
-            let elements = &examination.elements;
-            let text = known_from_text(&log);
-            let diagnosis = Diagnosis {
-                causes: &causes,
-                elements,
+            let text = Diagnosis {
                 program: &words,
                 is_program_guessed: !is_program_known,
                 is_elsewhere,
-                ..text
+                ..known_from_text(&log)
             };
-            tell(&host, common, options, &diagnosis)?;
+            explained(facts, decision, common, text, false, |found| tell(&host, common, options, found))?;
             Err(Stop::Exit(Exit::Yes))
         }
         _ => Ok(()),
     })
 }
 
-fn known_from_text(log: &Log) -> Diagnosis<'_> {
+/// Adds the causes to what is known from a text, for `tell`.
+pub(super) fn explained<T>(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    common: &Common,
+    text: Diagnosis<'_>,
+    is_pinned: bool,
+    tell: impl FnOnce(&Diagnosis<'_>) -> T,
+) -> T {
+    let (host, inventory) = (facts.host, &facts.inventory);
+    let (choice, vocabulary) = (resolve::choice(host, common), resolve::vocabulary());
+    let machine = doctor::Subject { host, inventory, views: &own_views(host), choice, vocabulary };
+    let examination = doctor::examine(&machine);
+    let (is_known, is_elsewhere) = (!text.is_program_guessed, text.is_elsewhere);
+    let known = facts.of_failure(decision, &examination, is_known, is_elsewhere, is_pinned);
+    let causes = causes::causes(&known, text.chain);
+    tell(&Diagnosis { causes: &causes, elements: &examination.elements, ..text })
+}
+
+pub(super) fn known_from_text(log: &Log) -> Diagnosis<'_> {
     let Log { chain, is_utf16, left_out, .. } = log;
     Diagnosis {
         chain,
@@ -86,14 +89,6 @@ fn tell(host: &Host, common: &Common, options: &Diagnose, diagnosis: &Diagnosis<
     } else {
         style.page(&report::diagnosis(diagnosis, options.all, common.verbose, style))
     })
-}
-
-/// True for the one name of a file that is no program.
-fn is_text(host: &Host, words: &[OsString]) -> bool {
-    let [file] = words else { return false };
-    let file = host.absolute(Path::new(file));
-    let start = host.read_start(&file, 4096).unwrap_or_default();
-    host.is_file(&file) && !host.is_executable(&file) && !start.contains(&0)
 }
 
 /// Returns the Python whose environment the text names, or else the first in PATH, with the framework that the text

@@ -1,4 +1,4 @@
-//! Reads the text that `cudarun diagnose` explains: all of a short one; of a long one, the beginning and the end.
+//! The text that `cudarun diagnose` explains: all of a short one; of a long one, the beginning and the end.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
@@ -14,6 +14,9 @@ use crate::host::{self, Host};
 const HEAD: usize = 8 << 20;
 const TAIL: usize = 56 << 20;
 const PIECE: usize = 1 << 20;
+/// Bytes that are kept of what a program writes while it runs.
+const HEARD_HEAD: usize = 256 << 10;
+const HEARD_TAIL: usize = 4 << 20;
 
 pub(super) struct Log {
     pub chain: Chain,
@@ -22,15 +25,47 @@ pub(super) struct Log {
     pub left_out: u64,
 }
 
+/// Takes a text piece by piece.
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     reading: Reading,
     paths: NamedPaths,
     left_out: u64,
     taken: usize,
+    /// The end of a text of unknown length, as far as it was read.
+    kept: VecDeque<Vec<u8>>,
 }
 
 impl Reader {
+    /// Takes what a program has written.
+    pub(super) fn hear(&mut self, piece: &[u8]) {
+        if self.taken < HEARD_HEAD { self.take(piece) } else { self.keep(piece, HEARD_TAIL) }
+    }
+
+    /// Keeps a piece that may belong to the last bytes of the text.
+    fn keep(&mut self, piece: &[u8], tail: usize) {
+        match self.kept.back_mut().filter(|last| last.len() + piece.len() <= PIECE) {
+            Some(last) => last.extend_from_slice(piece),
+            None => {
+                self.kept.push_back(Vec::with_capacity(PIECE));
+                self.kept.back_mut().expect("just added").extend_from_slice(piece);
+            }
+        }
+        if self.kept.len() > tail / PIECE {
+            let oldest = self.kept.pop_front().unwrap_or_default();
+            self.pass_over(&oldest);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Log {
+        for piece in std::mem::take(&mut self.kept) {
+            self.take(&piece);
+        }
+        let is_utf16 = self.reading.is_utf16();
+        let chain = Chain::new(self.reading.finish());
+        Log { chain, paths: self.paths, is_utf16, left_out: self.left_out }
+    }
+
     fn take(&mut self, piece: &[u8]) {
         self.reading.feed(piece);
         self.paths.feed(piece);
@@ -66,7 +101,6 @@ pub(super) fn asked(host: &Host, common: &Common, options: &Diagnose) -> Result<
 /// `size` is that of a file. Without it, the end of the text is kept until all is read.
 fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
     let mut reader = Reader::default();
-    let mut kept: VecDeque<Vec<u8>> = VecDeque::new();
     let tail = size.map(|size| size.saturating_sub(TAIL as u64));
     let mut at = 0_u64;
     loop {
@@ -79,20 +113,10 @@ fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
             _ if reader.taken < HEAD => reader.take(&piece),
             Some(tail) if at <= tail => reader.pass_over(&piece),
             Some(_) => reader.take(&piece),
-            None => {
-                kept.push_back(piece);
-                if kept.len() > TAIL / PIECE {
-                    kept.pop_front().iter().for_each(|oldest| reader.pass_over(oldest));
-                }
-            }
+            None => reader.keep(&piece, TAIL),
         }
     }
-    for piece in &kept {
-        reader.take(piece);
-    }
-    let is_utf16 = reader.reading.is_utf16();
-    let chain = Chain::new(reader.reading.finish());
-    Ok(Log { chain, paths: reader.paths, is_utf16, left_out: reader.left_out })
+    Ok(reader.finish())
 }
 
 /// Reads a piece that ends with a line, if a line ends soon after it.

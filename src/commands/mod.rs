@@ -24,6 +24,7 @@ pub mod doctor;
 mod examined;
 pub mod explain;
 pub mod export;
+pub mod failure;
 pub mod hook;
 pub mod init;
 pub mod list;

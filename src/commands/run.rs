@@ -1,8 +1,8 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
 use super::verdict::say_proof;
-use super::{Exit, follow, only_here, reported_at_every_start, say_before, say_refusal};
-use crate::cli::{Common, Start};
+use super::{Exit, failure, follow, only_here, reported_at_every_start, say_before, say_refusal};
+use crate::cli::{Common, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
@@ -42,6 +42,9 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
         Reached::Proof(facts, decision, proven) => {
             let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
+            if facts.settings.layers.on_failure() == OnFailure::Diagnose {
+                return failure::watch(facts, decision, Some(&proven.change), command, common, None);
+            }
             let reports = !reported_at_every_start(facts, decision).is_empty();
             let keeping = pipeline::keeping(facts, proven, when, has_deciding_options, reports);
             if keeping == Keeping::Kept {

@@ -115,14 +115,17 @@ impl<'h> Facts<'h> {
         self.before().files.iter().map(|file| file.id).collect()
     }
 
-    /// The facts about this program's failure. The second and the third argument are as in `causes::Facts`.
+    /// The facts about this program's failure. The flags are as in `causes::Facts`.
     pub fn of_failure<'f>(
         &'f self,
         decision: &'f Decision,
         examination: &'f Examination,
         is_program_known: bool,
         is_elsewhere: bool,
+        is_pinned: bool,
     ) -> causes::Facts<'f, 'h> {
+        let planned = decision.pinned.as_ref().filter(|_| is_pinned);
+        let prediction = planned.map_or_else(|| self.before(), |pinned| pinned.after.clone());
         let env = self.program.inside.as_ref().map_or(&self.host.env, |inside| &inside.environment);
         causes::Facts {
             host: self.host,
@@ -133,7 +136,8 @@ impl<'h> Facts<'h> {
             policy: self.policy(0, &[]),
             is_program_known,
             is_elsewhere,
-            as_is: causes::Start { searcher: self.searcher.within(env, None), prediction: self.before() },
+            as_is: causes::Start { searcher: self.searcher.within(env, None), prediction },
+            is_pinned,
         }
     }
 

@@ -1,6 +1,9 @@
 //! The page of `cudarun diagnose`, and its JSON.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
 
 use serde_json::{Value, json};
 
@@ -13,6 +16,7 @@ use super::words::{counted, word};
 use crate::causes::{Cause, Certainty};
 use crate::diagnose::{Chain, Message};
 use crate::doctor::Element;
+use crate::text::show;
 
 /// Causes that are shown whole, and lines of evidence of one, without `--all` and `-v`.
 const CAUSES: usize = 2;
@@ -80,10 +84,11 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
 fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let mut text = String::new();
     if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
-        let program = shell_words(diagnosis.program);
-        text.push_str(&format!(
-            "\nthis is about `{program}`: name the program that failed after the options\n"
-        ));
+        let about = match diagnosis.program {
+            [] => "no program is known".to_owned(),
+            words => format!("this is about `{}`", shell_words(words)),
+        };
+        text.push_str(&format!("\n{about}: name the program that failed after the options\n"));
     }
     if diagnosis.is_elsewhere {
         text.push_str("\nthe text names paths that are not here: on the machine that it is from, run this command, or `cudarun doctor --save FILE` for `--machine FILE` here\n");
@@ -130,6 +135,26 @@ fn said(message: &Message) -> String {
     let speakers = message.speakers.len();
     let many = if speakers > 1 { format!(", {speakers} processes say so") } else { String::new() };
     format!("{}  (line {}{many})", message.excerpt, message.first)
+}
+
+/// The end of a program that was run.
+pub fn ended(program: &OsStr, status: ExitStatus) -> String {
+    let name = show(Path::new(program).file_name().unwrap_or(program));
+    match (status.code(), status.signal()) {
+        (Some(0), _) => format!("{name} ended with status 0, but it may have run without the GPU"),
+        (Some(code), _) => format!("{name} ended with status {code}"),
+        (None, signal) => format!("signal {} ended {name}", signal.unwrap_or_default()),
+    }
+}
+
+pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> String {
+    let (ended, next) = (ended(program, status), style.hint("next:"));
+    format!("\n{ended}; its standard error has no known error message\n{next} cudarun doctor\n")
+}
+
+/// One line about a program that has worked without a GPU.
+pub fn on_the_cpu(message: &Message) -> String {
+    format!("\nharmless: {}; this machine has no GPU, so the program ran on the CPU\n", said(message))
 }
 
 pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {

@@ -118,10 +118,7 @@ pub fn error(error: &Error) -> String {
         }
         Error::NotTraced(why) => format!("the program cannot be traced: {}", why.sentence()),
         Error::Unreadable { path, error } => format!("`{}` cannot be read: {}", show(path), os(error)),
-        Error::NoMessage { words, is_text: true } => {
-            format!("`{}` is a text, not a program", show(&words[0]))
-        }
-        Error::NoMessage { .. } => "diagnose needs the message of a failure".to_owned(),
+        Error::NoProgram { text } => format!("`{}` is a text, not a program", show(text)),
         Error::NotPython { program } => format!("--python `{}` is not Python", show(program)),
         Error::NotComparable { side, why } => {
             format!("--compare `{}` cannot be used: {}", show(side), show(why))
@@ -201,10 +198,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("cudarun doctor --compare A[,B], each a file of `cudarun doctor --save`, an environment's directory, or `here`".to_owned())
         }
         Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
-        Error::NoMessage { words, is_text } => {
-            let log = if *is_text { "" } else { "LOG " };
-            Some(format!("cudarun diagnose --from {log}{}", shell_words(words)))
-        }
+        Error::NoProgram { text } => Some(format!("cudarun diagnose --from {}", shell_words(std::slice::from_ref(text)))),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) => reason.hint(),

@@ -34,7 +34,7 @@ mod words;
 
 pub use asked::caution;
 pub use compared::{ComparedSide, Comparison, comparison};
-pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json};
+pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};

@@ -57,6 +57,7 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Setting
         (Key::PinMode, one_of(env, variables::PIN_MODE)?.map(Value::Mode), variables::PIN_MODE),
         (Key::Verify, one_of(env, variables::VERIFY)?.map(Value::When), variables::VERIFY),
         (Key::VerifyLevel, one_of(env, variables::VERIFY_LEVEL)?.map(Value::Level), variables::VERIFY_LEVEL),
+        (Key::OnFailure, one_of(env, variables::ON_FAILURE)?.map(Value::OnFailure), variables::ON_FAILURE),
         (Key::Locked, text(variables::LOCKED).map(flag).transpose()?, variables::LOCKED),
     ];
     let set = |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{Level, When};
+use crate::cli::{Level, OnFailure, When};
 use crate::host::Unsafe;
 use crate::inventory::Origin;
 use crate::pin;
@@ -38,6 +38,7 @@ pub enum Key {
     Uses,
     PinMode,
     Locked,
+    OnFailure,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,7 @@ pub enum Value {
     When(When),
     Level(Level),
     Mode(pin::Mode),
+    OnFailure(OnFailure),
     Flag(bool),
     /// None removes the variable.
     Variable(Option<String>),
@@ -270,6 +272,7 @@ impl Key {
             Key::Uses => "uses".to_owned(),
             Key::PinMode => "pin-mode".to_owned(),
             Key::Locked => "locked".to_owned(),
+            Key::OnFailure => "run.on-failure".to_owned(),
         }
     }
 }
@@ -362,6 +365,11 @@ impl Layers {
         })
     }
 
+    pub fn on_failure(&self) -> OnFailure {
+        let mut values = self.get(&Key::OnFailure).map(|setting| &setting.value);
+        if let Some(Value::OnFailure(what)) = values.next() { *what } else { OnFailure::None }
+    }
+
     pub fn is_locked(&self) -> bool {
         self.get(&Key::Locked).any(|setting| setting.value == Value::Flag(true))
     }
@@ -382,6 +390,7 @@ impl Value {
             Value::When(when) => word(when),
             Value::Level(level) => word(level),
             Value::Mode(mode) => word(mode),
+            Value::OnFailure(what) => word(what),
             Value::Flag(flag) => flag.to_string(),
             Value::Variable(Some(value)) => text::show(value),
             Value::Variable(None) => "(unset)".to_owned(),

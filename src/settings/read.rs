@@ -25,7 +25,7 @@ pub struct File {
 }
 
 /// Keys of a file with settings; tables of programs have all but `TOP`.
-pub const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "env", "program"];
+pub const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "run", "env", "program"];
 pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
@@ -189,10 +189,10 @@ impl Reader<'_> {
             layer.push(Setting { key, value: found, from, is_of_start: false });
         };
         match name {
-            "requires" | "prefer" | "pin" | "search" | "verify" => {
+            "requires" | "prefer" | "pin" | "search" | "verify" | "run" => {
                 for entry in entries(self.table(name, value)?) {
                     let row = match name {
-                        "search" | "verify" => self.search_or_verify(name, entry)?,
+                        "search" | "verify" | "run" => self.of_table(name, entry)?,
                         _ => self.of_family(name, entry)?,
                     };
                     if let Some((key, found)) = row {
@@ -267,12 +267,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A row of `[search]` or `[verify]`.
-    fn search_or_verify(
-        &mut self,
-        table: &str,
-        entry: Entry<'_, '_>,
-    ) -> Result<Option<(Key, Value)>, SettingFault> {
+    /// A row of `[search]`, `[verify]` or `[run]`.
+    fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
         Ok(Some(match full.as_str() {
@@ -296,9 +292,14 @@ impl Reader<'_> {
             }
             "verify.when" => (Key::Verify, Value::When(self.one_of(&full, value)?)),
             "verify.level" => (Key::VerifyLevel, Value::Level(self.one_of(&full, value)?)),
+            "run.on-failure" => (Key::OnFailure, Value::OnFailure(self.one_of(&full, value)?)),
             _ => {
-                let known = if table == "search" { ["also", "without"] } else { ["when", "level"] };
-                self.unknown(&format!("{table}."), entry, known.into_iter());
+                let known: &[&str] = match table {
+                    "search" => &["also", "without"],
+                    "verify" => &["when", "level"],
+                    _ => &["on-failure"],
+                };
+                self.unknown(&format!("{table}."), entry, known.iter().copied());
                 return Ok(None);
             }
         }))
@@ -396,6 +397,7 @@ impl Reader<'_> {
             "also" | "without" => Some("search"),
             "when" | "level" => Some("verify"),
             "origin" => Some("prefer"),
+            "on-failure" => Some("run"),
             _ if TABLES.iter().chain(VALUES).chain(TOP).any(|known| *known == key) => Some(""),
             _ => self.words.requirement(key).map(|_| "requires"),
         }

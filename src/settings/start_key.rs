@@ -18,6 +18,7 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     (variables::CONFIG, PATH),
     // The lock is in the current directory, and a pinned directory may be relative.
     (variables::LOCKED, PATH),
+    (variables::ON_FAILURE, None),
     (variables::PIN, PATH),
     (variables::PINS, None),
     (variables::PINS_FOR, None),
@@ -163,7 +164,7 @@ mod tests {
             let name = format!("{beginning}X");
             assert!(key(Some((&name, "/a"))) != key(None), "{name}");
         }
-        let decide = "CONDA_PREFIX CUDARUN_CONFIG CUDARUN_LOCKED CUDARUN_PIN CUDARUN_PINS \
+        let decide = "CONDA_PREFIX CUDARUN_CONFIG CUDARUN_LOCKED CUDARUN_ON_FAILURE CUDARUN_PIN CUDARUN_PINS \
             CUDARUN_PINS_FOR CUDARUN_PIN_MODE CUDARUN_REQUIRE CUDARUN_USES CUDARUN_VERIFY \
             CUDARUN_VERIFY_LEVEL CUDARUN_VIEW CUDA_DEVICE_ORDER CUDA_HOME CUDA_PATH \
             CUDA_ROOT CUDA_TOOLKIT_ROOT_DIR CUDA_VISIBLE_DEVICES CUDNN_HOME CUDNN_PATH \

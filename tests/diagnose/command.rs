@@ -37,13 +37,11 @@ fn wide_characters_are_read() {
 }
 
 #[test]
-fn a_program_without_a_message_is_not_started() {
-    let run = Run::new(["diagnose", "python3", "train.py"]).status(2);
-    run.stderr_contains(&["cudarun diagnose --from LOG python3 train.py"]).check();
+fn a_text_is_not_started() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("slurm-12.out"), MISSING).unwrap();
-    let run = Run::new(["diagnose", "slurm-12.out"]).in_directory(directory.path()).status(2);
-    run.stderr_contains(&["cudarun diagnose --from slurm-12.out"]).check();
+    let run = Run::new(["diagnose", "slurm-12.out"]).in_directory(directory.path()).status(125);
+    run.stderr_contains(&["is a text, not a program", "cudarun diagnose --from slurm-12.out"]).check();
     let run = Run::new(["diagnose", "--from", "slurm-12.out"]).in_directory(directory.path());
     run.stdout_contains(&["libcudart.so.12"]).check();
     let run = Run::new(["diagnose", "--from", "nowhere.out"]).in_directory(directory.path()).status(2);

@@ -6,6 +6,7 @@ mod answers;
 mod command;
 mod healthy;
 mod logs;
+mod running;
 mod signatures;
 
 /// The messages of a log that is fed in one piece.

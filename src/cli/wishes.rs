@@ -1,0 +1,28 @@
+//! Options about the libraries of a program.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use crate::pin::Mode;
+
+/// Options about a program's libraries.
+#[derive(Args, Debug, Default)]
+pub struct Wishes {
+    /// Count these installed Python packages as used, instead of those that the program imports
+    #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub uses: Vec<String>,
+    /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
+    #[arg(long, value_name = "FAMILY=WHICH")]
+    pub pin: Vec<OsString>,
+    /// Require versions of libraries or of the machine: `cudnn>=9.1,<10`, `driver>=550`
+    #[arg(long, value_name = "WHAT")]
+    pub require: Vec<String>,
+    /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`
+    #[arg(long, hide_short_help = true)]
+    pub locked: bool,
+    /// How to make the loader take the picked libraries [default: the least intrusive mode that is enough]
+    #[arg(long, hide_short_help = true, value_name = "MODE")]
+    pub pin_mode: Option<Mode>,
+}

@@ -1,0 +1,142 @@
+//! `cudarun diagnose PROGRAM …`: runs the program, and explains its failure by what it wrote to standard error.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::diagnose::{explained, known_from_text};
+use super::log::{Log, Reader};
+use super::verdict::say_proof;
+use super::{Exit, command_of, follow, only_here, say_before, say_notes, say_refusal};
+use crate::catalog::{CauseKey, ErrorKind};
+use crate::cli::{Common, Diagnose};
+use crate::crash;
+use crate::diagnose::Message;
+use crate::environment::{Change, Diff};
+use crate::error::Error;
+use crate::host::Host;
+use crate::launch::{self, Exec};
+use crate::pin::Decision;
+use crate::pipeline::{Change as Planned, Facts, ProofOptions, Reached, Request, Stop, Subject};
+use crate::program::Command;
+use crate::report::{self, Diagnosis, Style};
+use crate::settings::resolve::Purpose;
+use crate::variables;
+
+pub fn diagnose(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {
+    only_here(common, "diagnose PROGRAM")?;
+    if let [text] = options.words.as_slice()
+        && is_text(host, text)
+    {
+        return Err(Error::NoProgram { text: text.clone() });
+    }
+    let command = command_of(&options.words);
+    let proof = ProofOptions { is_quiet: common.quiet, ..ProofOptions::default() };
+    let subject = Subject::Command(&command);
+    let request = Request { proof, ..Request::new(host, common, &options.wishes, subject, Purpose::Start) };
+    follow(&request, |reached| match reached {
+        Reached::Decision(facts, decision) if options.as_is => {
+            if !common.quiet {
+                say_notes(facts, decision);
+            }
+            watch(facts, decision, None, &command, common, Some(options))
+        }
+        Reached::Decision(facts, decision) => {
+            say_before(facts, decision, common);
+            say_refusal(facts, decision, common);
+            Ok(())
+        }
+        Reached::Proof(facts, decision, proven) => {
+            let when = facts.settings.layers.verify().unwrap_or_default();
+            say_proof(decision, proven, when, common)?;
+            watch(facts, decision, Some(&proven.change), &command, common, Some(options))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Runs the program, and stops with its status. `change` is none if it runs as it is; `options` are none if a setting asks
+/// for the explanation, so that there is one only of a known failure.
+pub(super) fn watch(
+    facts: &Facts<'_>,
+    decision: &Decision,
+    change: Option<&Planned>,
+    command: &Command,
+    common: &Common,
+    options: Option<&Diagnose>,
+) -> Result<(), Stop> {
+    let mut diff = change.map_or_else(Diff::default, |change| change.diff.clone());
+    // A cudarun below this one is heard here.
+    let none = Change { name: variables::ON_FAILURE.into(), value: Some("none".into()) };
+    diff = diff.then(&Diff(vec![none]));
+    let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
+    let mut reader = Reader::default();
+    crash::has_started();
+    let status = launch::run_heard(&exec, |piece| reader.hear(piece))?;
+    let log = reader.finish();
+    let style = Style::stderr(common.color).of(facts.host);
+    let words: Vec<OsString> = std::iter::once(&command.program).chain(&command.arguments).cloned().collect();
+    let text = Diagnosis { program: &words, ..known_from_text(&log) };
+    let is_json = options.is_some_and(|options| options.json);
+    let all = options.is_some_and(|options| options.all);
+    let explain = || {
+        explained(facts, decision, common, text, change.is_some(), |diagnosis| {
+            if is_json {
+                return report::diagnosis_json(diagnosis);
+            }
+            let page = report::diagnosis(diagnosis, all, common.verbose, style);
+            style.page(&format!("\n{}\n{page}", report::ended(&command.program, status)))
+        })
+    };
+    match worth(&log, status, facts.inventory.is_without_gpu()) {
+        _ if is_json => report::say(&explain()),
+        Worth::Failure => report::say(&explain()),
+        Worth::OnTheCpu(message) if options.is_some() => {
+            report::say(&style.page(&report::on_the_cpu(message)));
+        }
+        Worth::Unknown if options.is_some() => {
+            report::say(&style.page(&report::unknown_failure(&command.program, status, style)));
+        }
+        _ => {}
+    }
+    Err(Stop::Exit(Exit::Program(status)))
+}
+
+/// How much there is to explain.
+enum Worth<'m> {
+    Nothing,
+    /// The program has worked, and reports that it found no GPU, where there is none.
+    OnTheCpu(&'m Message),
+    Failure,
+    /// The program failed, with no message that is known.
+    Unknown,
+}
+
+fn worth(log: &Log, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
+    let leading = &log.chain.leading;
+    let misses_gpu = |message: &&Message| {
+        let mut causes = message.row.cause.iter().map(|possible| possible.cause);
+        causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
+    };
+    // A person who presses a key needs no explanation.
+    let signal = status.signal().or(status.code().map(|code| code - 128));
+    let is_ended = signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
+    let has_root = leading.iter().any(|message| message.row.kind == ErrorKind::Root);
+    match leading.iter().find(misses_gpu) {
+        _ if has_root || !status.success() && !leading.is_empty() => Worth::Failure,
+        Some(message) if is_without_gpu => Worth::OnTheCpu(message),
+        Some(_) => Worth::Failure,
+        None if status.success() || is_ended => Worth::Nothing,
+        None => Worth::Unknown,
+    }
+}
+
+/// True for the name of a file that is no program.
+fn is_text(host: &Host, file: &OsString) -> bool {
+    let file = host.absolute(Path::new(file));
+    let start = host.read_start(&file, 4096).unwrap_or_default();
+    host.is_file(&file) && !host.is_executable(&file) && !start.contains(&0)
+}

@@ -1,0 +1,144 @@
+//! A program's standard error on its way to this process's own. Every byte goes on unchanged and in order.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use nix::sys::termios::{OutputFlags, tcgetattr};
+use nix::unistd::{ForkResult, close, fork, write};
+
+/// More than a pipe holds unless it is asked for more.
+const PIECE: usize = 128 << 10;
+/// Milliseconds that a pseudo-terminal may take to show what was written to it.
+const LAST_WORDS: u8 = 20;
+
+pub(super) struct Relay {
+    input: File,
+    piece: Vec<u8>,
+}
+
+impl Relay {
+    /// Returns a relay, and the end for the program: a pseudo-terminal of the same size where standard error is a
+    /// terminal, so that bars and colours stay, else a pipe.
+    pub(super) fn new() -> io::Result<(Relay, OwnedFd)> {
+        let standard_error = io::stderr();
+        let (input, end) = match tcgetattr(&standard_error) {
+            Ok(mut settings) => {
+                // The terminal itself turns line ends into its own.
+                settings.output_flags.remove(OutputFlags::OPOST);
+                let pair = openpty(window().as_ref(), Some(&settings))?;
+                fcntl(&pair.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+                fcntl(&pair.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+                (pair.master, pair.slave)
+            }
+            Err(_) => {
+                let (input, end) = io::pipe()?;
+                // Fewer turns. A limit of the user may forbid it.
+                let _ = fcntl(&input, FcntlArg::F_SETPIPE_SZ(1 << 20));
+                (input.into(), end.into())
+            }
+        };
+        Ok((Relay { input: input.into(), piece: vec![0; PIECE] }, end))
+    }
+
+    /// The descriptor of the pseudo-terminal or pipe.
+    pub(super) fn number(&self) -> i32 {
+        self.input.as_raw_fd()
+    }
+
+    /// Hands on all that is written, and gives it to `keep` after that. Ends when the other end is closed, when nothing reads
+    /// this process's standard error, or when `stop` is closed and nothing is left to hand on. Then another process still has
+    /// the other end, and the relay is returned.
+    pub(super) fn run(mut self, stop: BorrowedFd<'_>, mut keep: impl FnMut(&[u8])) -> Option<Relay> {
+        let mut is_ending = false;
+        let standard_error = io::stderr();
+        loop {
+            let mut ends = [
+                PollFd::new(self.input.as_fd(), PollFlags::POLLIN),
+                // Errors are reported unasked.
+                PollFd::new(standard_error.as_fd(), PollFlags::empty()),
+                PollFd::new(stop, PollFlags::POLLIN),
+            ];
+            let (count, wait) =
+                if is_ending { (2, PollTimeout::from(LAST_WORDS)) } else { (3, PollTimeout::NONE) };
+            match poll(&mut ends[..count], wait) {
+                Err(Errno::EINTR) => continue,
+                Err(_) | Ok(0) => return Some(self),
+                Ok(_) => {}
+            }
+            let [has_input, is_unread, is_stopped] = ends.map(|end| end.any().unwrap_or(true));
+            is_ending |= is_stopped;
+            if is_unread || has_input && !self.hand_on(&mut keep) {
+                return None;
+            }
+        }
+    }
+
+    /// False at the end, and when nothing reads this process's standard error: the program then gets that error itself.
+    fn hand_on(&mut self, keep: &mut impl FnMut(&[u8])) -> bool {
+        match self.input.read(&mut self.piece) {
+            // The kernel's word for a pseudo-terminal that is closed is EIO.
+            Ok(0) => false,
+            Err(error) => error.kind() == io::ErrorKind::Interrupted,
+            Ok(length) => {
+                let is_read = write_all(&self.piece[..length]);
+                keep(&self.piece[..length]);
+                is_read
+            }
+        }
+    }
+
+    /// Hands on for processes that outlive the program, in a process of its own that ends with them.
+    #[allow(unsafe_code, reason = "makes a process")]
+    pub(super) fn outlive(mut self) {
+        // SAFETY: the new process makes only system calls, with memory that was allocated before.
+        unsafe {
+            if matches!(fork(), Ok(ForkResult::Child)) {
+                let _ = (close(0), close(1));
+                while self.hand_on(&mut |_| ()) {}
+                libc::_exit(0);
+            }
+        }
+    }
+}
+
+/// False if nothing reads standard error any more.
+fn write_all(mut bytes: &[u8]) -> bool {
+    let standard_error = io::stderr();
+    while !bytes.is_empty() {
+        match write(&standard_error, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let _ =
+                    poll(&mut [PollFd::new(standard_error.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
+            }
+            Err(Errno::EPIPE) => return false,
+            // A full disk: later bytes may find room.
+            Err(_) => return true,
+        }
+    }
+    true
+}
+
+/// The size of the terminal that standard error is.
+#[allow(unsafe_code, reason = "asks the kernel")]
+fn window() -> Option<Winsize> {
+    let mut size = Winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: writes into a structure of ours.
+    (unsafe { libc::ioctl(2, libc::TIOCGWINSZ, &raw mut size) } == 0).then_some(size)
+}
+
+/// Gives the size of the terminal to the pseudo-terminal. A handler of signals may do that.
+#[allow(unsafe_code, reason = "tells the kernel")]
+pub(super) fn resize(terminal: i32) {
+    if let Some(size) = window() {
+        // SAFETY: reads a structure of ours.
+        unsafe { libc::ioctl(terminal, libc::TIOCSWINSZ, &raw const size) };
+    }
+}

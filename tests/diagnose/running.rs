@@ -1,0 +1,235 @@
+//! Programs that `cudarun diagnose` runs: each end, each stream, and the explanation after a failure. The control is the program
+//! alone.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{CUDARUN, lacks};
+
+const MISSING: &str =
+    "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory";
+
+/// A shell script, alone and under cudarun, in a home of its own.
+struct Script<'s> {
+    code: &'s str,
+    home: tempfile::TempDir,
+}
+
+impl Script<'_> {
+    fn new(code: &str) -> Script<'_> {
+        Script { code, home: tempfile::tempdir().unwrap() }
+    }
+
+    fn alone(&self) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", self.code])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.home.path());
+        command.current_dir(self.home.path());
+        command
+    }
+
+    fn under(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(CUDARUN);
+        command.args(words).args(["sh", "-c", self.code]).env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("HOME", self.home.path()).current_dir(self.home.path());
+        command
+    }
+
+    fn diagnosed(&self) -> Command {
+        self.under(&["diagnose"])
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The explanation: what follows the program's own standard error.
+#[track_caller]
+fn explanation(alone: &Output, diagnosed: &Output) -> String {
+    assert_eq!(alone.stdout, diagnosed.stdout);
+    assert_eq!(alone.status, diagnosed.status, "{}", text(&diagnosed.stderr));
+    let rest = diagnosed.stderr.strip_prefix(&alone.stderr[..]);
+    text(rest.unwrap_or_else(|| panic!("{}\n---\n{}", text(&alone.stderr), text(&diagnosed.stderr))))
+}
+
+#[test]
+fn a_known_failure_is_explained_after_it() {
+    let code = format!("printf 'out\\0'; echo '{MISSING}' >&2; exit 3");
+    let script = Script::new(&code);
+    let alone = script.alone().output().unwrap();
+    let said = explanation(&alone, &script.diagnosed().output().unwrap());
+    let start = "\nsh ended with status 3\nit is: libcudart.so.12 is not installed\n";
+    assert!(said.starts_with(start) && said.contains("  do: "), "{said}");
+    let json = script.under(&["diagnose", "--json"]).output().unwrap();
+    let found: serde_json::Value =
+        serde_json::from_slice(json.stderr.strip_prefix(&alone.stderr[..]).unwrap()).unwrap();
+    assert_eq!(found["causes"][0]["cause"], "not-installed", "{found:#}");
+    let as_is = script.under(&["diagnose", "--as-is"]).output().unwrap();
+    assert_eq!(explanation(&alone, &as_is), said);
+    let before = Command::new(CUDARUN).args(["diagnose", "nowhere"]).output().unwrap();
+    assert_eq!(before.status.code(), Some(127), "{}", text(&before.stderr));
+}
+
+/// Every way to end. A failure without a known message takes two lines; success, and an end that a person asked for, nothing.
+#[test]
+fn statuses_and_signals_are_the_programs_own() {
+    for (code, is_told) in [
+        ("exit 0", false),
+        ("exit 1", true),
+        ("exit 125", true),
+        ("exit 255", true),
+        ("exit 130", false),
+        ("kill -KILL $$", true),
+        ("kill -SEGV $$", true),
+        ("ulimit -c 0; kill -ABRT $$", true),
+        ("kill -TERM $$", false),
+        ("kill -INT $$", false),
+        ("echo all is well >&2", false),
+        ("printf 'no line end' >&2; exit 4", true),
+    ] {
+        let script = Script::new(code);
+        let alone = script.alone().output().unwrap();
+        let said = explanation(&alone, &script.diagnosed().output().unwrap());
+        let has_words =
+            said.contains("; its standard error has no known error message\nnext: cudarun doctor\n");
+        assert_eq!((has_words, said.is_empty()), (is_told, !is_told), "{code}: {said}");
+    }
+}
+
+/// jax and TensorFlow go on without the GPU.
+#[test]
+fn a_program_that_worked_may_have_missed_the_gpu() {
+    let failed = format!("echo '{MISSING}' >&2");
+    let script = Script::new(&failed);
+    let said = explanation(&script.alone().output().unwrap(), &script.diagnosed().output().unwrap());
+    assert!(said.starts_with("\nsh ended with status 0, but it may have run without the GPU\n"), "{said}");
+    // This one is harmless without a GPU.
+    let script = Script::new(
+        "echo 'failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected' >&2",
+    );
+    let said = explanation(&script.alone().output().unwrap(), &script.diagnosed().output().unwrap());
+    if !Path::new("/dev/nvidiactl").exists() {
+        assert!(said.starts_with("\nharmless: failed call to cuInit: "), "{said}");
+        assert_eq!(said.lines().count(), 2, "{said}");
+    }
+}
+
+#[test]
+fn every_byte_goes_on_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bytes");
+    // Every byte, in pieces that no buffer's size divides.
+    let bytes: Vec<u8> = (0..24_000_007_u64).map(|at| (at * at / 7 % 256) as u8).collect();
+    fs::write(&file, &bytes).unwrap();
+    let code = format!("cat '{}' >&2; exit 1", file.display());
+    let script = Script::new(&code);
+    let got = script.diagnosed().output().unwrap().stderr;
+    assert!(got.starts_with(&bytes), "{} bytes of {}", got.len(), bytes.len());
+    // A known message at the beginning or at the end of it is explained, with the number of its line.
+    let lines = "x\\n".repeat(40);
+    for code in [
+        format!("echo '{MISSING}' >&2; cat '{}' >&2; exit 1", file.display()),
+        format!("cat '{}' >&2; printf '\\n{lines}' >&2; printf '%s' '{MISSING}' >&2; exit 1", file.display()),
+    ] {
+        let got = Script::new(&code).diagnosed().output().unwrap().stderr;
+        let said = text(&got[got.len().saturating_sub(2000)..]);
+        assert!(said.contains("libcudart.so.12 is not installed"), "{said}");
+        let line = if code.starts_with("echo") { 1 } else { 42 + memchr::memchr_iter(b'\n', &bytes).count() };
+        assert!(said.contains(&format!("(line {line})")), "{line}: {said}");
+    }
+}
+
+/// A process that the program leaves behind writes on, and nothing waits for it.
+#[test]
+fn processes_that_outlive_the_program_are_heard_and_not_waited_for() {
+    let script = Script::new("(sleep 2; echo late >&2; sleep 1; echo later >&2) & echo early >&2");
+    for mut command in [script.alone(), script.diagnosed()] {
+        let began = Instant::now();
+        let (read, write) = std::io::pipe().unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(write).spawn().unwrap();
+        drop(command);
+        child.wait().unwrap();
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(1800), "{took:?}");
+        assert_eq!(std::io::read_to_string(read).unwrap(), "early\nlate\nlater\n");
+    }
+}
+
+/// Standard error that is closed, full, or read by nothing.
+#[test]
+fn odd_standard_errors_are_as_without_cudarun() {
+    for (code, redirection) in [
+        ("echo out; echo x >&2; echo $? ; exit 4", "2>&-"),
+        ("echo out; exec 2>/dev/null; echo x >&2; exit 4", "2>/dev/null"),
+        ("exec 2>&-; sleep 0.2; echo out", ""),
+        ("trap '' PIPE; sleep 0.1; (echo x >&2) || echo refused", "2> >(exit)"),
+    ] {
+        if lacks("bash") {
+            return;
+        }
+        let script = Script::new(code);
+        let run = |words: &str| {
+            let line = format!("{words} sh -c \"$CODE\" {redirection}; echo status $?");
+            let mut bash = Command::new("bash");
+            bash.args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin").env("CODE", code);
+            text(&bash.env("HOME", script.home.path()).output().unwrap().stdout)
+        };
+        assert_eq!(run(""), run(&format!("'{CUDARUN}' diagnose")), "{code} {redirection}");
+    }
+    // A program that never stops to write ends when nothing reads it.
+    let script = Script::new("exec yes >&2");
+    for mut command in [script.alone(), script.diagnosed()] {
+        let (read, write) = std::io::pipe().unwrap();
+        let mut child = command.stderr(write).spawn().unwrap();
+        drop((command, read));
+        assert!(child.wait().unwrap().signal().is_some());
+    }
+}
+
+#[test]
+fn a_setting_asks_for_the_explanation() {
+    let code = format!("echo '{MISSING}' >&2; exit 3");
+    let script = Script::new(&code);
+    let alone = script.alone().output().unwrap();
+    let plain = script.under(&[]);
+    let output = |mut command: Command| command.output().unwrap();
+    assert_eq!(explanation(&alone, &output(plain)), "", "the control");
+    let mut by_variable = script.under(&[]);
+    by_variable.env("CUDARUN_ON_FAILURE", "diagnose");
+    let said = explanation(&alone, &output(by_variable));
+    assert!(said.contains("it is: libcudart.so.12 is not installed"), "{said}");
+    // A project needs no permission for it. A start that was kept before is not taken.
+    fs::write(script.home.path().join(".cudarun.toml"), "[run]\non-failure = \"diagnose\"\n").unwrap();
+    for _ in 0..2 {
+        assert_eq!(explanation(&alone, &output(script.under(&[]))), said);
+    }
+    let mut disabled = script.under(&[]);
+    disabled.env("CUDARUN_ON_FAILURE", "none");
+    assert_eq!(explanation(&alone, &output(disabled)), "");
+    // A failure that nothing explains is left alone.
+    let other = Script { code: "exit 5", home: script.home };
+    assert_eq!(explanation(&other.alone().output().unwrap(), &output(other.under(&[]))), "");
+    // One explanation, however many of them are below one another.
+    let nested = format!("'{CUDARUN}' sh -c \"{code}\"");
+    let other = Script { code: &nested, home: other.home };
+    let said = text(&output(other.under(&[])).stderr);
+    assert_eq!(said.matches("it is:").count(), 1, "{said}");
+}
+
+/// Bars, colours, sizes, keys and job control of a terminal.
+#[test]
+fn a_terminal_is_as_without_cudarun() {
+    if lacks("python3") {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnose/terminal.py");
+    let output = Command::new("python3").arg(script).arg(CUDARUN).output().unwrap();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
