@@ -3,4 +3,5 @@
 mod blocks;
 mod completeness;
 mod manual;
+mod quick_start;
 mod schemas;
