@@ -7,7 +7,7 @@
 # PEERS (60) of the slower ones beside `env true`. A peer that is not installed is listed as missing. The first rounds of
 # each do not count. Fails when `cudarun true` takes more than 1.15 times as long as `env true`: the median of the ratios
 # of five blocks of rounds, so that a burst of other work in one or two of them decides nothing. With --table prints the table of docs/benchmarks.md and
-# fails in the same case. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
+# fails in the same case. `cudarun --version` may take 3 times as long as `env true`. Needs cc; direnv, environment-modules, Lmod, mise and uv where they can be had.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 is_table=
@@ -122,6 +122,7 @@ done >"$work/1"
 cd "$work/project"
 peer 'env true' env true
 peer 'cudarun true below a .cudarun.toml' "$cudarun" true
+peer 'cudarun --version' "$cudarun" --version
 measure "${ROUNDS:-2000}" >"$work/2"
 
 cd "$work/empty"
@@ -177,6 +178,7 @@ awk -F '\t' -v budget=$budget -v ratio="$ratio" -v is_table="$is_table" -v missi
     FNR == 1 { file++ }
     BEGIN { if (is_table) print "| command | µs | against `env`, in the same run |\n|---|---|---|" }
     $1 ~ /^env / { env[file] = $2 }
+    $1 == "cudarun --version" { version = $2 / env[file] }
     { name[file, FNR] = $1; median[file, FNR] = $2; low[file, FNR] = $3; high[file, FNR] = $4; lines[file] = FNR }
     END {
         for (f = 1; f <= file; f++) for (n = 1; n <= lines[f]; n++) {
@@ -188,5 +190,5 @@ awk -F '\t' -v budget=$budget -v ratio="$ratio" -v is_table="$is_table" -v missi
         count = split(missing, names, "\n")
         for (n = 1; n <= count; n++) if (names[n] != "") row(names[n], "not measured here", "", "-", "-")
         if (!is_table) printf "warm start: %.3f x env true (budget %s)\n", ratio, budget
-        exit ratio > budget
+        exit ratio > budget || version > 3
     }' "$work"/[1-5]

@@ -19,6 +19,7 @@ use std::{io, thread};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -140,6 +141,9 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     let child = command.spawn();
     // It holds the program's end of a relay.
     drop(command);
+    // The program has the mask that this process got. A signal that is blocked there waits there, not here.
+    let handed_on: SigSet = handled.iter().filter_map(|signal| Signal::try_from(*signal).ok()).collect();
+    let mask = handed_on.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
     let ended = child.and_then(|mut child| {
         let id = child.id().cast_signed();
         PROGRAM.store(id, Ordering::Relaxed);
@@ -153,6 +157,9 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
         PROGRAM.store(0, Ordering::Relaxed);
         child.wait()
     });
+    if let Ok(mask) = mask {
+        let _ = mask.thread_set_mask();
+    }
     signals::release(&handled);
     ended
 }

@@ -44,17 +44,17 @@ impl Reader {
 
     /// Keeps a piece that may belong to the last bytes of the text.
     fn keep(&mut self, piece: &[u8], tail: usize) {
-        match self.kept.back_mut().filter(|last| last.len() + piece.len() <= PIECE) {
-            Some(last) => last.extend_from_slice(piece),
-            None => {
-                self.kept.push_back(Vec::with_capacity(PIECE));
-                self.kept.back_mut().expect("just added").extend_from_slice(piece);
+        if self.kept.back().is_none_or(|last| last.len() + piece.len() > PIECE) {
+            let mut next = Vec::new();
+            if self.kept.len() == tail / PIECE {
+                next = self.kept.pop_front().unwrap_or_default();
+                self.pass_over(&next);
+                next.clear();
             }
+            next.reserve(PIECE);
+            self.kept.push_back(next);
         }
-        if self.kept.len() > tail / PIECE {
-            let oldest = self.kept.pop_front().unwrap_or_default();
-            self.pass_over(&oldest);
-        }
+        self.kept.back_mut().expect("just added").extend_from_slice(piece);
     }
 
     pub(super) fn finish(mut self) -> Log {

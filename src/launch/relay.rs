@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
@@ -43,6 +43,7 @@ impl Relay {
                 (input.into(), end.into())
             }
         };
+        fcntl(&input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok((Relay { input: input.into(), piece: vec![0; PIECE] }, end))
     }
 
@@ -58,6 +59,11 @@ impl Relay {
         let mut is_ending = false;
         let standard_error = io::stderr();
         loop {
+            match self.hand_on(&mut keep) {
+                Piece::HandedOn => continue,
+                Piece::None => {}
+                Piece::Closed => return None,
+            }
             let mut ends = [
                 PollFd::new(self.input.as_fd(), PollFlags::POLLIN),
                 // Errors are reported unasked.
@@ -71,25 +77,28 @@ impl Relay {
                 Err(_) | Ok(0) => return Some(self),
                 Ok(_) => {}
             }
-            let [has_input, is_unread, is_stopped] = ends.map(|end| end.any().unwrap_or(true));
+            let [_, is_unread, is_stopped] = ends.map(|end| end.any().unwrap_or(true));
             is_ending |= is_stopped;
-            if is_unread || has_input && !self.hand_on(&mut keep) {
+            if is_unread {
                 return None;
             }
         }
     }
 
-    /// False at the end, and when nothing reads this process's standard error: the program then gets that error itself.
-    fn hand_on(&mut self, keep: &mut impl FnMut(&[u8])) -> bool {
+    fn hand_on(&mut self, keep: &mut impl FnMut(&[u8])) -> Piece {
         match self.input.read(&mut self.piece) {
-            // The kernel's word for a pseudo-terminal that is closed is EIO.
-            Ok(0) => false,
-            Err(error) => error.kind() == io::ErrorKind::Interrupted,
+            Ok(0) => Piece::Closed,
             Ok(length) => {
                 let is_read = write_all(&self.piece[..length]);
                 keep(&self.piece[..length]);
-                is_read
+                if is_read { Piece::HandedOn } else { Piece::Closed }
             }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => Piece::None,
+                io::ErrorKind::Interrupted => Piece::HandedOn,
+                // A pseudo-terminal that is closed.
+                _ => Piece::Closed,
+            },
         }
     }
 
@@ -100,11 +109,22 @@ impl Relay {
         unsafe {
             if matches!(fork(), Ok(ForkResult::Child)) {
                 let _ = (close(0), close(1));
-                while self.hand_on(&mut |_| ()) {}
+                while !matches!(self.hand_on(&mut |_| ()), Piece::Closed) {
+                    let mut end = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
+                    let _ = poll(&mut end, PollTimeout::NONE);
+                }
                 libc::_exit(0);
             }
         }
     }
+}
+
+/// How much was handed on.
+enum Piece {
+    HandedOn,
+    None,
+    /// The program's end is closed, or nothing reads this process's standard error: the program then gets that error itself.
+    Closed,
 }
 
 /// False if nothing reads standard error any more.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of signals: tests/verify/signals.py STARTS
+"""The table of signals: tests/verify/signals.py STARTS [VERB]
 
 Runs on the machine that tests/verify/signals.rs makes. Each row starts a program below a wrapper, with a signal that is
 left at its default, ignored or blocked, and sends the signal before, during or after the proof. The control is the
@@ -26,6 +26,8 @@ import time
 CUDARUN = os.environ["CUDARUN"]
 WORK = pathlib.Path(os.environ["WORK"]).resolve()
 PROBE = str(WORK / "probe")
+# `diagnose` stays beside the program.
+VERB = sys.argv[2:]
 PATIENCE = 60
 SIGNALS = ["HUP", "INT", "QUIT", "TERM", "USR1", "PIPE", "TSTP"]
 WRAPPERS = {
@@ -61,7 +63,7 @@ class Start:
     """A start with files and a proof of its own, since it has a variable that reaches the libraries."""
 
     def __init__(self, number, with_cudarun):
-        self.mark = f"{number}-{int(with_cudarun)}"
+        self.mark = "-".join([*VERB, str(number), str(int(with_cudarun))])
         place = WORK / "starts" / self.mark
         place.mkdir(parents=True)
         self.ready, self.go, self.ended, self.log = (place / name for name in ["ready", "go", "ended", "log"])
@@ -70,7 +72,7 @@ class Start:
             GO=str(self.go), ENDED=str(self.ended), PS1="", HISTFILE="",
         )
         self.environment.pop("STARTED", None)
-        self.words = [CUDARUN, "-q", PROBE] if with_cudarun else [PROBE]
+        self.words = [CUDARUN, "-q", *VERB, PROBE] if with_cudarun else [PROBE]
 
     def processes(self):
         """The processes of this start, by number."""
@@ -85,12 +87,13 @@ class Start:
         return found
 
     def cudarun(self):
-        """The process that is cudarun or the program, and neither the wrapper nor the child of a proof."""
+        """The process that is cudarun or else the program, and neither the wrapper nor the child of a proof."""
+        found = {}
         for process in self.processes():
             words = command(process)
-            if (b"--verify-child" not in words) and words[:1] in ([CUDARUN.encode()], [PROBE.encode()]):
-                return process
-        return None
+            if b"--verify-child" not in words and words:
+                found[words[0]] = process
+        return found.get(CUDARUN.encode()) or found.get(PROBE.encode())
 
     def await_phase(self, phase):
         if phase == "before":
@@ -174,6 +177,9 @@ def outcome(number, with_cudarun, wrapper, name, how, phase, sent=None):
         else:
             start.await_phase(phase)
         stopped = send(start, process, wrapper, sent or name)
+        if VERB:
+            # A signal is handed on, which takes a moment.
+            time.sleep(0.5)
         start.let_go()
         process.communicate(timeout=PATIENCE)
         left = start.left()
@@ -195,8 +201,12 @@ def judge_row(number, row):
     wrapper, name, how, phase = row
     got = outcome(number, True, wrapper, name, how, phase)
     wants = [alone(wrapper, name, how, name)]
-    if name == "PIPE" and phase != "after":
+    if name == "PIPE" and (VERB or phase != "after"):
         # Rust's runtime makes cudarun ignore SIGPIPE, so that its own writes fail: one that is sent may be lost.
+        wants.append(alone(wrapper, name, how, "CONT"))
+    if VERB and how == "blocked" and (phase != "after" or name == "TSTP" or (wrapper, name) == ("nohup", "HUP")):
+        # A signal that came before the program is handed on to it while it runs, and it may have ended. One that is ignored as
+        # well is not handed on, and SIGCONT not to a program that runs.
         wants.append(alone(wrapper, name, how, "CONT"))
     return None if got in wants else f"{got}, and the program alone {wants}"
 
