@@ -16,7 +16,7 @@ const TAIL: usize = 56 << 20;
 const PIECE: usize = 1 << 20;
 /// Bytes that are kept of what a program writes while it runs.
 const HEARD_HEAD: usize = 256 << 10;
-const HEARD_TAIL: usize = 4 << 20;
+const HEARD_TAIL: usize = 2 << 20;
 
 pub(super) struct Log {
     pub chain: Chain,
