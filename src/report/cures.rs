@@ -3,8 +3,9 @@
 use super::doctor_words;
 use super::hints::{self, shell_words};
 use super::words::{at, family};
-use crate::catalog::{CauseKey as Key, catalog};
-use crate::causes::{Cause, Certainty};
+use crate::catalog::{CauseKey as Key, PossibleCause, catalog};
+use crate::causes::{self, Cause, Certainty};
+use crate::diagnose::Message;
 use crate::doctor::{Element, Evidence};
 use crate::inventory::ReadFault;
 use crate::text::show;
@@ -192,11 +193,21 @@ fn words(key: Key) -> (&'static str, &'static str) {
 }
 
 pub(super) fn sentence(cause: &Cause<'_>) -> String {
-    let subject = cause.subject.as_deref().filter(|subject| *subject != "framework").unwrap_or("the library");
+    named(words(cause.key).0, cause.subject.as_deref())
+}
+
+/// Returns the sentence of a possible cause of this message, and the cure that does not depend on the machine.
+pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, &'static str) {
+    let (sentence, cure) = words(possible.cause);
+    (named(sentence, causes::subject(message, possible)), cure)
+}
+
+fn named(sentence: &str, subject: Option<&str>) -> String {
+    let subject = subject.filter(|subject| *subject != "framework").unwrap_or("the library");
     let name = subject.rsplit('/').next().unwrap_or(subject);
     let known = catalog().family(&name.to_lowercase());
     let shown = known.map_or_else(|| show(name), |known| family(&known.name).to_owned());
-    words(cause.key).0.replace("{}", &shown)
+    sentence.replace("{}", &shown)
 }
 
 /// The cures that fit, the best first. `program` is shown as typed.

@@ -2,5 +2,6 @@
 
 mod blocks;
 mod completeness;
+mod errors;
 mod manual;
 mod schemas;
