@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 mod asked;
+mod cause_words;
 mod causes;
 mod compared;
 mod conflict;
