@@ -14,11 +14,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 use std::{io, thread};
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use crate::environment::{Diff, Environment};
@@ -135,7 +136,7 @@ pub fn run_heard(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStat
 
 fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     WATCHER.store(std::process::id().cast_signed(), Ordering::Relaxed);
-    let handled = signals::handle(signals::ending(), hand_on);
+    let handled = signals::handle(signals::ending().chain([libc::SIGTSTP]), hand_on);
     let child = command.spawn();
     // It holds the program's end of a relay.
     drop(command);
@@ -147,13 +148,34 @@ fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
             // SAFETY: sends a signal to a child that was not waited for yet.
             unsafe { libc::kill(id, early) };
         }
+        stop_with(id);
         // Its number is free once it was waited for, and must get no signal then.
-        let _ = waitid(Id::Pid(Pid::from_raw(id)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         PROGRAM.store(0, Ordering::Relaxed);
         child.wait()
     });
     signals::release(&handled);
     ended
+}
+
+/// Returns when the program ends. While it is stopped, this process is stopped as well, so that a shell sees it.
+fn stop_with(id: libc::pid_t) {
+    let is_stopped = |flags| {
+        let state = waitid(Id::Pid(Pid::from_raw(id)), flags | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT);
+        matches!(state, Ok(WaitStatus::Stopped(..)))
+    };
+    while is_stopped(WaitPidFlag::WEXITED) {
+        // A signal to the group wakes both, one after the other.
+        thread::sleep(Duration::from_millis(10));
+        if is_stopped(WaitPidFlag::WNOHANG) {
+            // SAFETY: sends a signal to ourselves.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            // A signal to this process alone is for both.
+            if is_stopped(WaitPidFlag::WNOHANG) {
+                // SAFETY: sends a signal to a child that was not waited for yet.
+                unsafe { libc::kill(id, libc::SIGCONT) };
+            }
+        }
+    }
 }
 
 /// Ends this process by the program's signal, or returns the program's exit code. The program's core file stays: this
@@ -205,7 +227,7 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     let program = PROGRAM.load(Ordering::Relaxed);
     // SAFETY: the kernel's structure. Signals from processes have a code of at most 0.
     let is_of_process = unsafe { (*about).si_code } <= 0;
-    let is_of_key = !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT);
+    let is_of_key = !is_of_process && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP);
     // The kernel makes no process while a signal waits, so a child that is there now got it. The number may come later.
     let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     if is_of_key && (program != 0 || waitid(Id::All, any).is_ok()) {

@@ -67,7 +67,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
         verify::child::main(&host);
     }
     if launch::has_more_rights() {
-        return complain(&Error::MoreRights, Form::Run, false, None);
+        return complain(&Error::MoreRights, Form::Run, false, None, ColorChoice::Never);
     }
     crash::handle_cut_files();
     let parse = |words: &[OsString]| Cli::try_parse_from(words).and_then(Cli::settle);
@@ -170,7 +170,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
         Err(error) => {
             let is_here = cli.common.elsewhere().is_none();
             let after_error = || commands::slips::after_error(&Host::here(), &error, cli, arguments);
-            complain(&error, form, json, is_here.then(after_error).flatten())
+            complain(&error, form, json, is_here.then(after_error).flatten(), common.color)
         }
     }
 }
@@ -185,19 +185,19 @@ fn start_program(
 }
 
 /// Reports an error, and the command line that was probably meant.
-fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>) -> u8 {
+fn complain(error: &Error, form: Form, json: bool, meant: Option<Vec<OsString>>, color: ColorChoice) -> u8 {
     let meant = meant.map(|words| report::own_command_line(&words));
     let hint = meant.or_else(|| report::error_hint(error));
     if json {
         let _ = report::print(&report::json::error(error, form, hint.as_deref()));
     }
-    let style = Style::stderr(ColorChoice::Never);
+    let style = Style::stderr(color);
     if let Some(line) = report::unanswered(&host::unanswered()) {
         report::say(&style.page(&format!("cudarun: {line}\n")));
     }
     report::say(&style.page(&format!("cudarun: {}\n", report::error(error))));
     if let Some(hint) = hint {
-        report::say(&style.page(&format!("\nhint: {hint}\n")));
+        report::say(&style.page(&format!("\n{} {hint}\n", style.hint("hint:"))));
     }
     error.code(form)
 }
@@ -252,7 +252,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match commands::print(&Style::stdout(color).adapt(text)) {
             Ok(()) => 0,
-            Err(error) => complain(&error, form, false, None),
+            Err(error) => complain(&error, form, false, None, color),
         };
     }
     let meant = commands::slips::after_usage(&Host::here(), error, arguments);
@@ -262,9 +262,10 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let plain = Style::default().adapt(text.clone());
         let _ = report::print(&report::json::usage_error(&plain, hint.as_deref()));
     }
-    report::say(&Style::stderr(color).adapt(text));
+    let style = Style::stderr(color);
+    report::say(&style.adapt(text));
     if let Some(hint) = hint {
-        report::say(&format!("\nhint: {hint}\n"));
+        report::say(&format!("\n{} {hint}\n", style.hint("hint:")));
     }
     match form {
         Form::Run => 125,

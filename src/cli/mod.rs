@@ -176,7 +176,7 @@ pub enum Verb {
     /// Report on one page if GPU programs can run here, and how to fix what stops them
     #[command(override_usage = "cudarun doctor [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Doctor(Doctor),
-    /// Explain an error message: its cause on this machine, and the command that cures it
+    /// Explain an error message, or the failure of a program: its cause on this machine, and the command that cures it
     #[command(override_usage = "cudarun diagnose [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Diagnose(Diagnose),
     /// Start a program and report which NVIDIA files it really mapped, and why

@@ -73,14 +73,18 @@ pub(super) fn watch(
     let none = Change { name: variables::ON_FAILURE.into(), value: Some("none".into()) };
     diff = diff.then(&Diff(vec![none]));
     let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
-    let mut reader = Reader::default();
+    // Most programs write nothing there.
+    let mut reader: Option<Reader> = None;
     crash::has_started();
-    let status = launch::run_heard(&exec, |piece| reader.hear(piece))?;
-    let log = reader.finish();
+    let status = launch::run_heard(&exec, |piece| reader.get_or_insert_default().hear(piece))?;
+    let is_json = options.is_some_and(|options| options.json);
+    if reader.is_none() && status.success() && !is_json {
+        return Err(Stop::Exit(Exit::Program(status)));
+    }
+    let log = reader.unwrap_or_default().finish();
     let style = Style::stderr(common.color).of(facts.host);
     let words: Vec<OsString> = std::iter::once(&command.program).chain(&command.arguments).cloned().collect();
     let text = Diagnosis { program: &words, ..known_from_text(&log) };
-    let is_json = options.is_some_and(|options| options.json);
     let all = options.is_some_and(|options| options.all);
     let explain = || {
         explained(facts, decision, common, text, change.is_some(), |diagnosis| {

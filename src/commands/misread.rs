@@ -43,6 +43,10 @@ pub(super) fn guesses(
             |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(&wrong));
         let at = words.iter().position(is_it)?;
         let (before, after) = (&words[..at], &words[at + 1..]);
+        if let Some(near) = text(ContextKind::SuggestedArg) {
+            let right = words[at].to_string_lossy().replacen(&wrong, &near, 1);
+            guesses.push([before, &[right.into()], after].concat());
+        }
         let bare = wrong.trim_start_matches('-');
         if VERBS.contains(&bare) {
             guesses.push([before, &[bare.into()], after].concat());

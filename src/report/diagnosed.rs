@@ -23,6 +23,7 @@ const CAUSES: usize = 2;
 const FEW: usize = 4;
 
 /// The explanation of a text.
+#[derive(Clone, Copy)]
 pub struct Diagnosis<'d> {
     pub chain: &'d Chain,
     pub causes: &'d [Cause<'d>],

@@ -94,7 +94,7 @@ impl<'h> Style<'h> {
         self.paint(Yellow.on_default().bold(), text)
     }
 
-    pub(super) fn hint(self, text: &str) -> String {
+    pub fn hint(self, text: &str) -> String {
         self.paint(Cyan.on_default().bold(), text)
     }
 

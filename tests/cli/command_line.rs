@@ -275,7 +275,7 @@ fn variables_and_the_option_decide_about_colour() {
         text.contains('\x1b')
     };
     let help = "list --help";
-    for verb in ["--no-config doctor", help, "list --bad"] {
+    for verb in ["--no-config doctor", help, "list --bad", "list --jsn", "--machine x list"] {
         assert!(is_coloured(true, &[], verb) && !is_coloured(false, &[], verb), "{verb}");
         assert!(!is_coloured(true, &[("NO_COLOR", "1")], verb), "{verb}");
         assert!(is_coloured(true, &[("NO_COLOR", "")], verb), "{verb}");

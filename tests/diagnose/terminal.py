@@ -80,12 +80,36 @@ line = sys.stdin.readline()
 sys.stderr.write("read " + line)
 sys.exit(9)
 """
+STOPS_ITSELF = r"""
+import os, signal, sys, time
+sys.stderr.write("ready\n")
+for _ in range(3):
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    sys.stderr.write("goes on\n")
+sys.exit(5)
+"""
+TIDIES_UP = r"""
+import os, signal, sys, time
+def tidy(*_):
+    time.sleep(0.3)
+    sys.stderr.write("tidied up\n")
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTSTP)
+    signal.signal(signal.SIGTSTP, tidy)
+signal.signal(signal.SIGTSTP, tidy)
+sys.stderr.write("ready\n")
+sys.exit(len(sys.stdin.readline()))
+"""
 # (name, program, what to wait for and what to do then)
 CASES = [
     ("bars", BARS, []),
     ("sizes", SIZES, [("ready", "size")]),
     ("interrupted", INTERRUPTED, [("ready", b"\x03")]),
     ("quit", INTERRUPTED, [("ready", b"\x1c")]),
+    ("stops itself", STOPS_ITSELF, []),
+    ("tidies up", TIDIES_UP, [("ready", b"\x1a"), ("stopped", b"line\n")]),
+    ("stopped twice", STOPPED, [("ready", b"\x1a"), ("stopped", b"\x1a"), ("stopped\r\n", b"line\n")]),
     ("stopped", STOPPED, [("ready", b"\x1a"), ("stopped", b"line\n")]),
 ]
 

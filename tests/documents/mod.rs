@@ -4,4 +4,5 @@ mod blocks;
 mod completeness;
 mod errors;
 mod manual;
+mod quick_start;
 mod schemas;
