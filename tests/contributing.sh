@@ -8,7 +8,7 @@ set -euo pipefail
 checkout=$(realpath "$(dirname "$(realpath "$0")")/..")
 copy=$checkout/target/contributing
 page=$checkout/CONTRIBUTING.md
-names=(framework family source text shell)
+names=(framework family source message text shell)
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$copy/target
 # Settings and caches of the person who runs this do not count.
 export XDG_CACHE_HOME=$copy/target/cache XDG_CONFIG_HOME=$copy/target/config

@@ -23,6 +23,8 @@ pub struct ErrorRow {
     pub also: Vec<String>,
     #[serde(default)]
     pub cause: Vec<PossibleCause>,
+    #[serde(default)]
+    pub threads: u32,
     pub source: String,
     pub date: String,
 }

@@ -79,12 +79,11 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         let new: Vec<_> = answer.evidence.into_iter().filter(|one| !evidence.contains(one)).collect();
         evidence.extend(new);
     }
-    let subject = possible.when.first().and_then(about).and_then(|of| message.captures.argument(of));
     Cause {
         key: possible.cause,
         certainty,
         message,
-        subject: subject.map(str::to_owned),
+        subject: subject(message, possible).map(str::to_owned),
         evidence,
         findings,
         hint: None,
@@ -92,6 +91,11 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         directory_helps: None,
         unset_helps: false,
     }
+}
+
+/// Returns the library, file, version or tool that the first question is about.
+pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<&'m str> {
+    message.captures.argument(possible.when.first().and_then(about)?)
 }
 
 /// True if a question that is not answered no as it is, is answered no in another environment, and none becomes worse.

@@ -1,13 +1,15 @@
 //! Causes of a failed proof in words: a name, a sentence, the evidence, a remedy.
 
+use super::cause_words;
 use super::words::{binary_size, family, list, word};
+use crate::catalog::CauseKey as Key;
 use crate::formats::names;
 use crate::text::show;
 use crate::verify::{Cause, CauseKind, Culprit, Evidence};
 use crate::version::CudaVersion;
 
 pub(super) fn sentence(cause: &Cause) -> String {
-    words(cause.kind).0.replace("LIBRARY", &culprit(cause))
+    words(cause.kind).0.replace("{}", &culprit(cause))
 }
 
 pub(super) fn remedy(cause: &Cause) -> String {
@@ -29,38 +31,31 @@ pub(super) fn remedy(cause: &Cause) -> String {
     }
 }
 
-/// The sentence, in which LIBRARY is a placeholder for the library at fault, and the remedy. An empty remedy means to
+/// The sentence, in which `{}` is a placeholder for the library at fault, and the remedy. An empty remedy means to
 /// reinstall the library.
 fn words(kind: CauseKind) -> (&'static str, &'static str) {
+    let same = |key| cause_words::words(key).0;
     match kind {
         CauseKind::NoDriver => (
             "libcuda.so.1 is not installed",
             "install the NVIDIA driver; start a container with `--gpus all`",
         ),
-        CauseKind::StubDriver => (
-            "the loader finds a libcuda.so.1 that is a stub for linking",
-            "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun",
-        ),
-        CauseKind::GpusHidden => (
-            "CUDA_VISIBLE_DEVICES hides every GPU",
-            "unset CUDA_VISIBLE_DEVICES, or name GPUs that `nvidia-smi -L` lists",
-        ),
+        CauseKind::StubDriver => {
+            (same(Key::Stub), "remove the directory of stubs from LD_LIBRARY_PATH, or start with cudarun")
+        }
+        CauseKind::GpusHidden => cause_words::words(Key::GpusHidden),
         CauseKind::NoDevice => (
             "the driver finds no GPU",
             "check that `nvidia-smi -L` lists a GPU; start a container with `--gpus all`",
         ),
         CauseKind::CompatRefused => (
-            "the forward-compatibility libcuda does not support this driver and GPU",
+            same(Key::CompatRefused),
             "remove the compat directory from LD_LIBRARY_PATH, or start with cudarun",
         ),
-        CauseKind::DriverMismatch => (
-            "the driver's user-space libraries and the kernel's driver have different versions",
-            "restart the machine, so that the kernel loads the installed driver",
-        ),
-        CauseKind::DriverTooOld => (
-            "the driver is too old for LIBRARY",
-            "update the NVIDIA driver, or install a build for an older CUDA",
-        ),
+        CauseKind::DriverMismatch => cause_words::words(Key::DriverMismatch),
+        CauseKind::DriverTooOld => {
+            ("the driver is too old for {}", "update the NVIDIA driver, or install a build for an older CUDA")
+        }
         CauseKind::DriverIncomplete => (
             "a part of the driver's user-space libraries is missing",
             "install libnvidia-ptxjitcompiler in the driver's version; a container must get it from the host",
@@ -73,49 +68,43 @@ fn words(kind: CauseKind) -> (&'static str, &'static str) {
             "the machine is not ready for CUDA yet",
             "check `systemctl status nvidia-fabricmanager`, and the MPS server if one runs",
         ),
-        CauseKind::SublibraryMissing => ("a part of LIBRARY is missing", ""),
+        CauseKind::SublibraryMissing => (same(Key::Incomplete), ""),
         CauseKind::SublibraryForeign => (
-            "LIBRARY is mixed from more than one version",
+            same(Key::Mixed),
             "start with cudarun, which takes all parts from one installation, or reinstall the library",
         ),
         CauseKind::LibraryDoesNotLoad => (
-            "LIBRARY cannot be loaded",
+            "{} cannot be loaded",
             "install the library that the message names; `cudarun explain` shows what requires it",
         ),
-        CauseKind::LibraryDamaged => ("a file of LIBRARY is damaged", ""),
-        CauseKind::NoEngine => ("LIBRARY cannot compute a plain convolution", ""),
+        CauseKind::LibraryDamaged => (same(Key::Damaged), ""),
+        CauseKind::NoEngine => ("{} cannot compute a plain convolution", ""),
         CauseKind::NoKernelImage => (
-            "LIBRARY has no code for this GPU",
+            same(Key::NoKernel),
             "install a build for this GPU: `cudarun list -v` shows the GPUs of each installation",
         ),
         CauseKind::CompilationFailed => (
-            "LIBRARY could not compile a kernel",
+            "{} could not compile a kernel",
             "install the NVRTC of the same CUDA: `cudarun list nvrtc` shows what is installed",
         ),
-        CauseKind::Refused => ("LIBRARY reports an error", ""),
+        CauseKind::Refused => ("{} reports an error", ""),
         CauseKind::OutOfMemory => (
-            "the GPU is out of memory",
+            same(Key::OutOfMemory),
             "wait, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
         ),
         CauseKind::HostMemory => ("this process does not have enough host memory", LIMITS),
         CauseKind::Killed => ("another process or the kernel killed the proof", LIMITS),
-        CauseKind::GpuBusy => (
-            "another process has exclusive use of the GPU",
-            "wait for the other process, or allow several with `sudo nvidia-smi -c DEFAULT`",
-        ),
-        CauseKind::GpuFault => (
-            "the GPU reports a hardware fault",
-            "check `nvidia-smi -q` and `sudo dmesg | grep -i xid`: the GPU may need a reset",
-        ),
-        CauseKind::WrongNumbers => ("LIBRARY computes wrong numbers", ""),
+        CauseKind::GpuBusy => cause_words::words(Key::GpuBusy),
+        CauseKind::GpuFault => cause_words::words(Key::GpuFault),
+        CauseKind::WrongNumbers => (same(Key::WrongNumbers), ""),
         CauseKind::ForeignFiles => {
             ("files from outside the set were mapped", "remove them from LD_PRELOAD and LD_LIBRARY_PATH")
         }
         CauseKind::TimedOut => {
             ("the proof did not finish in time", "try again; `--verify never` starts without a proof")
         }
-        CauseKind::Crashed => ("LIBRARY crashes", ""),
-        CauseKind::NoReport => ("LIBRARY ended the process of the proof", ""),
+        CauseKind::Crashed => ("{} crashes", ""),
+        CauseKind::NoReport => ("{} ended the process of the proof", ""),
     }
 }
 

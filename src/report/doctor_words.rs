@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::cause_words::words as words_of;
 use super::extensions;
 use super::places::{mend_or, unfit};
 use super::settings;
 use super::words::{self, at, family, list, quoted_to_show, shown, size};
+use crate::catalog::CauseKey as Key;
 use crate::doctor::{Evidence, Finding, FindingKind as Kind};
 use crate::inventory::{Origin, Problem};
 use crate::solve::Summary;
@@ -26,6 +28,7 @@ const GPUS: &str = "name GPUs that `nvidia-smi -L` lists, or unset CUDA_VISIBLE_
 #[expect(clippy::too_many_lines, reason = "a few lines for each finding")]
 fn words_for(finding: &Finding) -> (String, Option<String>) {
     let fixed = |sentence: &str, remedy: &str| (sentence.to_owned(), Some(remedy.to_owned()));
+    let same = |key| words_of(key).0;
     let by = |sentence: String, remedy: &str| (sentence, Some(remedy.to_owned()));
     let and_more = |count: usize| if count == 0 { String::new() } else { format!(", and {count} more") };
     let fact = |sentence: String| (sentence, None);
@@ -39,7 +42,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "install your distribution's NVIDIA driver",
         ),
         Kind::DriverNotLoaded => fixed(
-            "the NVIDIA driver is installed, but the kernel has not loaded it",
+            same(Key::DriverNotLoaded),
             "sudo modprobe nvidia; if that fails, `sudo dmesg | grep -i nvidia` shows why (Secure Boot rejects unsigned modules)",
         ),
         Kind::NoModuleForKernel { release } => by(
@@ -87,10 +90,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             "this machine has no NVIDIA GPU",
             "use a machine that has one; in a batch system, request a GPU (`srun --gpus 1 …`)",
         ),
-        Kind::ContainerWithoutGpus => fixed(
-            "this container has no GPU",
-            "start the container with `--gpus all` (podman: `--device nvidia.com/gpu=all`, apptainer: `--nv`)",
-        ),
+        Kind::ContainerWithoutGpus => fixed(same(Key::ContainerNoGpu), words_of(Key::ContainerNoGpu).1),
         Kind::DeviceNodesMissing => {
             fixed("the device nodes of the GPUs are missing", "sudo nvidia-modprobe -u -c 0")
         }
@@ -103,7 +103,7 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             },
         ),
         Kind::DeviceNotPermitted => fixed(
-            "this user may not open the device nodes of the GPUs",
+            same(Key::DeviceNotPermitted),
             if is_of_root(finding) {
                 "ask the administrator for access; in a batch system, request a GPU"
             } else {
@@ -143,10 +143,9 @@ fn words_for(finding: &Finding) -> (String, Option<String>) {
             format!("{variable} is not the absolute path of one directory"),
             "set it to the directory of one toolkit, or unset it",
         ),
-        Kind::GpusHidden => fixed(
-            "CUDA_VISIBLE_DEVICES hides every GPU",
-            "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU",
-        ),
+        Kind::GpusHidden => {
+            fixed(same(Key::GpusHidden), "unset CUDA_VISIBLE_DEVICES; in a batch system, request a GPU")
+        }
         Kind::NoSuchGpu { word, leaves_some: true } => by(
             format!(
                 "CUDA_VISIBLE_DEVICES names `{}`, an unknown GPU: CUDA ignores it and everything after it",

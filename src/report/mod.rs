@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 mod asked;
+mod cause_words;
 mod causes;
 mod compared;
 mod conflict;
@@ -34,6 +35,7 @@ mod words;
 
 pub use asked::caution;
 pub use compared::{ComparedSide, Comparison, comparison};
+pub use cures::possible_cause;
 pub use diagnosed::{Diagnosis, diagnosis, diagnosis_json, ended, on_the_cpu, unknown_failure};
 pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved};
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};

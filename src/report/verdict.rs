@@ -260,7 +260,7 @@ fn computation(computation: Computation) -> String {
 fn skip(why: Skip) -> &'static str {
     match why {
         Skip::NoGpu => "no NVIDIA GPU is reachable (`cudarun verify --level load` needs none)",
-        Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides the GPUs",
+        Skip::GpusHidden => "CUDA_VISIBLE_DEVICES hides every GPU",
         Skip::NothingToTry => "nothing to prove: no NVIDIA library is used",
         Skip::NoPlace => "a proof needs a view, and no directory can hold one",
         Skip::NotAsked => "--verify=never",

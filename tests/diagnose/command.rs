@@ -126,7 +126,9 @@ fn the_line_that_sets_the_path_is_named() {
     let log = "Loaded runtime CuDNN library: 8.0.3 but source was compiled with: 8.6.0.";
     let run = Run::on(&place, &["diagnose", "--text", log, "app"]).any_stderr();
     let page = run.any_stdout().check();
-    for part in ["it is: an older cuDNN comes first", "unset LD_LIBRARY_PATH", ".bashrc:1", "8.9.7"] {
+    for part in
+        ["it is: an older version of cuDNN comes first", "unset LD_LIBRARY_PATH", ".bashrc:1", "8.9.7"]
+    {
         assert!(page.contains(part), "{part}\n{page}");
     }
 }

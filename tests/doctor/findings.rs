@@ -847,3 +847,27 @@ fn a_shim_that_a_package_brings_is_not_to_be_removed() {
     assert!(page.contains("ctranslate2.libs"), "the control: it is listed\n{page}");
     assert!(!page.contains("incomplete") && !page.contains("remove"), "{page}");
 }
+
+/// The finding and the cause that `diagnose` reports for a message have one sentence.
+#[test]
+fn doctor_and_diagnose_use_the_same_sentence() {
+    let not_loaded = healthy(NODES);
+    fs::remove_file(not_loaded.real("/sys/module/nvidia/version")).unwrap();
+    let closed = healthy(&NODES.replace("text = \"\"", "text = \"\"\nmode = 0o660"));
+    let no_gpu = "RuntimeError: No CUDA GPUs are available";
+    let no_driver = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.";
+    for (machine, variable, finding, message) in [
+        (not_loaded, ("A", ""), "driver-not-loaded", no_driver),
+        (closed, ("A", ""), "device-not-permitted", "open /dev/nvidiactl: Permission denied"),
+        (healthy(""), ("NVIDIA_VISIBLE_DEVICES", "void"), "container-without-gpus", no_gpu),
+        (healthy(NODES), ("CUDA_VISIBLE_DEVICES", ""), "gpus-hidden", no_gpu),
+    ] {
+        let found = doctor(&machine, &[variable]);
+        let finding = found["findings"].as_array().unwrap().iter().find(|one| one["code"] == finding);
+        let words = ["diagnose", "--json", "--text", message];
+        let diagnosed = Run::on(&machine, &words).env(variable.0, variable.1).any_stderr().json();
+        let cause = &diagnosed["causes"][0];
+        assert_eq!(cause["certainty"], "is", "{diagnosed:#}");
+        assert_eq!(cause["what"], finding.unwrap()["what"], "{message}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod completeness;
+mod errors;
 mod manual;
 mod quick_start;
 mod schemas;

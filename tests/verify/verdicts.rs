@@ -7,11 +7,13 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use cudarun::catalog::statuses;
+use cudarun::catalog::{CauseKey, errors, statuses};
 use cudarun::cli::Level;
+use cudarun::diagnose::Reading;
 use cudarun::environment::Environment;
 use cudarun::host::Host;
 use cudarun::inventory::{self, Scope};
+use cudarun::report::possible_cause;
 use cudarun::verify::protocol::{Busy, Step, StepResult};
 use cudarun::verify::{
     self, Ask, Cause, CauseKind, Evidence, Failure, Library, Machine, Skip, Subject, Verdict,
@@ -649,4 +651,42 @@ fn a_kept_verdict_is_reported_like_a_new_one() {
     let text = say(&WORLD.trial("gpus:2 full:1").verdict());
     let line = "not proved: GPU 1 (Stand-in) is out of memory (";
     assert!(text.contains(line), "{text}");
+}
+
+/// A cause that `diagnose` can find as well has the sentence that `diagnose` prints.
+#[test]
+fn verify_and_diagnose_use_the_same_sentence() {
+    let diagnosed = |key: CauseKey| {
+        let sentences: Vec<String> = errors()
+            .iter()
+            .flat_map(|row| {
+                let mut reading = Reading::default();
+                reading.feed(row.sample[0].as_bytes());
+                let message = reading.finish().into_iter().find(|message| message.row.id == row.id).unwrap();
+                let causes = row.cause.iter().filter(move |possible| possible.cause == key);
+                causes.map(move |possible| possible_cause(&message, possible).0)
+            })
+            .collect();
+        let of_cudnn = sentences.iter().find(|sentence| sentence.contains("cuDNN"));
+        of_cudnn.unwrap_or(&sentences[0]).clone()
+    };
+    for (kind, key) in [
+        (CauseKind::StubDriver, CauseKey::Stub),
+        (CauseKind::GpusHidden, CauseKey::GpusHidden),
+        (CauseKind::CompatRefused, CauseKey::CompatRefused),
+        (CauseKind::DriverMismatch, CauseKey::DriverMismatch),
+        (CauseKind::SublibraryMissing, CauseKey::Incomplete),
+        (CauseKind::SublibraryForeign, CauseKey::Mixed),
+        (CauseKind::NoKernelImage, CauseKey::NoKernel),
+        (CauseKind::OutOfMemory, CauseKey::OutOfMemory),
+        (CauseKind::GpuBusy, CauseKey::GpuBusy),
+        (CauseKind::GpuFault, CauseKey::GpuFault),
+    ] {
+        let mut verdict = WORLD.trial("cudnnConvolutionForward:3000").verdict();
+        let Verdict::Failed { cause, .. } = &mut verdict else { panic!("{verdict:?}") };
+        cause.kind = kind;
+        let text = cudarun::report::verdict(&verdict, &[], false, cudarun::report::Style::default());
+        let first = format!("error: the set failed its proof: {} [", diagnosed(key));
+        assert!(text.starts_with(&first), "expected `{first}`:\n{text}");
+    }
 }

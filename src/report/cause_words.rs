@@ -1,0 +1,178 @@
+//! The words for causes that `diagnose`, `doctor` and `verify` can find alike.
+
+use crate::catalog::CauseKey as Key;
+
+/// An instruction that a cure ends with where nothing was solved.
+const BUILD: &str = "install a build for this GPU: no library path can help";
+const TOOLKIT: &str = "install the CUDA toolkit of the CUDA that the program was built for";
+
+/// The sentence, in which `{}` is a placeholder for what the message is about, and the cure where nothing better is
+/// known; an empty one if `doctor` or the solver have a better one.
+#[expect(clippy::too_many_lines, reason = "a few lines for each cause")]
+pub(super) fn words(key: Key) -> (&'static str, &'static str) {
+    match key {
+        Key::NotInstalled => ("{} is not installed", "install it: `cudarun list` shows what is here"),
+        Key::NotOnPath => ("{} is installed where the program does not look", ""),
+        Key::OtherMajor => (
+            "only other versions of {} are installed",
+            "install the version that the message names, or a build of the program for the one that is here",
+        ),
+        Key::OlderFirst => ("an older version of {} comes first", ""),
+        Key::Mixed => ("parts of {} come from different installations", ""),
+        Key::Incomplete => ("a part of {} is missing", "reinstall it: `cudarun list` shows what is here"),
+        Key::Damaged => ("{} is damaged", "remove the damaged file, or install its package again"),
+        Key::BareName => (
+            "{} exists only with a number in its name",
+            "install its development package, which has the name without a number",
+        ),
+        Key::Builtins => ("the builtins of NVRTC are not beside it", "reinstall this NVRTC"),
+        Key::TwoPackages => ("two packages install {} over each other", "uninstall both, and install one"),
+        Key::AbiOtherBuild => (
+            "an extension was built for another version of its framework",
+            "install the version of the extension that belongs to the installed framework",
+        ),
+        Key::CpuBuild => (
+            "{} is a build without CUDA",
+            "install its build with CUDA: the project's page names the package index",
+        ),
+        Key::LibstdcxxOld => {
+            ("the C++ library that comes first lacks {}", "put the newer libstdc++.so.6 first")
+        }
+        Key::PathPoisons => ("LD_LIBRARY_PATH gives libraries of an environment to every program", ""),
+        Key::KnownBad => ("this version of {} is known to be bad", "install another version"),
+        Key::WrongNumbers => ("{} computes wrong numbers", "install another version"),
+        Key::NoDriver => {
+            ("no NVIDIA driver is installed", "install the NVIDIA driver: no library path can help")
+        }
+        Key::DriverNotLoaded => ("the kernel has not loaded the NVIDIA driver", "sudo modprobe nvidia"),
+        Key::DriverMismatch => (
+            "the driver's libraries and the kernel's driver have different versions",
+            "restart the machine, so that the kernel loads the installed driver",
+        ),
+        Key::DriverTooOld => (
+            "the driver is too old for the program's CUDA",
+            "update the NVIDIA driver, or install a build for an older CUDA: no library path can help",
+        ),
+        Key::CompatRefused => (
+            "the forward-compatibility libcuda comes first, and this driver or GPU does not support it",
+            "remove the compat directory from LD_LIBRARY_PATH",
+        ),
+        Key::Stub => (
+            "the libcuda.so.1 that comes first is a stub for linking",
+            "remove the directory of stubs from LD_LIBRARY_PATH",
+        ),
+        Key::UvmMissing => ("the driver's unified memory does not work", "sudo nvidia-modprobe -u -c 0"),
+        Key::Fabric => (
+            "the fabric manager of the NVSwitches does not run",
+            "sudo systemctl restart nvidia-fabricmanager, in the driver's version",
+        ),
+        Key::DeviceNotPermitted => (
+            "this user may not open the device nodes of the GPUs",
+            "ask the administrator for access; in a batch system, request a GPU",
+        ),
+        Key::GpusHidden => ("CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES"),
+        Key::NoSuchGpu => (
+            "the program asks for a GPU that does not exist",
+            "start as many processes as GPUs are visible: `nvidia-smi -L` lists them",
+        ),
+        Key::GpuBusy => (
+            "another process has exclusive use of the GPU",
+            "wait for the other process, or allow several with `sudo nvidia-smi -c DEFAULT`",
+        ),
+        Key::OutOfMemory => (
+            "the GPU is out of memory",
+            "use smaller batches, or choose another GPU with CUDA_VISIBLE_DEVICES: see `nvidia-smi`",
+        ),
+        Key::NoKernel => ("{} has no code for this GPU", BUILD),
+        Key::EngineOtherGpu => ("the engine was built for another GPU", "build the engine again on this GPU"),
+        Key::EngineOtherVersion => {
+            ("the engine was built by another TensorRT", "build the engine again with this TensorRT")
+        }
+        Key::GpuUnsupportedOp => ("this GPU does not support the operation", BUILD),
+        Key::GpuFault => (
+            "the GPU reports a fault of its own",
+            "check `nvidia-smi -q` and `sudo dmesg | grep -i xid`: the GPU may need a reset",
+        ),
+        Key::ContainerNoGpu => (
+            "this container has no GPU",
+            "start the container with `--gpus all` (podman: `--device nvidia.com/gpu=all`, apptainer: `--nv`)",
+        ),
+        Key::ContainerToolkitMissing => (
+            "Docker does not know the NVIDIA Container Toolkit",
+            "install nvidia-container-toolkit; sudo nvidia-ctk runtime configure --runtime=docker; sudo systemctl restart docker",
+        ),
+        Key::ContainerToolkitOld => {
+            ("the NVIDIA Container Toolkit is too old for the driver", "update nvidia-container-toolkit")
+        }
+        Key::ContainerRequires => (
+            "the image requires a newer driver",
+            "update the NVIDIA driver, or use an image for an older CUDA: no library path can help",
+        ),
+        Key::ContainerLostGpu => ("this container has lost its GPUs", "restart the container"),
+        Key::ContainerCapability => (
+            "the container was started without this part of the driver",
+            "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility,video",
+        ),
+        Key::ShmSmall => (
+            "the shared memory of the container is too small",
+            "start the container with `--shm-size 8g` or `--ipc host`",
+        ),
+        Key::ToolkitMissing => ("no CUDA toolkit with nvcc is here", TOOLKIT),
+        Key::ToolkitMismatch => ("nvcc has another CUDA than the framework", TOOLKIT),
+        Key::ToolkitMixed => (
+            "the parts of the CUDA toolkit have different versions",
+            "install nvcc, NVVM and CRT headers of one release",
+        ),
+        Key::ToolkitTooOldForGpu => (
+            "the CUDA toolkit is older than the GPU",
+            "install a newer CUDA toolkit, or compile for an older architecture",
+        ),
+        Key::ToolkitVariable => (
+            "a variable that names the toolkit is no directory",
+            "export CUDA_HOME=DIR, the directory of one toolkit",
+        ),
+        Key::HostCompiler => (
+            "the C++ compiler is too new for this nvcc",
+            "export NVCC_PREPEND_FLAGS='-ccbin=g++-N', with an older g++, or install a newer CUDA toolkit",
+        ),
+        Key::HeadersMissing => {
+            ("a header is not installed", "install the development package of its library")
+        }
+        Key::PtxasMissing => {
+            ("no ptxas is here", "pip install nvidia-cuda-nvcc-cu12, or install a CUDA toolkit")
+        }
+        Key::PtxasOld => (
+            "the ptxas that is used is older than the GPU or the compiler",
+            "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas, of a newer CUDA toolkit",
+        ),
+        Key::LibdeviceMissing => (
+            "libdevice.10.bc is not where the program looks",
+            "export XLA_FLAGS=--xla_gpu_cuda_data_dir=DIR, with DIR/nvvm/libdevice/libdevice.10.bc",
+        ),
+        Key::PtxNewerThanDriver => (
+            "code was compiled by a newer CUDA than the driver supports",
+            "update the NVIDIA driver, or compile with the driver's CUDA: no library path can help",
+        ),
+        Key::NvrtcOlderThanGpu => {
+            ("NVRTC is older than the GPU", "install a build of the program for a newer CUDA")
+        }
+        Key::NvjitlinkOlder => ("nvJitLink is older than NVRTC", "install both in one version"),
+        Key::EnvironmentDropped => (
+            "sudo or a program with more rights removed LD_LIBRARY_PATH",
+            "start cudarun inside: `sudo cudarun PROGRAM`",
+        ),
+        Key::NetworkInterface => {
+            ("the network interface does not exist", "export NCCL_SOCKET_IFNAME=NAME, as `ip link` shows it")
+        }
+        Key::LockedMemory => ("too little memory may be locked", "ulimit -l unlimited"),
+        Key::BuiltWithOtherDriver => {
+            ("the program was built against another driver", "build it again, or update the NVIDIA driver")
+        }
+        Key::ProgramFault => (
+            "the program's own kernel or call is wrong; no library is",
+            "CUDA_LAUNCH_BLOCKING=1 shows the call",
+        ),
+        Key::OtherSystem => ("this is a message of Windows: nothing on this machine tells its cause", ""),
+        Key::Harmless => ("this message is harmless: it also appears in programs that work", ""),
+    }
+}
