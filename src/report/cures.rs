@@ -7,6 +7,7 @@ use crate::catalog::{CauseKey as Key, catalog};
 use crate::causes::{Cause, Certainty};
 use crate::doctor::{Element, Evidence};
 use crate::inventory::ReadFault;
+use crate::solve::Hint;
 use crate::text::show;
 use crate::variables;
 
@@ -227,7 +228,14 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
         add(format!("unset {}", variables::LIBRARY_PATH), &set.unwrap_or_default());
     }
     if let Some(hint) = &cause.hint {
-        add(hints::hint(hint), "");
+        // The solver has checked the hint for a start by cudarun.
+        let command = hints::hint(hint);
+        match hint {
+            Hint::Pip { .. } | Hint::Apt { .. } => {
+                add(format!("{command} && cudarun {}", shell_words(program)), "");
+            }
+            _ => add(command, ""),
+        }
     }
     for finding in &cause.findings {
         if let Some(remedy) = doctor_words::remedy(finding) {
@@ -245,6 +253,9 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     let known = words(cause.key).1;
     if cures.is_empty() && !known.is_empty() {
         cures.push(Cure { command: known.to_owned(), why: String::new() });
+    }
+    if let Some(pip) = &cause.pip {
+        cures.iter_mut().for_each(|cure| cure.command = hints::for_python(&cure.command, pip));
     }
     cures
 }

@@ -1,0 +1,307 @@
+"""Real failures, their causes and their cures: tests/real/diagnose.py PATH-TO-cudarun [CASE…]
+
+Each case is an environment of real wheels or libraries in which a program fails with a text of the real loader, of the
+real interpreter or of the library itself. `cudarun diagnose --from LOG PROGRAM` must name the cause first and with
+certainty, and show the file that is at fault. The first cure of its list that can be typed is executed as it is printed,
+and the program must then get past that failure. On the mended machine, `diagnose` must not be certain of any cause.
+
+Wheels of more than 100 MB are downloaded only if CUDARUN_REAL_LARGE is 1, and kept without their GPU code, which nothing
+here runs. Without them, a line names the skipped cases.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from stacks import CUDA, CUPY, EIGHT, MIDDLE, NUMPY, OLD, ONNX, TORCH, WHISPER, slim
+from wheels import CACHE, environment, part, unpacked
+
+CUDARUN = os.path.abspath(sys.argv[1])
+# Cures that a person types into the shell in which the program is then started, and one that starts it.
+TYPED = re.compile(r"(cudarun|unset|export|rm|pip|/\S*python\S* -m pip) ")
+PAST = "got past it"
+
+
+class Case:
+    """A program in an environment. `self.env` is what the user has set."""
+
+    failures = 0
+
+    def __init__(self, work, name, words, env=None):
+        self.name, self.words, self.faults = name, [str(word) for word in words], []
+        self.work = work / name.replace(" ", "-")
+        self.home, self.log = self.work / "home", self.work / "log"
+        self.home.mkdir(parents=True)
+        self.env = {"HOME": str(self.home), "PATH": f"{self.work}/bin:/usr/local/bin:/usr/bin:/bin"}
+        # A cure must not change the Python that runs this, and finds only the wheels that the case offers.
+        self.env |= {f"PIP_{name}": "1" for name in "NO_DEPS NO_INDEX REQUIRE_VIRTUALENV YES DISABLE_PIP_VERSION_CHECK".split()}
+        self.env["PIP_FIND_LINKS"] = str(self.work / "wheels")
+        self.env |= {name: str(value) for name, value in (env or {}).items()}
+        # The cures name these two by their bare names.
+        tools = self.work / "bin"
+        tools.mkdir()
+        (tools / "cudarun").symlink_to(CUDARUN)
+        (tools / "pip").write_text(f'#!/bin/sh\nexec {sys.executable} -m pip "$@"\n')
+        (tools / "pip").chmod(0o755)
+
+    def start(self, words, **env):
+        env = {name: str(value) for name, value in (self.env | env).items() if value is not None}
+        return subprocess.run(words, env=env, capture_output=True, text=True, errors="replace", cwd=self.work, timeout=600)
+
+    def fault(self, text):
+        self.faults.append(text)
+
+    def fails(self, *texts):
+        """The control: the program without cudarun says this."""
+        run = self.start(self.words)
+        self.said = texts
+        self.log.write_text(run.stdout + run.stderr)
+        for text in texts:
+            if text not in self.log.read_text():
+                self.fault(f"the program does not say {text!r}: status {run.returncode}\n{self.log.read_text()[-2000:]}")
+        if PAST in run.stdout:
+            self.fault(f"the program works: {run.stdout[-2000:]}")
+
+    def diagnosed(self, *through, **env):
+        run = self.start([*through, CUDARUN, "diagnose", "--json", "--from", self.log, *self.words], **env)
+        try:
+            return json.loads(run.stdout)
+        except ValueError:
+            self.fault(f"diagnose: status {run.returncode}: {run.stdout}{run.stderr}")
+            return {"causes": []}
+
+    def has(self, cause, *evidence):
+        """`evidence` are texts that the shown evidence has, such as paths."""
+        found = self.diagnosed()["causes"]
+        self.first = found[0] if found else {"cause": None, "certainty": None, "evidence": [], "cures": []}
+        if (self.first["cause"], self.first["certainty"]) != (cause, "is"):
+            self.fault(f"the first cause is not {cause}: {json.dumps(found, indent=1)[:4000]}")
+        shown = json.dumps([list(row.values()) for row in self.first["evidence"]])
+        for text in evidence:
+            if str(text) not in shown:
+                self.fault(f"no evidence has {text}: {shown}")
+
+    def offers(self, wheel):
+        """Packs a wheel of the cache again, for pip."""
+        tree = unpacked(wheel)
+        (tags,) = tree.glob("*.dist-info/WHEEL")
+        tag = re.search(r"^Tag: (\S+)", tags.read_text(), re.MULTILINE)[1]
+        name = tags.parent.name.removesuffix(".dist-info")
+        (self.work / "wheels").mkdir(exist_ok=True)
+        with zipfile.ZipFile(self.work / "wheels" / f"{name}-{tag}.whl", "w") as archive:
+            for file in tree.rglob("*"):
+                archive.write(file, file.relative_to(tree))
+
+    def cured(self, *begin, **mended):
+        """Executes the first cure that can be typed, which begins with one of these words. `mended` is the environment of a
+        machine without the fault, if the cure is a start by cudarun and leaves the machine as it is."""
+        typed = [row["do"] for row in self.first["cures"] if TYPED.match(row["do"])]
+        if not typed or not typed[0].startswith(begin):
+            return self.fault(f"no cure begins with {begin}: {self.first['cures']}")
+        self.cure, line = typed[0], shlex.join(self.words)
+        # A cure that has the program is the start itself.
+        script = self.cure if self.cure.endswith(line) else f"{self.cure}\n{line}"
+        run = self.start(["sh", "-c", script])
+        if PAST not in run.stdout or any(text in run.stdout + run.stderr for text in self.said):
+            self.fault(f"after {self.cure!r}: status {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        # A change of the shell's variables is made again for `diagnose`; a change of files holds.
+        through = ["sh", "-ec", f'{self.cure}\nexec "$@"', "sh"] if re.match("unset|export", self.cure) else []
+        found = self.diagnosed(*through, **mended)["causes"]
+        sure = [row["cause"] for row in found if row["certainty"] == "is"]
+        if sure:
+            self.fault(f"certain of {sure} on the mended machine: {json.dumps(found, indent=1)[:4000]}")
+
+    def done(self):
+        cure = getattr(self, "cure", "-").replace(str(CACHE), "CACHE")
+        print("FAIL" if self.faults else "ok", self.name, self.first["cause"], self.said[0], cure, sep="\t", flush=True)
+        for fault in self.faults:
+            print("      " + fault.replace("\n", "\n      "), flush=True)
+        Case.failures += bool(self.faults)
+
+
+def python(work, name, wheels):
+    """An environment with these wheels; None if a large one may not be downloaded."""
+    trees = [slim(wheel) if wheel in SLIM else wheel for wheel in dict.fromkeys(wheels)]
+    return None if None in trees else environment(name, *trees, under=work)
+
+
+
+SLIM = {"torch==2.6.0", "onnxruntime-gpu==1.20.2", "nvidia-nccl-cu11==2.14.3"}
+OF_NVRTC = "from cupy_backends.cuda.libs import nvrtc; nvrtc.getVersion()"
+# The library of the wheel asks cuDNN for a version, as `ctranslate2.models.Whisper` does on a GPU.
+OF_SHIM = """
+import ctypes, glob, os, ctranslate2
+(shim,) = glob.glob(os.path.join(os.path.dirname(ctranslate2.__file__), "..", "ctranslate2.libs", "libcudnn-*"))
+ctypes.CDLL(shim).{0}()
+"""
+
+
+def script(work, made, code):
+    """The words that start this code in an environment."""
+    file = work / "train.py"
+    file.write_text(f"{code}\nprint('{PAST}')\n")
+    return [made[0], file]
+
+
+def compiled(work, name, libraries, *options):
+    """A program that needs these libraries and nothing of them."""
+    program = work / name
+    source = f'int puts(const char *); int main(void) {{ return puts("{PAST}") < 0; }}'
+    command = ["cc", "-x", "c", "-", "-o", program, "-Wl,--no-as-needed,--unresolved-symbols=ignore-all", *options]
+    command += [f"-L{Path(library).parent}" for library in libraries]
+    command += [f"-l:{Path(library).name}" for library in libraries]
+    subprocess.run(list(map(str, command)), input=source, text=True, check=True)
+    return program
+
+
+def nvjitlink_torch(work):
+    made = python(work, "torch", [*TORCH, *CUDA, MIDDLE])
+    if made is None:
+        return "torch"
+    old = part("nvidia-nvjitlink-cu12==12.0.140", "nvidia/nvjitlink/lib/libnvJitLink.so.12").parent
+    torch = made[1] / "torch" / "lib"
+    words = [compiled(work, "program", [torch / "libtorch_cuda.so"], f"-Wl,-rpath,{torch}")]
+    case = Case(work, "nvJitLink 12.0 on the path of libtorch", words, {"LD_LIBRARY_PATH": old, "LD_BIND_NOW": 1})
+    case.fails("libcusparse.so.12: undefined symbol: __nvJitLink")
+    case.has("older-first", old)
+    case.cured("unset")
+    case.done()
+
+
+def nvjitlink_cupy(work):
+    made = python(work, "cupy", [*CUPY, *CUDA])
+    of = lambda part: made[1] / "nvidia" / part / "lib"
+    old = part("nvidia-nvjitlink-cu12==12.0.140", "nvidia/nvjitlink/lib/libnvJitLink.so.12").parent
+    words = script(work, made, "from cupy_backends.cuda.libs import cusparse")
+    case = Case(work, "nvJitLink 12.0 on the path of cupy", words, {"LD_LIBRARY_PATH": f"{old}:{of('cusparse')}"})
+    case.fails("libcusparse.so.12: undefined symbol: __nvJitLink")
+    case.has("older-first", old, of("nvjitlink"))
+    case.cured("cudarun", LD_LIBRARY_PATH=of("cusparse"))
+    case.done()
+
+
+def nccl(work):
+    made = python(work, "nccl", ["nvidia-nccl-cu11==2.14.3", *TORCH, *CUDA, MIDDLE])
+    if made is None:
+        return "NCCL"
+    case = Case(work, "NCCL 2.14 over the one of torch", script(work, made, "import torch"))
+    case.fails("undefined symbol: nccl")
+    case.has("two-packages", made[1] / "nvidia" / "nccl")
+    case.offers("nvidia-nccl-cu12==2.21.5")
+    case.cured("pip", "/")
+    case.done()
+
+
+def nccl_path(work):
+    new = unpacked("nvidia-nccl-cu12==2.21.5") / "nvidia" / "nccl" / "lib"
+    old = part("nvidia-nccl-cu12==2.18.1", "nvidia/nccl/lib/libnccl.so.2").parent
+    program = work / "program"
+    source = f'int puts(const char *), ncclCommRegister(); int main(void) {{ return (int)(long)&ncclCommRegister * (puts("{PAST}") < 0); }}'
+    command = ["cc", "-x", "c", "-", "-o", program, f"-L{new}", "-l:libnccl.so.2"]
+    subprocess.run(list(map(str, command)), input=source, text=True, check=True)
+    case = Case(work, "NCCL 2.18 first on the path", [program], {"LD_LIBRARY_PATH": f"{old}:{new}"})
+    case.fails("undefined symbol: ncclCommRegister")
+    case.has("older-first", old, new)
+    case.cured("cudarun", LD_LIBRARY_PATH=new)
+    case.done()
+
+
+def cublaslt(work):
+    whole = unpacked("nvidia-cublas==13.1.0.3") / "nvidia" / "cu13" / "lib"
+    newer = part("nvidia-cublas==13.10.0.20", "nvidia/cu13/lib/libcublas.so.13")
+    torn = work / "torn"
+    torn.mkdir()
+    (torn / newer.name).symlink_to(newer)
+    (torn / "libcublasLt.so.13").symlink_to(whole / "libcublasLt.so.13")
+    libraries = [whole / "libcublas.so.13", whole / "libcublasLt.so.13"]
+    program = compiled(work, "program", libraries)
+    case = Case(work, "another cuBLASLt beside cuBLAS", [program], {"LD_LIBRARY_PATH": f"{torn}:{whole}", "LD_BIND_NOW": 1})
+    case.fails("undefined symbol: cublasLt")
+    case.has("older-first", torn)
+    case.cured("cudarun", LD_LIBRARY_PATH=whole)
+    case.done()
+
+
+def torchaudio(work):
+    made = python(work, "audio", ["torchaudio==2.5.1", *TORCH, *CUDA, MIDDLE])
+    if made is None:
+        return "torchaudio"
+    case = Case(work, "torchaudio of another torch", script(work, made, "import torchaudio"))
+    case.fails("undefined symbol: ")
+    case.has("abi-other-build", made[1] / "torchaudio")
+    case.cured("pip", "/")
+    case.done()
+
+
+def cupy_wheels(work):
+    made = python(work, "cupy", [*CUPY, *CUDA])
+    own = made[1] / "nvidia" / "cuda_nvrtc" / "lib"
+    case = Case(work, "cupy beside wheels", script(work, made, OF_NVRTC))
+    case.fails("libnvrtc.so.12: cannot open shared object file")
+    case.has("not-on-path", own.parent)
+    case.cured("cudarun", LD_LIBRARY_PATH=own)
+    case.done()
+
+
+def cupy_alone(work):
+    made = python(work, "cupy", CUPY)
+    case = Case(work, "cupy without a toolkit", script(work, made, OF_NVRTC))
+    case.fails("libnvrtc.so.12: cannot open shared object file")
+    case.has("not-installed")
+    case.offers("nvidia-cuda-nvrtc-cu12==12.4.127")
+    case.cured("pip", "/")
+    case.done()
+
+
+def ctranslate2_nine(work):
+    """ctranslate2 4.5 and later have cuDNN 9's own libcudnn.so.9, which opens the rest."""
+    for name, wheel, cause, begin in [
+        ("a cuDNN wheel that ctranslate2 does not look at", MIDDLE, "not-on-path", "cudarun"),
+        ("ctranslate2 4.6 with cuDNN 8", EIGHT, "other-major", "pip"),
+        ("ctranslate2 4.6 without cuDNN", None, "not-installed", "pip"),
+    ]:
+        made = python(work, name.replace(" ", "-") + "-venv", [*WHISPER, NUMPY, *[wheel] * bool(wheel)])
+        case = Case(work, name, script(work, made, OF_SHIM.format("cudnnGetVersion")))
+        own = made[1] / "nvidia" / "cudnn" / "lib"
+        case.fails("Unable to load any of {libcudnn_")
+        case.has(cause, *[own] * bool(wheel))
+        case.offers(OLD)
+        case.cured(begin, LD_LIBRARY_PATH=own)
+        case.done()
+
+
+def ctranslate2_eight(work):
+    made = python(work, "eight", ["ctranslate2==4.4.0", "setuptools==80.9.0", "pyyaml==6.0.2", NUMPY, MIDDLE])
+    case = Case(work, "ctranslate2 4.4 with cuDNN 9", script(work, made, OF_SHIM.format("cudnnOpsInferVersionCheck")))
+    case.fails("libcudnn_ops_infer.so.8")
+    case.has("other-major", made[1] / "nvidia" / "cudnn" / "lib")
+    case.offers(EIGHT)
+    case.cured("pip", LD_LIBRARY_PATH=made[1] / "nvidia" / "cudnn" / "lib")
+    case.done()
+
+
+CASES = [nvjitlink_torch, nvjitlink_cupy, nccl, nccl_path, cublaslt, torchaudio, cupy_wheels, cupy_alone]
+CASES += [ctranslate2_nine, ctranslate2_eight]
+
+
+def main():
+    CACHE.mkdir(parents=True, exist_ok=True)
+    wanted = [case for case in CASES if not sys.argv[2:] or case.__name__ in sys.argv[2:]]
+    for case in wanted:
+        # Each environment goes before the next one is made: links take no space, what pip installs does.
+        with tempfile.TemporaryDirectory(dir=CACHE) as work:
+            skipped = case(Path(work).resolve())
+            if skipped:
+                print(f"skipped  {skipped}: CUDARUN_REAL_LARGE is not 1")
+    print("all cases hold" if not Case.failures else f"{Case.failures} cases failed")
+    return Case.failures
+
+
+if __name__ == "__main__":
+    sys.exit(main() > 0)
