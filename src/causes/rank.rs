@@ -38,7 +38,8 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                 cause.plan_helps = planned
                     .as_ref()
                     .is_some_and(|(start, pinned): &(_, &Pinned)| helps(start, Some(*pinned)));
-                cause.unset_helps = unset.as_ref().is_some_and(|start| helps(start, None));
+                let is_path = cause.key == CauseKey::PathPoisons;
+                cause.unset_helps = unset.as_ref().is_some_and(|start| is_path || helps(start, None));
                 if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
                     let start = beside(facts, &cause);
                     cause.directory_helps =

@@ -2,8 +2,8 @@
 
 use super::doctor_words;
 use super::hints::{self, shell_words};
-use super::words::{at, family};
-use crate::catalog::{CauseKey as Key, catalog};
+use super::words::{at, family, quoted_to_show};
+use crate::catalog::{CauseKey as Key, catalog, knowledge};
 use crate::causes::{Cause, Certainty};
 use crate::doctor::{Element, Evidence};
 use crate::inventory::ReadFault;
@@ -250,6 +250,9 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
             add(format!("rm {}", hints::argument(path.as_os_str())), "this file is no library");
         }
     }
+    if cures.is_empty() {
+        cures.extend(replacement(cause).map(|command| Cure { command, why: String::new() }));
+    }
     let known = words(cause.key).1;
     if cures.is_empty() && !known.is_empty() {
         cures.push(Cure { command: known.to_owned(), why: String::new() });
@@ -258,4 +261,28 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
         cures.iter_mut().for_each(|cure| cure.command = hints::for_python(&cure.command, pip));
     }
     cures
+}
+
+/// The commands that install the one right package in place of those that the evidence names.
+fn replacement(cause: &Cause<'_>) -> Option<String> {
+    let files = cause.evidence.iter().filter_map(|evidence| match evidence {
+        Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
+        _ => None,
+    });
+    match cause.key {
+        Key::TwoPackages => {
+            let records = files.filter_map(|(name, _)| name.strip_suffix(".dist-info"));
+            let packages: Vec<String> =
+                records.map(|name| name.replacen('-', " ", 1).replace('_', "-")).collect();
+            Some(doctor_words::reinstalled(&packages, packages.last()?))
+        }
+        Key::CpuBuild => {
+            let (name, version) = files.filter_map(|(_, text)| text.split_once(' ')).next()?;
+            let distribution = knowledge().distribution(name)?;
+            let requirement = format!("{distribution}~={}", version.split('+').next()?);
+            let [name, requirement] = [name, &requirement].map(|word| quoted_to_show(word.as_ref()));
+            Some(format!("pip uninstall {name}; pip install {requirement}"))
+        }
+        _ => None,
+    }
 }

@@ -19,7 +19,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from stacks import CUDA, CUPY, EIGHT, MIDDLE, NUMPY, OLD, ONNX, TORCH, WHISPER, slim
+from stacks import CUDA, CUPY, EIGHT, GPU, MIDDLE, NUMPY, OF_ONNX, OLD, ONNX, TORCH, WHISPER, slim
 from wheels import CACHE, environment, part, unpacked
 
 CUDARUN = os.path.abspath(sys.argv[1])
@@ -32,8 +32,10 @@ class Case:
     """A program in an environment. `self.env` is what the user has set."""
 
     failures = 0
+    # The text is that of a warning, after which the program goes on.
+    is_warning = False
 
-    def __init__(self, work, name, words, env=None):
+    def __init__(self, work, name, words, env=None, gpu=False):
         self.name, self.words, self.faults = name, [str(word) for word in words], []
         self.work = work / name.replace(" ", "-")
         self.home, self.log = self.work / "home", self.work / "log"
@@ -43,6 +45,10 @@ class Case:
         self.env |= {f"PIP_{name}": "1" for name in "NO_DEPS NO_INDEX REQUIRE_VIRTUALENV YES DISABLE_PIP_VERSION_CHECK".split()}
         self.env["PIP_FIND_LINKS"] = str(self.work / "wheels")
         self.env |= {name: str(value) for name, value in (env or {}).items()}
+        self.through = GPU if gpu else []
+        (self.work / "dev").mkdir()
+        self.env |= {"CUDARUN_VERIFY": "never"} if gpu else {}
+        self.env["WORK"] = str(self.work / "dev")
         # The cures name these two by their bare names.
         tools = self.work / "bin"
         tools.mkdir()
@@ -52,10 +58,15 @@ class Case:
 
     def start(self, words, **env):
         env = {name: str(value) for name, value in (self.env | env).items() if value is not None}
-        return subprocess.run(words, env=env, capture_output=True, text=True, errors="replace", cwd=self.work, timeout=600)
+        return subprocess.run([*self.through, *words], env=env, capture_output=True, text=True, errors="replace", cwd=self.work, timeout=600)
 
     def fault(self, text):
         self.faults.append(text)
+
+    def is_past(self, run):
+        # Without a GPU, this onnxruntime ends in the driver once it has its libraries: cuDNN's or its own crash.
+        ends = run.returncode in (-11, 139) or "libcuda.so.1: cannot open" in run.stderr
+        return PAST in run.stdout or ("onnxruntime" in self.name and ends)
 
     def fails(self, *texts):
         """The control: the program without cudarun says this."""
@@ -65,7 +76,7 @@ class Case:
         for text in texts:
             if text not in self.log.read_text():
                 self.fault(f"the program does not say {text!r}: status {run.returncode}\n{self.log.read_text()[-2000:]}")
-        if PAST in run.stdout:
+        if self.is_past(run) and not self.is_warning:
             self.fault(f"the program works: {run.stdout[-2000:]}")
 
     def diagnosed(self, *through, **env):
@@ -89,26 +100,30 @@ class Case:
 
     def offers(self, wheel):
         """Packs a wheel of the cache again, for pip."""
-        tree = unpacked(wheel)
+        tree = slim(wheel) if wheel in SLIM else unpacked(wheel)
+        # Holes take no space in a compressed archive.
+        compression = zipfile.ZIP_DEFLATED if wheel in SLIM else zipfile.ZIP_STORED
         (tags,) = tree.glob("*.dist-info/WHEEL")
         tag = re.search(r"^Tag: (\S+)", tags.read_text(), re.MULTILINE)[1]
         name = tags.parent.name.removesuffix(".dist-info")
         (self.work / "wheels").mkdir(exist_ok=True)
-        with zipfile.ZipFile(self.work / "wheels" / f"{name}-{tag}.whl", "w") as archive:
+        with zipfile.ZipFile(self.work / "wheels" / f"{name}-{tag}.whl", "w", compression, compresslevel=1) as archive:
             for file in tree.rglob("*"):
                 archive.write(file, file.relative_to(tree))
 
-    def cured(self, *begin, **mended):
+    def cured(self, *begin, without_start=False, **mended):
         """Executes the first cure that can be typed, which begins with one of these words. `mended` is the environment of a
         machine without the fault, if the cure is a start by cudarun and leaves the machine as it is."""
         typed = [row["do"] for row in self.first["cures"] if TYPED.match(row["do"])]
         if not typed or not typed[0].startswith(begin):
             return self.fault(f"no cure begins with {begin}: {self.first['cures']}")
         self.cure, line = typed[0], shlex.join(self.words)
+        # Without a GPU, cudarun gives this onnxruntime no libraries, so that it uses the CPU.
+        self.cure = self.cure.split(" && cudarun ")[0] if without_start else self.cure
         # A cure that has the program is the start itself.
         script = self.cure if self.cure.endswith(line) else f"{self.cure}\n{line}"
         run = self.start(["sh", "-c", script])
-        if PAST not in run.stdout or any(text in run.stdout + run.stderr for text in self.said):
+        if not self.is_past(run) or any(text in run.stdout + run.stderr for text in self.said):
             self.fault(f"after {self.cure!r}: status {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
         # A change of the shell's variables is made again for `diagnose`; a change of files holds.
         through = ["sh", "-ec", f'{self.cure}\nexec "$@"', "sh"] if re.match("unset|export", self.cure) else []
@@ -142,10 +157,14 @@ ctypes.CDLL(shim).{0}()
 """
 
 
-def script(work, made, code):
+def paths(made):
+    return ":".join(map(str, sorted((made[1] / "nvidia").glob("*/lib"))))
+
+
+def script(work, made, code, end=f"print('{PAST}')"):
     """The words that start this code in an environment."""
     file = work / "train.py"
-    file.write_text(f"{code}\nprint('{PAST}')\n")
+    file.write_text(f"{code}\n{end}\n")
     return [made[0], file]
 
 
@@ -286,7 +305,98 @@ def ctranslate2_eight(work):
     case.done()
 
 
-CASES = [nvjitlink_torch, nvjitlink_cupy, nccl, nccl_path, cublaslt, torchaudio, cupy_wheels, cupy_alone]
+OF_ONNXRUNTIME = OF_ONNX.replace('step("onnxruntime", run)', "run()").replace("onnxruntime.set_default_logger_severity(4)", "")
+
+
+def onnxruntime_path(work):
+    made = python(work, "onnx", [*ONNX, *CUDA, OLD])
+    if made is None:
+        return "onnxruntime-gpu"
+    case = Case(work, "onnxruntime beside wheels", script(work, made, OF_ONNXRUNTIME, ""), gpu=True)
+    case.fails("libcublasLt.so.12: cannot open shared object file")
+    case.has("not-on-path", made[1] / "nvidia" / "cublas")
+    case.cured("cudarun", LD_LIBRARY_PATH=paths(made))
+    case.done()
+
+
+def onnxruntime_eight(work):
+    made = python(work, "onnx", [*ONNX, *CUDA, EIGHT])
+    if made is None:
+        return "onnxruntime-gpu"
+    env = {"LD_LIBRARY_PATH": paths(made)}
+    case = Case(work, "onnxruntime with cuDNN 8", script(work, made, OF_ONNXRUNTIME, ""), env)
+    case.fails("libcudnn.so.9: cannot open shared object file")
+    case.has("other-major", made[1] / "nvidia" / "cudnn")
+    case.offers("nvidia-cudnn-cu12==9.28.0.42")
+    case.cured("pip", "/", without_start=True)
+    case.done()
+
+
+def onnxruntime_two(work):
+    made = python(work, "onnx", ["onnxruntime==1.20.1", *ONNX])
+    if made is None:
+        return "onnxruntime-gpu"
+    code = OF_ONNXRUNTIME + f"\nif 'CUDAExecutionProvider' in onnxruntime.get_available_providers(): print('{PAST}')"
+    case = Case(work, "onnxruntime over onnxruntime-gpu", script(work, made, code, ""))
+    case.fails("'CUDAExecutionProvider' is not in available provider names")
+    case.has("two-packages", "onnxruntime_gpu-1.20.2.dist-info")
+    case.offers("onnxruntime-gpu==1.20.2")
+    case.cured("pip", "/", LD_LIBRARY_PATH=paths(made))
+    case.done()
+
+
+def onnxruntime_cpu(work):
+    made = python(work, "onnx", ["onnxruntime==1.20.1", *ONNX[1:]])
+    code = OF_ONNXRUNTIME + f"\nif 'CUDAExecutionProvider' in onnxruntime.get_available_providers(): print('{PAST}')"
+    case = Case(work, "onnxruntime for the CPU", script(work, made, code, ""))
+    case.fails("'CUDAExecutionProvider' is not in available provider names")
+    case.has("cpu-build", made[1] / "onnxruntime")
+    case.offers("onnxruntime-gpu==1.20.2")
+    case.cured("pip", "/")
+    case.done()
+
+
+def zero_byte(work):
+    made = python(work, "zero", [])
+    directory = work / "lib"
+    directory.mkdir()
+    (directory / "libcuda.so.1").touch()
+    code = """
+import ctypes
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    if "cannot open" not in str(error):
+        raise
+"""
+    case = Case(work, "a libcuda of zero bytes", script(work, made, code), {"LD_LIBRARY_PATH": directory})
+    case.fails("libcuda.so.1: file too short")
+    case.has("damaged", directory / "libcuda.so.1")
+    case.cured("rm")
+    case.done()
+
+
+def libtinfo(work):
+    """conda's libtinfo has no versions of symbols, and the bash of a distribution asks for them."""
+    prefix = work / "conda"
+    for directory in ["lib", "conda-meta"]:
+        (prefix / directory).mkdir(parents=True)
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", "/bin/bash"], capture_output=True, text=True, check=True)
+    names = re.findall(r" U (\w+)@NCURSES", symbols.stdout)
+    source = "".join(f"int {name}(void) {{ return 0; }}\n" for name in names)
+    command = ["cc", "-w", "-fno-builtin", "-shared", "-fPIC", "-x", "c", "-", "-Wl,-soname,libtinfo.so.6"]
+    subprocess.run([*command, "-o", prefix / "lib" / "libtinfo.so.6"], input=source, text=True, check=True)
+    words = ["/bin/bash", "-c", f"echo {shlex.quote(PAST)}"]
+    case = Case(work, "conda's libtinfo on the path", words, {"LD_LIBRARY_PATH": prefix / "lib"})
+    case.is_warning = True
+    case.fails("no version information available (required by /bin/bash)")
+    case.has("path-poisons", prefix / "lib")
+    case.cured("unset")
+    case.done()
+
+
+CASES = [onnxruntime_path, onnxruntime_eight, onnxruntime_two, onnxruntime_cpu, zero_byte, libtinfo]
+CASES += [nvjitlink_torch, nvjitlink_cupy, nccl, nccl_path, cublaslt, torchaudio, cupy_wheels, cupy_alone]
 CASES += [ctranslate2_nine, ctranslate2_eight]
 
 
