@@ -237,6 +237,13 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
             _ => add(command, ""),
         }
     }
+    if cause.key == Key::ToolkitVariable {
+        for evidence in &cause.evidence {
+            if let Evidence::Variable { name, .. } = evidence {
+                add(format!("unset {name}"), "");
+            }
+        }
+    }
     for finding in &cause.findings {
         if let Some(remedy) = doctor_words::remedy(finding) {
             add(remedy, "");
@@ -263,6 +270,11 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     cures
 }
 
+/// `nvidia-nvvm 13.0.88` of the name of its records.
+fn distribution(records: &str) -> Option<String> {
+    Some(records.strip_suffix(".dist-info")?.replacen('-', " ", 1).replace('_', "-"))
+}
+
 /// The commands that install the one right package in place of those that the evidence names.
 fn replacement(cause: &Cause<'_>) -> Option<String> {
     let files = cause.evidence.iter().filter_map(|evidence| match evidence {
@@ -271,10 +283,21 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
     });
     match cause.key {
         Key::TwoPackages => {
-            let records = files.filter_map(|(name, _)| name.strip_suffix(".dist-info"));
-            let packages: Vec<String> =
-                records.map(|name| name.replacen('-', " ", 1).replace('_', "-")).collect();
+            let packages: Vec<String> = files.filter_map(|(name, _)| distribution(name)).collect();
             Some(doctor_words::reinstalled(&packages, packages.last()?))
+        }
+        Key::ToolkitMixed => {
+            let parts: Vec<String> = files.filter_map(|(name, _)| distribution(name)).collect();
+            let release = |part: &String| {
+                let numbers: Vec<&str> = part.split_once(' ')?.1.splitn(3, '.').take(2).collect();
+                Some(numbers.join("."))
+            };
+            let wanted = release(parts.iter().find(|part| part.starts_with("nvidia-cuda-nvcc "))?)?;
+            let others = parts.iter().filter(|part| release(part).as_ref() != Some(&wanted));
+            let requirement =
+                |part: &String| format!("{}=={wanted}.*", part.split(' ').next().unwrap_or(part));
+            let others: Vec<String> = others.map(|part| quoted_to_show(requirement(part).as_ref())).collect();
+            Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
         }
         Key::CpuBuild => {
             let (name, version) = files.filter_map(|(_, text)| text.split_once(' ')).next()?;

@@ -34,6 +34,7 @@ class Case:
     failures = 0
     # The text is that of a warning, after which the program goes on.
     is_warning = False
+    past = PAST
 
     def __init__(self, work, name, words, env=None, gpu=False):
         self.name, self.words, self.faults = name, [str(word) for word in words], []
@@ -66,7 +67,7 @@ class Case:
     def is_past(self, run):
         # Without a GPU, this onnxruntime ends in the driver once it has its libraries: cuDNN's or its own crash.
         ends = run.returncode in (-11, 139) or "libcuda.so.1: cannot open" in run.stderr
-        return PAST in run.stdout or ("onnxruntime" in self.name and ends)
+        return self.past in run.stdout + run.stderr or ("onnxruntime" in self.name and ends)
 
     def fails(self, *texts):
         """The control: the program without cudarun says this."""
@@ -254,6 +255,7 @@ def torchaudio(work):
     case = Case(work, "torchaudio of another torch", script(work, made, "import torchaudio"))
     case.fails("undefined symbol: ")
     case.has("abi-other-build", made[1] / "torchaudio")
+    case.offers("torchaudio==2.6.0")
     case.cured("pip", "/")
     case.done()
 
@@ -395,7 +397,81 @@ def libtinfo(work):
     case.done()
 
 
-CASES = [onnxruntime_path, onnxruntime_eight, onnxruntime_two, onnxruntime_cpu, zero_byte, libtinfo]
+def cupy_linker(work):
+    made = python(work, "cupy", [*CUPY, "nvidia-cusparse-cu12==12.3.1.170"])
+    words = script(work, made, "from cupy_backends.cuda.libs import cusparse")
+    env = {"LD_LIBRARY_PATH": made[1] / "nvidia" / "cusparse" / "lib"}
+    case = Case(work, "cuSPARSE without nvJitLink", words, env)
+    case.fails("libnvJitLink.so.12: cannot open shared object file")
+    case.has("not-installed")
+    case.offers("nvidia-nvjitlink-cu12==12.9.86")
+    case.cured("pip", "/", LD_LIBRARY_PATH=env["LD_LIBRARY_PATH"])
+    case.done()
+
+
+# A package with CUDA code, as pip builds it. The build needs a whole toolkit after the step that is tested here.
+SETUP = """
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+setup(name="own", ext_modules=[CUDAExtension("own", ["own.cu"])], script_args=["build_ext"],
+      cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)})
+"""
+TOOLKIT = ["nvidia-cuda-nvcc==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96"]
+
+
+def toolkit(made):
+    """Returns the root of the toolkit in an environment; an archive does not say what can be run."""
+    root = made[1] / "nvidia" / "cu13"
+    for file in [*root.glob("bin/*"), *root.glob("nvvm/bin/*")]:
+        file.chmod(0o755) if file.is_file() else None
+    return root
+
+
+def cuda_home(work):
+    made = python(work, "torch", [*TORCH, *CUDA, MIDDLE, *TOOLKIT, "nvidia-nvvm==13.0.88", "setuptools==80.9.0"])
+    if made is None:
+        return "cpp_extension"
+    root = toolkit(made)
+    for name, value in ("CUDA_HOME with a colon", f"{root}:/usr/local/cuda"), ("CUDA_HOME that is not there", work / "none"):
+        case = Case(work, name, script(work, made, SETUP, ""), {"CUDA_HOME": value})
+        case.env["PATH"] += f":{root}/bin"
+        case.past = "The detected CUDA version (13.0) mismatches"
+        case.fails(f"No such file or directory: '{value}/bin/nvcc'")
+        case.has("toolkit-variable", value)
+        case.cured("unset")
+        case.done()
+
+
+def nvcc_wheels(work):
+    """pip takes the newest NVVM, since nvcc's wheel allows any of its major."""
+    made = python(work, "nvcc", [*TOOLKIT, "nvidia-nvvm==13.5.37"])
+    root = toolkit(made)
+    (work / "own.cu").write_text("__global__ void kernel(int *to) { *to = 1; }")
+    code = f'import subprocess; subprocess.run(["nvcc", "-c", "-o", "{work}/own.o", "{work}/own.cu"], check=True)'
+    case = Case(work, "nvcc's wheels of two releases", script(work, made, code))
+    case.env["PATH"] += f":{root}/bin"
+    case.fails("Unsupported .version 9.5; current version is '9.0'")
+    case.has("toolkit-mixed", "nvidia_nvvm-13.5.37.dist-info", "nvidia_cuda_nvcc-13.0.88.dist-info")
+    case.offers("nvidia-nvvm==13.0.88")
+    case.cured("pip", "/")
+    case.done()
+
+
+def old_ptxas(work):
+    made = python(work, "ptxas", ["nvidia-cuda-nvcc-cu12==12.9.86"])
+    tool = made[1] / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
+    tool.chmod(0o755)
+    (work / "own.ptx").write_text(".version 8.0\n.target sm_80\n.address_size 64\n")
+    code = f'import subprocess; subprocess.run(["ptxas", "-arch=sm_110", "-o", "{work}/own.o", "{work}/own.ptx"], check=True)'
+    case = Case(work, "a ptxas older than the GPU", script(work, made, code))
+    case.env["PATH"] += f":{tool.parent}"
+    case.fails("Value 'sm_110' is not defined for option 'gpu-name'")
+    case.has("ptxas-old", tool)
+    case.cured("pip", "/")
+    case.done()
+
+
+CASES = [cupy_linker, cuda_home, nvcc_wheels, old_ptxas, onnxruntime_path, onnxruntime_eight, onnxruntime_two, onnxruntime_cpu, zero_byte, libtinfo]
 CASES += [nvjitlink_torch, nvjitlink_cupy, nccl, nccl_path, cublaslt, torchaudio, cupy_wheels, cupy_alone]
 CASES += [ctranslate2_nine, ctranslate2_eight]
 
