@@ -299,6 +299,15 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
             let others: Vec<String> = others.map(|part| quoted_to_show(requirement(part).as_ref())).collect();
             Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
         }
+        // The wheels for CUDA 13 and later fill one directory.
+        Key::HeadersMissing => cause.evidence.iter().find_map(|evidence| {
+            let Evidence::Absent { path } = evidence else { return None };
+            let root = path.parent()?.parent()?;
+            root.parent()?.ends_with("site-packages/nvidia").then_some(())?;
+            let cuda = root.file_name()?.to_str()?.strip_prefix("cu")?.parse().ok()?;
+            let wheel = catalog().family(&path.file_stem()?.to_str()?.to_lowercase())?.wheel(cuda)?;
+            Some(format!("pip install {wheel}"))
+        }),
         Key::CpuBuild => {
             let (name, version) = files.filter_map(|(_, text)| text.split_once(' ')).next()?;
             let distribution = knowledge().distribution(name)?;

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,8 +110,12 @@ class Case:
         name = tags.parent.name.removesuffix(".dist-info")
         (self.work / "wheels").mkdir(exist_ok=True)
         with zipfile.ZipFile(self.work / "wheels" / f"{name}-{tag}.whl", "w", compression, compresslevel=1) as archive:
-            for file in tree.rglob("*"):
-                archive.write(file, file.relative_to(tree))
+            for file in (file for file in tree.rglob("*") if file.is_file()):
+                # pip makes executable what its wheel says.
+                member = zipfile.ZipInfo(str(file.relative_to(tree)))
+                member.external_attr, member.compress_type = 0o100755 << 16, compression
+                with open(file, "rb") as source, archive.open(member, "w", force_zip64=True) as packed:
+                    shutil.copyfileobj(source, packed, 1 << 20)
 
     def cured(self, *begin, without_start=False, **mended):
         """Executes the first cure that can be typed, which begins with one of these words. `mended` is the environment of a
@@ -128,7 +133,10 @@ class Case:
             self.fault(f"after {self.cure!r}: status {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
         # A change of the shell's variables is made again for `diagnose`; a change of files holds.
         through = ["sh", "-ec", f'{self.cure}\nexec "$@"', "sh"] if re.match("unset|export", self.cure) else []
-        found = self.diagnosed(*through, **mended)["causes"]
+        self.is_mended(*through, **mended)
+
+    def is_mended(self, *through, **env):
+        found = self.diagnosed(*through, **env)["causes"]
         sure = [row["cause"] for row in found if row["certainty"] == "is"]
         if sure:
             self.fault(f"certain of {sure} on the mended machine: {json.dumps(found, indent=1)[:4000]}")
@@ -457,6 +465,20 @@ def nvcc_wheels(work):
     case.done()
 
 
+def header(work):
+    made = python(work, "nvcc", [*TOOLKIT, "nvidia-nvvm==13.0.88", "nvidia-cuda-cccl==13.0.85"])
+    root = toolkit(made)
+    (work / "own.cu").write_text("#include <cusparse.h>\n")
+    code = f'import subprocess; subprocess.run(["nvcc", "-c", "-o", "{work}/own.o", "{work}/own.cu"], check=True)'
+    case = Case(work, "no header of cuSPARSE", script(work, made, code))
+    case.env["PATH"] += f":{root}/bin"
+    case.fails("fatal error: cusparse.h: No such file or directory")
+    case.has("headers-missing", root / "include" / "cusparse.h")
+    case.offers("nvidia-cusparse==12.6.3.3")
+    case.cured("pip", "/")
+    case.done()
+
+
 def old_ptxas(work):
     made = python(work, "ptxas", ["nvidia-cuda-nvcc-cu12==12.9.86"])
     tool = made[1] / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
@@ -464,14 +486,16 @@ def old_ptxas(work):
     (work / "own.ptx").write_text(".version 8.0\n.target sm_80\n.address_size 64\n")
     code = f'import subprocess; subprocess.run(["ptxas", "-arch=sm_110", "-o", "{work}/own.o", "{work}/own.ptx"], check=True)'
     case = Case(work, "a ptxas older than the GPU", script(work, made, code))
-    case.env["PATH"] += f":{tool.parent}"
+    path, case.env["PATH"] = case.env["PATH"], f"{case.env['PATH']}:{tool.parent}"
     case.fails("Value 'sm_110' is not defined for option 'gpu-name'")
     case.has("ptxas-old", tool)
-    case.cured("pip", "/")
+    # Its cure is a toolkit that no wheel for CUDA 12 brings: only the mended machine is tested.
+    made = python(work, "newer", TOOLKIT)
+    case.is_mended(PATH=f"{path}:{toolkit(made)}/bin")
     case.done()
 
 
-CASES = [cupy_linker, cuda_home, nvcc_wheels, old_ptxas, onnxruntime_path, onnxruntime_eight, onnxruntime_two, onnxruntime_cpu, zero_byte, libtinfo]
+CASES = [cupy_linker, cuda_home, nvcc_wheels, header, old_ptxas, onnxruntime_path, onnxruntime_eight, onnxruntime_two, onnxruntime_cpu, zero_byte, libtinfo]
 CASES += [nvjitlink_torch, nvjitlink_cupy, nccl, nccl_path, cublaslt, torchaudio, cupy_wheels, cupy_alone]
 CASES += [ctranslate2_nine, ctranslate2_eight]
 
