@@ -311,7 +311,13 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
         Key::CpuBuild => {
             let (name, version) = files.filter_map(|(_, text)| text.split_once(' ')).next()?;
             let distribution = knowledge().distribution(name)?;
-            let requirement = format!("{distribution}~={}", version.split('+').next()?);
+            let version = version.split('+').next()?;
+            // A plugin is added to the framework, and has its version; another build replaces it.
+            if distribution.ends_with("-plugin") {
+                let requirement = format!("{distribution}[with-cuda]=={version}");
+                return Some(format!("pip install {}", quoted_to_show(requirement.as_ref())));
+            }
+            let requirement = format!("{distribution}~={version}");
             let [name, requirement] = [name, &requirement].map(|word| quoted_to_show(word.as_ref()));
             Some(format!("pip uninstall {name}; pip install {requirement}"))
         }

@@ -102,6 +102,11 @@ fn packages_are_replaced_by_the_pip_of_the_program() {
     assert_eq!(cure(&of(&both, &[&provider]), &message, "two-packages"), expected);
     let expected = format!("{pip} uninstall 'onnxruntime'; {pip} install 'onnxruntime-gpu~=1.20.1'");
     assert_eq!(cure(&of(&both[..1], &[]), &message, "cpu-build"), expected);
+    let jax = packages(&[("jaxlib", "0.8.3")]).concat() + &text(&format!("{SITE}/jaxlib/__init__.py"), "");
+    let jax = with(python(&[jax]), &["python3", "-c", "import jaxlib"], &[]);
+    let unknown = "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.";
+    let expected = format!("{pip} install 'jax-cuda12-plugin[with-cuda]==0.8.3'");
+    assert_eq!(cure(&jax, unknown, "cpu-build"), expected);
     // It uses the CPU here, since it crashes without a GPU, but is built for CUDA.
     let found = diagnose(&of(&both[1..], &[&provider]), &message);
     let is = |cause: &Value| cause["certainty"] == "is";

@@ -5,8 +5,9 @@ real interpreter or of the library itself. `cudarun diagnose --from LOG PROGRAM`
 certainty, and show the file that is at fault. The first cure of its list that can be typed is executed as it is printed,
 and the program must then get past that failure. On the mended machine, `diagnose` must not be certain of any cause.
 
-Wheels of more than 100 MB are downloaded only if CUDARUN_REAL_LARGE is 1, and kept without their GPU code, which nothing
-here runs. Without them, a line names the skipped cases.
+torch, onnxruntime-gpu and an old NCCL are downloaded only if CUDARUN_REAL_LARGE is 1, and kept without their GPU code, which
+nothing here runs. Without them, a line names the skipped cases. pip finds only wheels of the cache, and changes only the
+environment of a case. Prints a line a case: its name, the cause, the text of the failure, and the cure that was executed.
 """
 
 import json
@@ -283,8 +284,9 @@ def cupy_alone(work):
     case = Case(work, "cupy without a toolkit", script(work, made, OF_NVRTC))
     case.fails("libnvrtc.so.12: cannot open shared object file")
     case.has("not-installed")
-    case.offers("nvidia-cuda-nvrtc-cu12==12.4.127")
-    case.cured("pip", "/")
+    # Its cure installs the newest NVRTC, 0.2 GB more; `cupy_linker` executes such a cure.
+    nvrtc = unpacked("nvidia-cuda-nvrtc-cu12==12.4.127") / "nvidia" / "cuda_nvrtc" / "lib"
+    case.is_mended(LD_LIBRARY_PATH=nvrtc)
     case.done()
 
 
