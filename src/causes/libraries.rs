@@ -314,12 +314,8 @@ impl View<'_, '_, '_> {
             one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
         };
         let claimed: Vec<_> = copies.iter().filter(is_claimed).copied().collect();
-        let is_claim = |finding: &&Finding| match &finding.what {
-            FindingKind::BadInstallation { code: "claimed-twice", installation, .. } => {
-                claimed.iter().any(|one| one.directory == installation.directory)
-            }
-            _ => false,
-        };
+        let is_of_these = |directory: &Path| claimed.iter().any(|one| one.directory == directory);
+        let is_claim = |finding: &&Finding| matches!(&finding.what, FindingKind::BadInstallation { code: "claimed-twice", installation, .. } if is_of_these(&installation.directory));
         let findings = self.facts.examination.findings.iter().filter(is_claim).cloned().collect();
         Answer { findings, ..Answer::new(!claimed.is_empty(), listed(claimed.iter().copied())) }
     }

@@ -10,6 +10,7 @@ use crate::inventory::ReadFault;
 use crate::solve::Hint;
 use crate::text::show;
 use crate::variables;
+use crate::version::Version;
 
 /// A command to type or an instruction, and the reason to believe in it.
 pub(super) struct Cure {
@@ -237,12 +238,8 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
             _ => add(command, ""),
         }
     }
-    if cause.key == Key::ToolkitVariable {
-        for evidence in &cause.evidence {
-            if let Evidence::Variable { name, .. } = evidence {
-                add(format!("unset {name}"), "");
-            }
-        }
+    if let Some(command) = replacement(cause) {
+        add(command, "");
     }
     for finding in &cause.findings {
         if let Some(remedy) = doctor_words::remedy(finding) {
@@ -257,15 +254,14 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
             add(format!("rm {}", hints::argument(path.as_os_str())), "this file is no library");
         }
     }
-    if cures.is_empty() {
-        cures.extend(replacement(cause).map(|command| Cure { command, why: String::new() }));
-    }
     let known = words(cause.key).1;
     if cures.is_empty() && !known.is_empty() {
         cures.push(Cure { command: known.to_owned(), why: String::new() });
     }
     if let Some(pip) = &cause.pip {
-        cures.iter_mut().for_each(|cure| cure.command = hints::for_python(&cure.command, pip));
+        for cure in &mut cures {
+            cure.command = hints::for_python(&cure.command, pip);
+        }
     }
     cures
 }
@@ -275,28 +271,28 @@ fn distribution(records: &str) -> Option<String> {
     Some(records.strip_suffix(".dist-info")?.replacen('-', " ", 1).replace('_', "-"))
 }
 
-/// The commands that install the one right package in place of those that the evidence names.
+/// The commands that install the one right package in place of those that the evidence names, or unset a variable.
 fn replacement(cause: &Cause<'_>) -> Option<String> {
     let files = cause.evidence.iter().filter_map(|evidence| match evidence {
         Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
         _ => None,
     });
+    let packages: Vec<String> = files.clone().filter_map(|(name, _)| distribution(name)).collect();
     match cause.key {
-        Key::TwoPackages => {
-            let packages: Vec<String> = files.filter_map(|(name, _)| distribution(name)).collect();
-            Some(doctor_words::reinstalled(&packages, packages.last()?))
-        }
+        Key::TwoPackages => Some(doctor_words::reinstalled(&packages, packages.last()?)),
+        Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Variable { name, .. } => Some(format!("unset {name}")),
+            _ => None,
+        }),
         Key::ToolkitMixed => {
-            let parts: Vec<String> = files.filter_map(|(name, _)| distribution(name)).collect();
-            let release = |part: &String| {
-                let numbers: Vec<&str> = part.split_once(' ')?.1.splitn(3, '.').take(2).collect();
-                Some(numbers.join("."))
-            };
-            let wanted = release(parts.iter().find(|part| part.starts_with("nvidia-cuda-nvcc "))?)?;
-            let others = parts.iter().filter(|part| release(part).as_ref() != Some(&wanted));
-            let requirement =
-                |part: &String| format!("{}=={wanted}.*", part.split(' ').next().unwrap_or(part));
-            let others: Vec<String> = others.map(|part| quoted_to_show(requirement(part).as_ref())).collect();
+            let parts = packages.iter().filter_map(|part| {
+                let (name, version) = part.split_once(' ')?;
+                Some((name, version.parse::<Version>().ok()?.truncated(2)))
+            });
+            let (_, release) = parts.clone().find(|(name, _)| *name == "nvidia-cuda-nvcc")?;
+            let others = parts.filter(|part| part.1 != release);
+            let others: Vec<String> =
+                others.map(|(name, _)| quoted_to_show(format!("{name}=={release}.*").as_ref())).collect();
             Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
         }
         // The wheels for CUDA 13 and later fill one directory.
@@ -309,7 +305,7 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
             Some(format!("pip install {wheel}"))
         }),
         Key::CpuBuild => {
-            let (name, version) = files.filter_map(|(_, text)| text.split_once(' ')).next()?;
+            let (name, version) = files.clone().find_map(|(_, text)| text.split_once(' '))?;
             let distribution = knowledge().distribution(name)?;
             let version = version.split('+').next()?;
             // A plugin is added to the framework, and has its version; another build replaces it.

@@ -450,6 +450,14 @@ def cuda_home(work):
         case.has("toolkit-variable", value)
         case.cured("unset")
         case.done()
+    # Its cure is a toolkit that no wheel for CUDA 12 brings.
+    case = Case(work, "nvcc of another CUDA than torch", script(work, made, SETUP, ""))
+    path, case.env["PATH"] = case.env["PATH"], f"{case.env['PATH']}:{root}/bin"
+    case.fails("The detected CUDA version (13.0) mismatches")
+    case.has("toolkit-mismatch", root / "bin" / "nvcc")
+    shutil.rmtree(root / "bin")
+    case.is_mended(PATH=path)
+    case.done()
 
 
 def nvcc_wheels(work):
