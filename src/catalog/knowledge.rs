@@ -70,6 +70,12 @@ impl Knowledge {
         of_framework.filter(is_other).rfind(|build| build.gpus.allows(&gpu))
     }
 
+    /// Returns the distribution of the newest builds of a framework with CUDA.
+    pub fn distribution(&self, framework: &str) -> Option<&str> {
+        let build = self.builds.build.iter().rfind(|build| build.framework == framework)?;
+        Some(&build.distribution)
+    }
+
     /// Returns the reason why this release is never picked.
     pub fn bad_release(&self, family: &str, version: &Version) -> Option<&str> {
         let mut rows = self.bad.release.iter();

@@ -6,7 +6,7 @@ use crate::catalog::{Family, catalog, first_number};
 use crate::doctor::{Evidence, Examination};
 use crate::formats::names;
 use crate::host::{FileId, Host};
-use crate::inventory::{Installation, Inventory, Member, Origin};
+use crate::inventory::{Installation, Inventory, Member, Origin, Problem};
 use crate::loader::search::Searcher;
 use crate::pin::{Decision, Mode, Pinned};
 use crate::predict::Prediction;
@@ -79,6 +79,14 @@ pub(super) fn serves(installation: &Installation, member: &Member, name: &str) -
         && (member.soname == name || member.names.iter().any(|own| own == name) || same_number())
 }
 
+/// True for a main library that a package brings without the rest of its family.
+pub(super) fn is_shim(installation: &Installation) -> bool {
+    let [file] = installation.files.as_slice() else { return false };
+    let lacks = |problem: &Problem| matches!(problem, Problem::Missing { .. });
+    let is_alone = installation.is_shim(&file.stem) || installation.problems.iter().any(lacks);
+    installation.origin == Origin::Bundled && is_alone
+}
+
 pub(super) fn installation(installation: &Installation) -> Evidence {
     Evidence::Installation(Summary::of(installation))
 }
@@ -94,7 +102,7 @@ impl<'h> Facts<'_, 'h> {
 impl<'v> View<'v, '_, '_> {
     /// The installations of a family that a program can use.
     pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
-        let is_copy = move |one: &&Installation| one.origin != Origin::Stub;
+        let is_copy = move |one: &&Installation| one.origin != Origin::Stub && !is_shim(one);
         let of_family: Vec<&Installation> =
             self.facts.inventory.installations.iter().filter(|one| one.family == family).collect();
         of_family.into_iter().filter(is_copy)
@@ -140,6 +148,12 @@ impl<'v> View<'v, '_, '_> {
         let mut names = [Some(name), short.as_deref()].into_iter().flatten();
         let (object, _) = names.find_map(|name| self.start.searcher.find(name, &chain))?;
         Some((object.path.clone(), object.id))
+    }
+
+    /// The path of an installed file: that in the plan's view may not exist yet.
+    pub(super) fn installed(&self, path: PathBuf, id: FileId) -> PathBuf {
+        let mut members = self.facts.inventory.installations.iter().flat_map(|one| &one.files);
+        members.find(|member| member.id == id).map_or(path, |member| member.path.clone())
     }
 
     /// The file that the plan puts in the program's reach under this name.

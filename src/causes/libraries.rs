@@ -1,11 +1,12 @@
 //! Questions about libraries: where copies are, which one the program gets, and what that one lacks.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::facts::{Library, View, installation, serves};
+use super::facts::{Library, View, installation, is_shim, serves};
 use super::model::Answer;
 use crate::catalog::{Family, catalog, first_number};
-use crate::doctor::Evidence;
+use crate::doctor::{Evidence, Finding, FindingKind};
 use crate::formats::elf::Elf;
 use crate::formats::{names, symbols};
 use crate::inventory::{Installation, Origin, Problem};
@@ -167,12 +168,12 @@ impl View<'_, '_, '_> {
     /// The files in which a symbol of a library must be.
     fn holders(&self, library: &Library<'_>) -> Vec<PathBuf> {
         if let Library::File { name, .. } = library {
-            return self.given(name).map(|(path, _)| path).into_iter().collect();
+            return self.given(name).map(|(path, id)| self.installed(path, id)).into_iter().collect();
         }
         let Some(family) = library.family() else { return Vec::new() };
         let files = &self.start.prediction.files;
         let own = files.iter().filter(|file| file.family.as_ref() == Some(&family.name));
-        let mapped: Vec<PathBuf> = own.map(|file| file.path.clone()).collect();
+        let mapped: Vec<PathBuf> = own.map(|file| self.installed(file.path.clone(), file.id)).collect();
         if !mapped.is_empty() {
             return mapped;
         }
@@ -186,14 +187,32 @@ impl View<'_, '_, '_> {
         let Some(read) = read.filter(|read| !read.is_empty()) else { return Answer::unknown() };
         let has = |names: &Vec<String>| names.iter().any(|name| name == symbol);
         let lacks = !read.iter().any(has);
-        let symbol =
+        let said =
             |path: &PathBuf| Evidence::Symbol { path: path.clone(), symbol: symbol.to_owned(), has: !lacks };
         let shown = if lacks { &holders[..holders.len().min(2)] } else { &[] };
-        let mut evidence: Vec<Evidence> = shown.iter().map(symbol).collect();
+        let mut evidence: Vec<Evidence> = shown.iter().map(said).collect();
         if let Some(first) = library.family().and_then(|family| self.first(family)) {
             evidence.splice(..0, self.reached(first, Vec::new()));
         }
-        Answer::new(lacks, evidence)
+        // Another file may import it, which the prediction does not know. The plan removes no file but these.
+        let is_as_is = std::ptr::eq(self.start, &raw const self.facts.as_is);
+        let is_gone = lacks && self.imports(symbol) == Some(false);
+        Answer::new(if is_gone { (!is_as_is).then_some(false) } else { Some(lacks) }, evidence)
+    }
+
+    /// True if a predicted file, or one that asks for it, imports the symbol; none if all that is known imports nothing.
+    fn imports(&self, symbol: &str) -> Option<bool> {
+        let files = self.start.prediction.files.iter();
+        let all = files.flat_map(|file| [self.installed(file.path.clone(), file.id), file.requester.clone()]);
+        let all: BTreeSet<PathBuf> = all.collect();
+        let read = all.iter().filter_map(|path| {
+            let data = self.facts.host.map(path).ok()?;
+            let symbols = Elf::parse(&data).ok()?.symbols();
+            let mut imported = symbols.iter().filter(|one| !one.defined).peekable();
+            imported.peek()?;
+            Some(imported.any(|one| one.name == symbol.as_bytes()))
+        });
+        read.reduce(|some, one| some || one)
     }
 
     pub(super) fn other_copy_has(&self, library: &Library<'_>, symbol: &str) -> Answer {
@@ -232,7 +251,7 @@ impl View<'_, '_, '_> {
         let lacks = |one: &&Installation| {
             one.problems.iter().any(|problem| matches!(problem, Problem::Missing { .. }))
         };
-        let first = self.first(family);
+        let first = self.first(family).filter(|one| !is_shim(one));
         match first.or_else(|| self.copies(&family.name).find(lacks)) {
             Some(one) => Answer::new(lacks(&one), vec![installation(one)]),
             None => Answer::unknown(),
@@ -295,7 +314,10 @@ impl View<'_, '_, '_> {
             one.problems.iter().any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
         };
         let claimed: Vec<_> = copies.iter().filter(is_claimed).copied().collect();
-        Answer::new(!claimed.is_empty(), listed(claimed))
+        let is_of_these = |directory: &Path| claimed.iter().any(|one| one.directory == directory);
+        let is_claim = |finding: &&Finding| matches!(&finding.what, FindingKind::BadInstallation { code: "claimed-twice", installation, .. } if is_of_these(&installation.directory));
+        let findings = self.facts.examination.findings.iter().filter(is_claim).cloned().collect();
+        Answer { findings, ..Answer::new(!claimed.is_empty(), listed(claimed.iter().copied())) }
     }
 
     pub(super) fn libstdcxx_lacks(&self, version: &str) -> Answer {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::catalog::CauseKey;
 use crate::diagnose::Message;
 use crate::doctor::{Evidence, Finding};
+use crate::program::Pip;
 use crate::solve::Hint;
 
 /// The answer to a question; `is` is `None` where nothing here tells.
@@ -52,6 +53,8 @@ pub struct Cause<'m> {
     pub findings: Vec<Finding>,
     /// An installation that helps, as the solver has checked.
     pub hint: Option<Hint>,
+    /// The way to call pip for the program's Python.
+    pub pip: Option<Pip>,
     /// With the plan, a question is answered no: cudarun removes the cause.
     pub plan_helps: bool,
     /// With this directory first in `LD_LIBRARY_PATH`, a question is answered no.

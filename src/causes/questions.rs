@@ -9,6 +9,7 @@ use crate::catalog::{Capture, Question};
 use crate::diagnose::Captures;
 use crate::doctor::Evidence;
 use crate::inventory::Origin;
+use crate::program::{Note, Package};
 use crate::variables;
 
 impl View<'_, '_, '_> {
@@ -152,13 +153,17 @@ impl View<'_, '_, '_> {
         let packages = self.facts.program.packages.iter();
         let packages: Vec<_> =
             packages.filter(|one| framework == "framework" || one.name == framework).collect();
-        let record = |one: &&crate::program::Package| Evidence::File {
-            path: one.directory.clone(),
-            line: None,
-            text: format!("{} {}", one.name, one.version.clone().unwrap_or_default()),
+        let title = |one: &Package| format!("{} {}", one.name, one.version.as_deref().unwrap_or_default());
+        // A GPU build that crashes without a GPU also counts as one for the CPU, but has no such note.
+        let is_cpu = |one: &Package| {
+            let is_note = |note: &Note| matches!(note, Note::CpuOnly { package, .. } if *package == title(one).trim_end());
+            one.cpu_only && self.facts.program.notes.iter().any(is_note)
         };
-        let is = (!packages.is_empty()).then(|| packages.iter().any(|one| one.cpu_only));
-        Answer::new(is, packages.iter().map(record).collect())
+        let record =
+            |one: &&Package| Evidence::File { path: one.directory.clone(), line: None, text: title(one) };
+        let is = (!packages.is_empty()).then(|| packages.iter().any(|one| is_cpu(one)));
+        let shown = packages.iter().filter(|one| is != Some(true) || is_cpu(one));
+        Answer::new(is, shown.map(record).collect())
     }
 
     fn path_names_environment(&self, name: &str) -> Answer {

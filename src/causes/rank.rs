@@ -38,7 +38,8 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                 cause.plan_helps = planned
                     .as_ref()
                     .is_some_and(|(start, pinned): &(_, &Pinned)| helps(start, Some(*pinned)));
-                cause.unset_helps = unset.as_ref().is_some_and(|start| helps(start, None));
+                let is_path = cause.key == CauseKey::PathPoisons;
+                cause.unset_helps = unset.as_ref().is_some_and(|start| is_path || helps(start, None));
                 if cause.key == CauseKey::NotOnPath && !cause.plan_helps {
                     let start = beside(facts, &cause);
                     cause.directory_helps =
@@ -87,6 +88,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         evidence,
         findings,
         hint: None,
+        pip: facts.program.pip.clone(),
         plan_helps: false,
         directory_helps: None,
         unset_helps: false,
@@ -154,8 +156,13 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>) -> Option<Hint> {
         let is_unmet = conflict.unmet.iter().any(|unmet| unmet.family == family.name);
         return conflict.hint.clone().filter(|_| is_unmet);
     }
-    let want = match library {
-        Library::File { name, .. } => {
+    let is_same = |name: &&str| Library::named(name).family().is_some_and(|own| own.name == family.name);
+    let name = match library {
+        Library::File { name, .. } => Some(name),
+        _ => cause.message.captures.get(Capture::Soname).filter(is_same),
+    };
+    let want = match name {
+        Some(name) => {
             let (stem, suffix) = names::split(name)?;
             let own = if family.soname_is_version { &family.main } else { stem };
             let suffix = if family.soname_is_version { suffix.split('.').next()? } else { suffix };

@@ -54,7 +54,12 @@ impl View<'_, '_, '_> {
         let json = json.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
         let of_json = json.and_then(|json| json["cuda"]["version"].as_str()?.parse().ok());
         let of_json: Option<Version> = of_json;
-        of_json.or_else(of_name).map(|version| version.truncated(2))
+        let of_wheel = || {
+            self.facts.program.site_packages.iter().find(|site| real.starts_with(site))?;
+            let records = self.distributions(&["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12"]);
+            records.first()?.0.parse().ok()
+        };
+        of_json.or_else(of_name).or_else(of_wheel).map(|version| version.truncated(2))
     }
 
     fn evidence(&self, tool: &Path) -> Vec<Evidence> {

@@ -3,14 +3,16 @@
 use super::cause_words::words;
 use super::doctor_words;
 use super::hints::{self, shell_words};
-use super::words::{at, family};
-use crate::catalog::{CauseKey as Key, PossibleCause, catalog};
+use super::words::{at, family, quoted_to_show};
+use crate::catalog::{CauseKey as Key, PossibleCause, catalog, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::Message;
 use crate::doctor::{Element, Evidence};
 use crate::inventory::ReadFault;
+use crate::solve::Hint;
 use crate::text::show;
 use crate::variables;
+use crate::version::Version;
 
 /// A command to type or an instruction, and the reason to believe in it.
 pub(super) struct Cure {
@@ -69,7 +71,17 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
         add(format!("unset {}", variables::LIBRARY_PATH), &set.unwrap_or_default());
     }
     if let Some(hint) = &cause.hint {
-        add(hints::hint(hint), "");
+        // The solver has checked the hint for a start by cudarun.
+        let command = hints::hint(hint);
+        match hint {
+            Hint::Pip { .. } | Hint::Apt { .. } => {
+                add(format!("{command} && cudarun {}", shell_words(program)), "");
+            }
+            _ => add(command, ""),
+        }
+    }
+    if let Some(command) = replacement(cause) {
+        add(command, "");
     }
     for finding in &cause.findings {
         if let Some(remedy) = doctor_words::remedy(finding) {
@@ -88,5 +100,65 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
     if cures.is_empty() && !known.is_empty() {
         cures.push(Cure { command: known.to_owned(), why: String::new() });
     }
+    if let Some(pip) = &cause.pip {
+        for cure in &mut cures {
+            cure.command = hints::for_python(&cure.command, pip);
+        }
+    }
     cures
+}
+
+/// `nvidia-nvvm 13.0.88` of the name of its records.
+fn distribution(records: &str) -> Option<String> {
+    Some(records.strip_suffix(".dist-info")?.replacen('-', " ", 1).replace('_', "-"))
+}
+
+/// The commands that install the one right package in place of those that the evidence names, or unset a variable.
+fn replacement(cause: &Cause<'_>) -> Option<String> {
+    let files = cause.evidence.iter().filter_map(|evidence| match evidence {
+        Evidence::File { path, text, .. } => Some((path.file_name()?.to_str()?, text)),
+        _ => None,
+    });
+    let packages: Vec<String> = files.clone().filter_map(|(name, _)| distribution(name)).collect();
+    match cause.key {
+        Key::TwoPackages => Some(doctor_words::reinstalled(&packages, packages.last()?)),
+        Key::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Variable { name, .. } => Some(format!("unset {name}")),
+            _ => None,
+        }),
+        Key::ToolkitMixed => {
+            let parts = packages.iter().filter_map(|part| {
+                let (name, version) = part.split_once(' ')?;
+                Some((name, version.parse::<Version>().ok()?.truncated(2)))
+            });
+            let (_, release) = parts.clone().find(|(name, _)| *name == "nvidia-cuda-nvcc")?;
+            let others = parts.filter(|part| part.1 != release);
+            let others: Vec<String> =
+                others.map(|(name, _)| quoted_to_show(format!("{name}=={release}.*").as_ref())).collect();
+            Some(format!("pip install {}", others.join(" "))).filter(|_| !others.is_empty())
+        }
+        // The wheels for CUDA 13 and later fill one directory.
+        Key::HeadersMissing => cause.evidence.iter().find_map(|evidence| {
+            let Evidence::Absent { path } = evidence else { return None };
+            let root = path.parent()?.parent()?;
+            root.parent()?.ends_with("site-packages/nvidia").then_some(())?;
+            let cuda = root.file_name()?.to_str()?.strip_prefix("cu")?.parse().ok()?;
+            let wheel = catalog().family(&path.file_stem()?.to_str()?.to_lowercase())?.wheel(cuda)?;
+            Some(format!("pip install {wheel}"))
+        }),
+        Key::CpuBuild => {
+            let (name, version) = files.clone().find_map(|(_, text)| text.split_once(' '))?;
+            let distribution = knowledge().distribution(name)?;
+            let version = version.split('+').next()?;
+            // A plugin is added to the framework, and has its version; another build replaces it.
+            if distribution.ends_with("-plugin") {
+                let requirement = format!("{distribution}[with-cuda]=={version}");
+                return Some(format!("pip install {}", quoted_to_show(requirement.as_ref())));
+            }
+            let requirement = format!("{distribution}~={version}");
+            let [name, requirement] = [name, &requirement].map(|word| quoted_to_show(word.as_ref()));
+            Some(format!("pip uninstall {name}; pip install {requirement}"))
+        }
+        _ => None,
+    }
 }

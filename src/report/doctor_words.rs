@@ -336,7 +336,7 @@ fn mend_installation(installation: &Summary, problem: &Problem) -> String {
 }
 
 /// The commands that keep only one of the packages that claim a file.
-fn reinstalled(packages: &[String], kept: &str) -> String {
+pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
     let name = |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
     let others: BTreeSet<String> = packages.iter().filter(|package| *package != kept).map(name).collect();
     let (others, kept) = (Vec::from_iter(others).join(" "), kept.replacen(' ', "==", 1));

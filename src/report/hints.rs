@@ -79,6 +79,15 @@ fn call(pip: &Pip) -> String {
     if pip.is_own { format!("{python} -m pip") } else { format!("pip --python {python}") }
 }
 
+/// Commands that begin with a bare `pip`, for one Python.
+pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
+    let one = |command: &str| match command.strip_prefix("pip ") {
+        Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
+        _ => command.to_owned(),
+    };
+    commands.split("; ").map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// `cuDNN 8 for CUDA 12`
 fn wanted(library: &Wanted) -> String {
     let major = library.major.map(|major| format!(" {major}")).unwrap_or_default();

@@ -15,40 +15,40 @@ struct Messages {
 }
 
 #[derive(Deserialize)]
-struct Posted {
+pub(super) struct Posted {
     id: String,
-    text: String,
+    pub(super) text: String,
     cause: String,
 }
 
-fn posted(id: &str) -> Posted {
+pub(super) fn posted(id: &str) -> Posted {
     let Messages { message } = toml::from_str(include_str!("messages.toml")).unwrap();
     message.into_iter().find(|message| message.id == id).unwrap_or_else(|| panic!("no message {id}"))
 }
 
 /// A machine and the words of the program.
-struct Place {
-    machine: Machine,
+pub(super) struct Place {
+    pub(super) machine: Machine,
     words: &'static [&'static str],
 }
 
-fn app(files: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
+pub(super) fn app(files: &[String], needed: &[&str], env: &[(&str, &str)]) -> Place {
     let loader = elf("/lib64/ld-linux-x86-64.so.2", "soname = 'ld-linux-x86-64.so.2'");
     let mut all = vec![loader, program("app", &[&["libc.so.6"], needed].concat(), "")];
     all.extend(files.iter().cloned());
     with(machine(&all), &["app"], env)
 }
 
-fn venv(files: &[String], env: &[(&str, &str)]) -> Place {
+pub(super) fn venv(files: &[String], env: &[(&str, &str)]) -> Place {
     with(python(files), &["python3", "-c", "import torch"], env)
 }
 
-fn with(mut machine: Machine, words: &'static [&'static str], env: &[(&str, &str)]) -> Place {
+pub(super) fn with(mut machine: Machine, words: &'static [&'static str], env: &[(&str, &str)]) -> Place {
     machine.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     Place { machine, words }
 }
 
-fn diagnose(place: &Place, message: &str) -> Value {
+pub(super) fn diagnose(place: &Place, message: &str) -> Value {
     let words = [&["diagnose", "--json", "--text", message], place.words].concat();
     Run::on(&place.machine, &words).any_stderr().json()
 }
@@ -284,7 +284,7 @@ fn tools_that_are_missing_or_older() {
     check(&["wheel-nvcc-mixed"], &parts("13.1.80"), &parts("13.0.48"));
 }
 
-fn packages(names: &[(&str, &str)]) -> Vec<String> {
+pub(super) fn packages(names: &[(&str, &str)]) -> Vec<String> {
     let record = |(name, version): &(&str, &str)| {
         text(
             &format!("{SITE}/{name}-{version}.dist-info/METADATA"),

@@ -4,6 +4,7 @@ use cudarun::diagnose::{Chain, Message, Reading};
 
 mod answers;
 mod command;
+mod cures;
 mod healthy;
 mod logs;
 mod running;

@@ -136,4 +136,7 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
     assert_eq!(explained(&good, "import vision")["extensions"], json!([]));
     let own = environment("==2.6.0", &modules(NEWER));
     assert_eq!(findings(&own)[0]["remedy"], "install the build of vision for torch 2.6.0+cu124");
+    // torchaudio 2.5.1 is the one for torch 2.5.1.
+    let as_numbered = environment("==1.0", &modules(NEWER));
+    assert_eq!(findings(&as_numbered)[0]["remedy"], "pip install 'vision==2.6.0'");
 }

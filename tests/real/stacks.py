@@ -456,4 +456,5 @@ def main():
     return failures
 
 
-sys.exit(main() > 0)
+if __name__ == "__main__":
+    sys.exit(main() > 0)
