@@ -1,20 +1,15 @@
 //! `cudarun diagnose PROGRAM …`: runs the program, and explains its failure by what it wrote to standard error.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
-
-use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::diagnose::{explained, known_from_text};
-use super::log::{Log, Reader};
+use super::log::Reader;
 use super::verdict::say_proof;
 use super::{Exit, command_of, follow, only_here, say_before, say_notes, say_refusal};
-use crate::catalog::{CauseKey, ErrorKind};
 use crate::cli::{Common, Diagnose};
 use crate::crash;
-use crate::diagnose::Message;
+use crate::diagnose::Worth;
 use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
@@ -95,7 +90,7 @@ pub(super) fn watch(
             style.page(&format!("\n{}\n{page}", report::ended(&command.program, status)))
         })
     };
-    match worth(&log, status, facts.inventory.is_without_gpu()) {
+    match Worth::of(&log.chain, status, facts.inventory.is_without_gpu()) {
         _ if is_json => report::say(&explain()),
         Worth::Failure => report::say(&explain()),
         Worth::OnTheCpu(message) if options.is_some() => {
@@ -107,35 +102,6 @@ pub(super) fn watch(
         _ => {}
     }
     Err(Stop::Exit(Exit::Program(status)))
-}
-
-/// How much there is to explain.
-enum Worth<'m> {
-    Nothing,
-    /// The program has worked, and reports that it found no GPU, where there is none.
-    OnTheCpu(&'m Message),
-    Failure,
-    /// The program failed, with no message that is known.
-    Unknown,
-}
-
-fn worth(log: &Log, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
-    let leading = &log.chain.leading;
-    let misses_gpu = |message: &&Message| {
-        let mut causes = message.row.cause.iter().map(|possible| possible.cause);
-        causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
-    };
-    // A person who presses a key needs no explanation.
-    let signal = status.signal().or(status.code().map(|code| code - 128));
-    let is_ended = signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
-    let has_root = leading.iter().any(|message| message.row.kind == ErrorKind::Root);
-    match leading.iter().find(misses_gpu) {
-        _ if has_root || !status.success() && !leading.is_empty() => Worth::Failure,
-        Some(message) if is_without_gpu => Worth::OnTheCpu(message),
-        Some(_) => Worth::Failure,
-        None if status.success() || is_ended => Worth::Nothing,
-        None => Worth::Unknown,
-    }
 }
 
 /// True for the name of a file that is no program.

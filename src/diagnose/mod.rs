@@ -6,9 +6,11 @@ mod lines;
 mod messages;
 mod paths;
 mod signatures;
+mod worth;
 
 pub use chain::Chain;
 pub use lines::{Line, Lines};
 pub use messages::{Message, Reading};
 pub use paths::NamedPaths;
 pub use signatures::{Captures, Match, Signatures, groups_of};
+pub use worth::Worth;

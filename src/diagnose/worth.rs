@@ -1,0 +1,41 @@
+//! How much there is to explain after a program.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::chain::Chain;
+use super::messages::Message;
+use crate::catalog::{CauseKey, ErrorKind};
+
+pub enum Worth<'m> {
+    Nothing,
+    /// The program has worked, and reports that it found no GPU, where there is none.
+    OnTheCpu(&'m Message),
+    Failure,
+    /// The program failed, with no message that is known.
+    Unknown,
+}
+
+impl Worth<'_> {
+    /// Judges the end of a program by its messages. `is_without_gpu` is about the machine.
+    pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> Worth<'_> {
+        let leading = &chain.leading;
+        let misses_gpu = |message: &&Message| {
+            let mut causes = message.row.cause.iter().map(|possible| possible.cause);
+            causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
+        };
+        // A person who presses a key needs no explanation.
+        let signal = status.signal().or(status.code().map(|code| code - 128));
+        let is_ended = signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
+        let has_root = leading.iter().any(|message| message.row.kind == ErrorKind::Root);
+        match leading.iter().find(misses_gpu) {
+            _ if has_root || !status.success() && !leading.is_empty() => Worth::Failure,
+            Some(message) if is_without_gpu => Worth::OnTheCpu(message),
+            Some(_) => Worth::Failure,
+            None if status.success() || is_ended => Worth::Nothing,
+            None => Worth::Unknown,
+        }
+    }
+}
