@@ -89,8 +89,9 @@ impl View<'_, '_, '_> {
             Q::InterfaceAbsent(about) => {
                 self.interface_absent(said.get(Capture::Interface).or(text(&about.of))?)
             }
+            Q::LockedMemorySmall => self.locked_memory_small(),
             // Only the driver tells about the memory and the users of a GPU.
-            Q::GpuBusy | Q::LittleMemory | Q::LockedMemorySmall | Q::Unknowable => Answer::unknown(),
+            Q::GpuBusy | Q::LittleMemory | Q::Unknowable => Answer::unknown(),
         })
     }
 
@@ -193,6 +194,21 @@ impl View<'_, '_, '_> {
         let lost = self.facts.program.loss.is_some() || self.facts.program.secure.is_some();
         let evidence = is_sudo.then(|| Evidence::Set { name: "SUDO_COMMAND".to_owned() });
         Answer::new(is_sudo || lost, evidence.into_iter().collect())
+    }
+
+    /// InfiniBand's buffers take more than the limits that systems set by default, of 64 KiB or 8 MiB.
+    fn locked_memory_small(&self) -> Answer {
+        let path = Path::new("/proc/self/limits");
+        let limits = self.facts.host.read_text(path).unwrap_or_default();
+        let mut lines = limits.lines().filter_map(|line| line.strip_prefix("Max locked memory"));
+        let soft = lines.next().and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
+        let is = match soft.parse::<u64>() {
+            Ok(bytes) if bytes <= 64 << 20 => Some(true),
+            Ok(_) => None,
+            Err(_) => (soft == "unlimited").then_some(false),
+        };
+        let text = format!("Max locked memory {soft}");
+        Answer::new(is, vec![Evidence::File { path: path.to_owned(), line: None, text }])
     }
 
     /// `name` is an interface, or the variable that names interfaces.

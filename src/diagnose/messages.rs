@@ -1,7 +1,8 @@
 //! Known messages in a log, each once, however many processes and lines repeat it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::lines::{Line, Lines, speaker_and_text};
 use super::signatures::{Captures, Match, Signatures};
@@ -16,6 +17,9 @@ const MOST_OPEN: usize = 256;
 /// Different messages of one row, so that none can crowd out the others.
 const MOST_OF_ROW: usize = 32;
 const MOST_SPEAKERS: usize = 4096;
+/// Bytes of texts that are not read again when another process says them, and what each one takes besides.
+const MOST_KNOWN: usize = 4 << 20;
+const BESIDES: usize = 512;
 const LONGEST_EXCERPT: usize = 200;
 
 /// A message that a row of `profiles/errors.toml` knows.
@@ -53,12 +57,16 @@ struct Found {
     signatures: &'static Signatures,
     messages: BTreeMap<(usize, Captures), Message>,
     of_row: BTreeMap<usize, usize>,
+    /// The matches of the last texts, and the memory that they take.
+    known: HashMap<Vec<u8>, Rc<[Match]>>,
+    known_bytes: usize,
 }
 
 impl Default for Reading {
     fn default() -> Reading {
         let signatures = Signatures::embedded();
-        let found = Found { signatures, messages: BTreeMap::new(), of_row: BTreeMap::new() };
+        let (messages, of_row) = (BTreeMap::new(), BTreeMap::new());
+        let found = Found { signatures, messages, of_row, known: HashMap::new(), known_bytes: 0 };
         Reading { lines: Lines::default(), open: VecDeque::new(), found }
     }
 }
@@ -83,7 +91,7 @@ impl Reading {
     /// Returns the messages in the order of their first lines, then of the rows.
     pub fn finish(mut self) -> Vec<Message> {
         self.pass_over(b"");
-        self.open.drain(..).for_each(|open| self.found.close(&open));
+        self.open.drain(..).for_each(|open| self.found.close_open(&open));
         let mut messages: Vec<Message> = self.found.messages.into_values().collect();
         messages.sort_by_key(|message| (message.first, message.row.kind));
         messages
@@ -92,28 +100,24 @@ impl Reading {
 
 impl Found {
     fn line(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        if !open.is_empty() {
-            self.go_on(line, open);
-        }
-        let Some(goes_on) = self.signatures.may_go_on(line.text) else { return };
-        // Most lines that have a literal match no row, and need no name of a process.
-        if !goes_on && self.signatures.matches(line.text).is_empty() {
+        let begins = self.signatures.may_go_on(line.text);
+        if begins.is_none() && open.is_empty() {
             return;
         }
         let (speaker, text) = speaker_and_text(line.text);
-        let message = Open { number: line.number, speaker: speaker.to_vec(), text: text.to_vec(), more: 0 };
+        self.go_on(speaker, text, open);
+        let Some(goes_on) = begins else { return };
         if !goes_on {
-            return self.close(&message);
+            return self.close(line.number, speaker, text);
         }
         if open.len() == MOST_OPEN {
-            open.pop_front().iter().for_each(|oldest| self.close(oldest));
+            open.pop_front().iter().for_each(|oldest| self.close_open(oldest));
         }
-        open.push_back(message);
+        open.push_back(Open { number: line.number, speaker: speaker.to_vec(), text: text.to_vec(), more: 0 });
     }
 
     /// Adds a line to the messages that its process has begun.
-    fn go_on(&mut self, line: Line<'_>, open: &mut VecDeque<Open>) {
-        let (speaker, text) = speaker_and_text(line.text);
+    fn go_on(&mut self, speaker: &[u8], text: &[u8], open: &mut VecDeque<Open>) {
         open.retain_mut(|open| {
             if open.speaker == speaker {
                 open.text.push(b'\n');
@@ -122,58 +126,80 @@ impl Found {
             }
             let is_whole = open.more == MORE_LINES;
             if is_whole {
-                self.close(open);
+                self.close_open(open);
             }
             !is_whole
         });
     }
 
-    /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
-    /// message, decides its line. A symptom does not, since its cause may follow.
-    fn close(&mut self, open: &Open) {
-        let mut taken: Vec<Range<usize>> = Vec::new();
-        for found in self.signatures.matches(&open.text) {
-            let range = found.range.clone();
-            if taken.iter().any(|other| other.start < range.end && range.start < other.end) {
-                continue;
+    fn close_open(&mut self, open: &Open) {
+        self.close(open.number, &open.speaker, &open.text);
+    }
+
+    fn close(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
+        let known = self.known.get(text).cloned();
+        let matches = known.unwrap_or_else(|| {
+            self.known_bytes += text.len() + BESIDES;
+            if self.known_bytes > MOST_KNOWN {
+                self.known.clear();
+                self.known_bytes = text.len() + BESIDES;
             }
-            let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
-            self.add(found, open);
-            if decides {
-                break;
-            }
-            taken.push(range);
+            let matches: Rc<[Match]> = deciding(self.signatures.matches(text)).into();
+            self.known.insert(text.to_vec(), Rc::clone(&matches));
+            matches
+        });
+        for found in matches.iter() {
+            self.add(found, number, speaker, text);
         }
     }
 
-    fn add(&mut self, found: Match, open: &Open) {
-        let Match { row, order, captures, range } = found;
-        let key = (order, captures.clone());
-        let of_row = self.of_row.entry(order).or_default();
-        let message = match self.messages.get_mut(&key) {
+    fn add(&mut self, found: &Match, number: usize, speaker: &[u8], text: &[u8]) {
+        let message = match self.messages.get_mut(&found.key) {
             Some(message) => message,
-            None if *of_row == MOST_OF_ROW => return,
             None => {
+                let of_row = self.of_row.entry(found.key.0).or_default();
+                if *of_row == MOST_OF_ROW {
+                    return;
+                }
                 *of_row += 1;
                 let message = Message {
-                    row,
-                    captures,
-                    first: open.number,
-                    last: open.number,
-                    excerpt: shown(&open.text[range]),
+                    row: found.row,
+                    captures: found.key.1.clone(),
+                    first: number,
+                    last: number,
+                    excerpt: shown(&text[found.range.clone()]),
                     count: 0,
                     speakers: BTreeSet::new(),
                 };
-                self.messages.entry(key).or_insert(message)
+                self.messages.entry(found.key.clone()).or_insert(message)
             }
         };
-        message.first = message.first.min(open.number);
-        message.last = message.last.max(open.number);
+        message.first = message.first.min(number);
+        message.last = message.last.max(number);
         message.count += 1;
-        if !open.speaker.is_empty() && message.speakers.len() < MOST_SPEAKERS {
-            message.speakers.insert(open.speaker.clone());
+        let is_new = !speaker.is_empty() && !message.speakers.contains(speaker);
+        if is_new && message.speakers.len() < MOST_SPEAKERS {
+            message.speakers.insert(speaker.to_vec());
         }
     }
+}
+
+/// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
+/// message, decides its line. A symptom does not, since its cause may follow.
+fn deciding(matches: Vec<Match>) -> Vec<Match> {
+    let mut taken: Vec<Match> = Vec::new();
+    for found in matches {
+        let Range { start, end } = found.range;
+        if taken.iter().any(|other| other.range.start < end && start < other.range.end) {
+            continue;
+        }
+        let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
+        taken.push(found);
+        if decides {
+            break;
+        }
+    }
+    taken
 }
 
 /// The lines of a message as one line, escaped.

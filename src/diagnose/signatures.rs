@@ -1,6 +1,6 @@
 //! The regexes of `profiles/errors.toml`: which rows a text matches, and the facts that it states.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
@@ -51,9 +51,8 @@ struct Pattern {
 /// A place in a text that a row matches.
 pub struct Match {
     pub row: &'static ErrorRow,
-    /// The place of the row in the table.
-    pub order: usize,
-    pub captures: Captures,
+    /// The place of the row in the table, and the facts.
+    pub key: (usize, Captures),
     pub range: Range<usize>,
 }
 
@@ -94,9 +93,16 @@ impl Signatures {
     }
 
     /// The patterns that may match a message which begins on this line, in the order of the rows.
-    fn candidates(&self, line: &[u8]) -> BTreeSet<usize> {
-        let found = self.literals.find_overlapping_iter(line);
-        found.flat_map(|found| &self.of_literal[found.pattern().as_usize()]).copied().collect()
+    fn candidates(&self, line: &[u8]) -> Vec<usize> {
+        let mut candidates = Vec::new();
+        for found in self.literals.find_overlapping_iter(line) {
+            for index in &self.of_literal[found.pattern().as_usize()] {
+                if let Err(place) = candidates.binary_search(index) {
+                    candidates.insert(place, *index);
+                }
+            }
+        }
+        candidates
     }
 
     /// None if no message can begin on this line; true if one may go on in the next lines.
@@ -111,12 +117,12 @@ impl Signatures {
         let mut found: Vec<Match> = Vec::new();
         for index in self.candidates(line) {
             let pattern = &self.patterns[index];
-            if found.last().is_none_or(|last| last.order != pattern.order)
+            if found.last().is_none_or(|last| last.key.0 != pattern.order)
                 && let Some((captures, range)) = pattern.find(if pattern.goes_on { text } else { line })
                 && range.start <= line.len()
             {
-                let order = pattern.order;
-                found.push(Match { row: &self.rows[order], order, captures, range });
+                let (row, key) = (&self.rows[pattern.order], (pattern.order, captures));
+                found.push(Match { row, key, range });
             }
         }
         found

@@ -312,6 +312,22 @@ fn the_machine_around_the_program() {
     assert_eq!(first(&app(&[], &[], &[]), text)["certainty"], "may-be");
 }
 
+#[test]
+fn memory_that_may_not_be_locked() {
+    let limits = |soft: &str| {
+        let line = format!("Max locked memory         {soft}              unlimited            bytes\n");
+        app(&[text("/proc/self/limits", &line)], &[], &[])
+    };
+    let message = "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory";
+    let certainty = |place: &Place| diagnose(place, message)["causes"][0]["certainty"].clone();
+    assert_eq!(certainty(&limits("8388608")), "is");
+    assert_eq!(certainty(&limits("unlimited")), "is-not");
+    for unclear in ["17179869184", "-1", "x"] {
+        assert_eq!(certainty(&limits(unclear)), "may-be", "{unclear}");
+    }
+    assert_eq!(certainty(&app(&[], &[], &[])), "may-be");
+}
+
 /// Each of these is told in one line, and never hides a failure.
 #[test]
 fn harmless_messages() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -34,6 +35,23 @@ fn wide_characters_are_read() {
     fs::write(&file, wide).unwrap();
     let run = Run::new(["diagnose", "--from", file.path().to_str().unwrap()]);
     run.stdout_contains(&["libcudart.so.12", "UTF-16"]).check();
+}
+
+/// A sparse file of 2 GB: the first 8 MiB and the last 56 MiB are read, and the page says so.
+#[test]
+fn the_middle_of_a_huge_log_is_left_out() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let said = |offset: u64, status: i32| {
+        file.as_file().set_len(0).unwrap();
+        file.as_file().set_len(2 << 30).unwrap();
+        file.as_file().write_all_at(format!("\n{MISSING}\n").as_bytes(), offset).unwrap();
+        let words = ["diagnose", "--from", file.path().to_str().unwrap()];
+        let page = Run::new(words).status(status).any_stderr().any_stdout().check();
+        assert!(page.contains("2.0 GB in its middle were not read"), "{page}");
+    };
+    said(4 << 20, 0);
+    said((2 << 30) - (50 << 20), 0);
+    said(1 << 30, 1);
 }
 
 #[test]

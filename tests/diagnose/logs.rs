@@ -126,15 +126,47 @@ fn messages_inside_json_are_read() {
 }
 
 #[test]
+fn a_traceback_of_a_notebook_is_read() {
+    let log = "\x1b[0;31m---------\x1b[0m\n\x1b[0;31mImportError\x1b[0m       Traceback (most recent call last)\n\
+        \x1b[0;31mImportError\x1b[0m: libcudart.so.\x1b[1m12\x1b[0m: cannot open shared object file: No such file or directory\n";
+    let found = only(log.as_bytes());
+    assert_eq!(
+        (found.row.id.as_str(), found.captures.get(Capture::Soname), found.first),
+        ("missing-library", Some("libcudart.so.12"), 3)
+    );
+}
+
+#[test]
+fn messages_of_two_frameworks_are_both_told() {
+    let torch = "Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1}";
+    let jax = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4 bytes.";
+    for (log, expected) in [
+        (format!("{torch}\n{jax}\n"), ["cudnn-sublibrary", "out-of-memory"]),
+        (format!("{jax}\n{torch}\n"), ["out-of-memory", "cudnn-sublibrary"]),
+    ] {
+        let found = chain(&log);
+        let leading: Vec<&str> = found.leading.iter().map(|message| message.row.id.as_str()).collect();
+        assert_eq!(leading, expected);
+    }
+}
+
+#[test]
 fn messages_of_windows_and_of_other_languages_are_read() {
     let log = "Could not load library cudnn_ops_infer64_8.dll. Error code 126";
     assert_eq!(only(log.as_bytes()).captures.get(Capture::Soname), Some("cudnn_ops_infer64_8.dll"));
-    let german = "ImportError: libcudart.so.12: Kann die Shared-Object-Datei nicht öffnen: Datei oder Verzeichnis nicht gefunden";
-    let found = only(german.as_bytes());
-    assert_eq!(
-        (found.row.id.as_str(), found.captures.get(Capture::Soname)),
-        ("loader-translated", Some("libcudart.so.12"))
-    );
+    for translated in [
+        "Kann die Shared-Object-Datei nicht öffnen: Datei oder Verzeichnis nicht gefunden",
+        "ne peut ouvrir le fichier d'objet partagé: Aucun fichier ou dossier de ce type",
+        "no se puede abrir el archivo del objeto compartido: No existe el archivo o el directorio",
+        "共有オブジェクトファイルを開けません: そのようなファイルやディレクトリはありません",
+        "无法打开共享对象文件: 没有那个文件或目录",
+    ] {
+        let found = only(format!("ImportError: libcudart.so.12: {translated}").as_bytes());
+        assert_eq!(
+            (found.row.id.as_str(), found.captures.get(Capture::Soname)),
+            ("loader-translated", Some("libcudart.so.12"))
+        );
+    }
 }
 
 #[test]
@@ -234,9 +266,10 @@ fn nothing_but_the_matched_text_is_kept() {
 
 #[test]
 fn one_row_cannot_crowd_out_the_others() {
-    let many: String = (0..5000).map(|number| format!("undefined symbol: symbol_{number}\n")).collect();
-    let found = messages(format!("{many}{MISSING}\n").as_bytes());
-    assert!(found.len() < 100 && found.iter().any(|message| message.row.id == "missing-library"));
+    let many: String = (0..20_000).map(|number| format!("undefined symbol: symbol_{number}\n")).collect();
+    let found = messages(format!("{MISSING}\n{many}{MISSING}\n").as_bytes());
+    let missing = found.iter().find(|message| message.row.id == "missing-library").unwrap();
+    assert_eq!((found.len() < 100, missing.count, missing.first, missing.last), (true, 2, 1, 20_002));
     // Lines that could begin a message, each of another process.
     let many: String =
         (0..5000).map(|number| format!("[rank{number}]: CUDA error: out of memory\n")).collect();
