@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::examined::frameworks;
-use super::log::{self, Log};
+use super::log;
 use super::{Exit, command_of, follow, machine, print};
 use crate::causes;
 use crate::cli::{Common, Diagnose};
-use crate::diagnose::NamedPaths;
+use crate::diagnose::{Log, NamedPaths};
 use crate::doctor;
 use crate::error::Error;
 use crate::host::Host;

@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::diagnose::{explained, known_from_text};
-use super::log::Reader;
 use super::verdict::say_proof;
 use super::{Exit, command_of, follow, only_here, say_before, say_notes, say_refusal};
 use crate::cli::{Common, Diagnose};
 use crate::crash;
-use crate::diagnose::Worth;
+use crate::diagnose::{LogReader, Worth};
 use crate::environment::{Change, Diff};
 use crate::error::Error;
 use crate::host::Host;
@@ -69,7 +68,7 @@ pub(super) fn watch(
     diff = diff.then(&Diff(vec![none]));
     let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
     // Most programs write nothing there.
-    let mut reader: Option<Reader> = None;
+    let mut reader: Option<LogReader> = None;
     crash::has_started();
     let status = launch::run_heard(&exec, |piece| reader.get_or_insert_default().hear(piece))?;
     let is_json = options.is_some_and(|options| options.json);

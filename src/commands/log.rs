@@ -1,12 +1,11 @@
-//! The text that `cudarun diagnose` explains: all of a short one; of a long one, the beginning and the end.
+//! Reads the text that `cudarun diagnose` explains: all of a short one; of a long one, the beginning and the end.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use super::say;
 use crate::cli::{Common, Diagnose};
-use crate::diagnose::{Chain, NamedPaths, Reading};
+use crate::diagnose::{Log, LogReader};
 use crate::error::Error;
 use crate::host::{self, Host};
 
@@ -14,69 +13,6 @@ use crate::host::{self, Host};
 const HEAD: usize = 8 << 20;
 const TAIL: usize = 56 << 20;
 const PIECE: usize = 1 << 20;
-/// Bytes that are kept of what a program writes while it runs.
-const HEARD_HEAD: usize = 256 << 10;
-const HEARD_TAIL: usize = 2 << 20;
-
-pub(super) struct Log {
-    pub chain: Chain,
-    pub paths: NamedPaths,
-    pub is_utf16: bool,
-    pub left_out: u64,
-}
-
-/// Takes a text piece by piece.
-#[derive(Default)]
-pub(super) struct Reader {
-    reading: Reading,
-    paths: NamedPaths,
-    left_out: u64,
-    taken: usize,
-    /// The end of a text of unknown length, as far as it was read.
-    kept: VecDeque<Vec<u8>>,
-}
-
-impl Reader {
-    /// Takes what a program has written.
-    pub(super) fn hear(&mut self, piece: &[u8]) {
-        if self.taken < HEARD_HEAD { self.take(piece) } else { self.keep(piece, HEARD_TAIL) }
-    }
-
-    /// Keeps a piece that may belong to the last bytes of the text.
-    fn keep(&mut self, piece: &[u8], tail: usize) {
-        if self.kept.back().is_none_or(|last| last.len() + piece.len() > PIECE) {
-            let mut next = Vec::new();
-            if self.kept.len() == tail / PIECE {
-                next = self.kept.pop_front().unwrap_or_default();
-                self.pass_over(&next);
-                next.clear();
-            }
-            next.reserve(PIECE);
-            self.kept.push_back(next);
-        }
-        self.kept.back_mut().expect("just added").extend_from_slice(piece);
-    }
-
-    pub(super) fn finish(mut self) -> Log {
-        for piece in std::mem::take(&mut self.kept) {
-            self.take(&piece);
-        }
-        let is_utf16 = self.reading.is_utf16();
-        let chain = Chain::new(self.reading.finish());
-        Log { chain, paths: self.paths, is_utf16, left_out: self.left_out }
-    }
-
-    fn take(&mut self, piece: &[u8]) {
-        self.reading.feed(piece);
-        self.paths.feed(piece);
-        self.taken += piece.len();
-    }
-
-    fn pass_over(&mut self, piece: &[u8]) {
-        self.reading.pass_over(piece);
-        self.left_out += piece.len() as u64;
-    }
-}
 
 /// Reads the text of an option, or standard input.
 pub(super) fn asked(host: &Host, common: &Common, options: &Diagnose) -> Result<Log, Error> {
@@ -100,7 +36,7 @@ pub(super) fn asked(host: &Host, common: &Common, options: &Diagnose) -> Result<
 
 /// `size` is that of a file. Without it, the end of the text is kept until all is read.
 fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
-    let mut reader = Reader::default();
+    let mut reader = LogReader::default();
     let tail = size.map(|size| size.saturating_sub(TAIL as u64));
     let mut at = 0_u64;
     loop {
@@ -110,7 +46,7 @@ fn read(input: &mut impl Read, size: Option<u64>) -> io::Result<Log> {
         }
         at += piece.len() as u64;
         match tail {
-            _ if reader.taken < HEAD => reader.take(&piece),
+            _ if reader.taken() < HEAD => reader.take(&piece),
             Some(tail) if at <= tail => reader.pass_over(&piece),
             Some(_) => reader.take(&piece),
             None => reader.keep(&piece, TAIL),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::lines::{Line, Lines, speaker_and_text};
 use super::signatures::{Captures, Match, Signatures};
@@ -58,7 +58,7 @@ struct Found {
     messages: BTreeMap<(usize, Captures), Message>,
     of_row: BTreeMap<usize, usize>,
     /// The matches of the last texts, and the memory that they take.
-    known: HashMap<Vec<u8>, Rc<[Match]>>,
+    known: HashMap<Vec<u8>, Arc<[Match]>>,
     known_bytes: usize,
 }
 
@@ -144,8 +144,8 @@ impl Found {
                 self.known.clear();
                 self.known_bytes = text.len() + BESIDES;
             }
-            let matches: Rc<[Match]> = deciding(self.signatures.matches(text)).into();
-            self.known.insert(text.to_vec(), Rc::clone(&matches));
+            let matches: Arc<[Match]> = deciding(self.signatures.matches(text)).into();
+            self.known.insert(text.to_vec(), Arc::clone(&matches));
             matches
         });
         for found in matches.iter() {

@@ -3,6 +3,7 @@
 
 mod chain;
 mod lines;
+mod log;
 mod messages;
 mod paths;
 mod signatures;
@@ -10,6 +11,7 @@ mod worth;
 
 pub use chain::Chain;
 pub use lines::{Line, Lines};
+pub use log::{Log, LogReader};
 pub use messages::{Message, Reading};
 pub use paths::NamedPaths;
 pub use signatures::{Captures, Match, Signatures, groups_of};
