@@ -63,14 +63,12 @@ explain() {
 }
 
 torch=(python3 -c 'import torch; torch.zeros(1, device="cuda")')
-convolution=(python3 -c 'import torch
-x = torch.randn(1, 3, 8, 8, device="cuda")
-torch.nn.functional.conv2d(x, torch.randn(4, 3, 3, 3, device="cuda"))')
+version=(python3 -c 'import torch; torch.backends.cudnn.version()')
 if python3 -c 'import torch' 2>/dev/null; then
     explain compat-refused is "torch, diagnosed" "LD_LIBRARY_PATH=$toolkit/compat" "${torch[@]}"
     explain stub is "torch, diagnosed" "LD_LIBRARY_PATH=$work/stub" "${torch[@]}"
     explain gpus-hidden is "torch, diagnosed" "CUDA_VISIBLE_DEVICES=7" "${torch[@]}"
-    explain mixed is "torch, diagnosed" "LD_LIBRARY_PATH=$debian" "${convolution[@]}"
+    explain older-first is "torch, diagnosed" "LD_LIBRARY_PATH=$debian" "${version[@]}"
     explain out-of-memory may-be "torch, diagnosed" "" python3 -c 'import torch; torch.empty(1 << 42, device="cuda")'
     explain program-fault is "torch, diagnosed" "" \
         python3 -c 'import torch; print(torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")].cpu())'

@@ -13,6 +13,10 @@ s#(--as-is|as planned): ([0-9]+) files of [0-9]+ families, the model was wrong a
 s#passed +\(([0-9]+) files, ([0-9]+) computations right, 0 not supported here\)#passed: \1 files, \2 computations#g
 s#as it is: (failed )?##g
 s# at [a-z-]+ [^ |)]+\)#)#g
+# What a row checks itself
+s#; with a lock of driver 999: [^|]*#; refused with a lock of driver 999 #g
+s#; found ([^|;]*; )?[^|;]*compute capability [0-9.]+##g
+s#status 0; (cuDNN [0-9]+, shim)#\1#g
 # The beginning of a long message
 s#([^|; ][^|;]{51}[^|; ]) *[^|; ][^|;]{3,}[^|; ]#\1…#g
 # Ends
