@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::words::{families, family, list, quoted, written_in};
+use super::words::{families, family, list, quoted_to_show, written_in};
 use crate::program::{Asker, Pip};
 use crate::solve::{Hint, Wanted};
 use crate::text::show;
@@ -102,7 +102,7 @@ pub(super) fn argument(name: &OsStr) -> String {
     let is_plain = |c: char| {
         c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
     };
-    if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { quoted(OsStr::new(&shown)) }
+    if !shown.is_empty() && shown.chars().all(is_plain) { shown } else { quoted_to_show(name) }
 }
 
 /// A command as a shell reads it.

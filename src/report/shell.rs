@@ -82,8 +82,14 @@ pub fn quoted_to_show(value: &OsStr) -> String {
     in_octal(whole) + &ends
 }
 
+/// Octal numbers for bytes that mean something to `printf`, or to an interactive shell.
 fn in_octal(bytes: &[u8]) -> String {
-    let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic() && !br"%\'-!".contains(&byte);
+    let octal = bytes.iter().map(|byte| match byte {
+        plain if is_plain(*plain) => char::from(*plain).to_string(),
+        byte => format!("\\{byte:03o}"),
+    });
+    let octal: String = octal.collect();
     format!("\"$(printf '{octal}')\"")
 }
 

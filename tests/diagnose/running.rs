@@ -121,6 +121,19 @@ fn a_program_that_worked_may_have_missed_the_gpu() {
     }
 }
 
+/// A program of several lines is still a command to paste.
+#[test]
+fn a_cure_with_line_ends_can_be_pasted() {
+    let script =
+        Script::new("echo 'libcudart.so.12: cannot open shared object file' >&2\nexit 3 # 100%! -x \\");
+    let json = script.under(&["diagnose", "--json"]).output().unwrap();
+    let text = text(&json.stderr);
+    let found: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", found["program"].as_str().unwrap()]).env("HOME", script.home.path());
+    assert_eq!(shell.output().unwrap().status.code(), Some(3), "{found:#}");
+}
+
 #[test]
 fn every_byte_goes_on_in_order() {
     let directory = tempfile::tempdir().unwrap();
