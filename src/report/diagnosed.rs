@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::ptr;
 
 use serde_json::{Value, json};
 
@@ -56,12 +57,16 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     let possible = count(Certainty::MayBe);
     let shown = if all { diagnosis.causes.len() } else { if sure > 0 { sure } else { possible }.min(CAUSES) };
     let mut text = String::new();
+    let mut told = None;
     if diagnosis.causes.iter().all(|cause| cause.certainty == Certainty::IsNot) {
-        let chosen = diagnosis.chain.chosen().map(said).unwrap_or_default();
-        text.push_str(&format!("no known cause of this message fits this machine\n  said  {chosen}\n"));
+        told = diagnosis.chain.chosen();
+        let chosen = told.map(said).unwrap_or_default();
+        text.push_str(&format!("no known cause of this message fits this machine\n  said  {chosen}\n\n"));
     }
     for cause in &diagnosis.causes[..shown] {
-        text.push_str(&self::cause(cause, diagnosis, all || verbosity > 0, style));
+        let is_told = told.is_some_and(|message| ptr::eq(message, cause.message));
+        text.push_str(&self::cause(cause, is_told, diagnosis, all || verbosity > 0, style));
+        told = Some(cause.message);
     }
     if !diagnosis.chain.leading.is_empty() {
         for harmless in diagnosis.chain.harmless.iter().take(FEW) {
@@ -78,7 +83,7 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     if ruled_out > 0 && !all {
         text.push_str(&format!("{} ruled out: `--all` shows why\n", counted(ruled_out, "cause")));
     }
-    text + &remarks(diagnosis)
+    format!("{}\n", (text + &remarks(diagnosis)).trim_end())
 }
 
 /// The limits of the answer.
@@ -104,14 +109,17 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     text
 }
 
-fn cause(cause: &Cause<'_>, diagnosis: &Diagnosis<'_>, all: bool, style: Style) -> String {
+fn cause(cause: &Cause<'_>, is_told: bool, diagnosis: &Diagnosis<'_>, all: bool, style: Style) -> String {
     let sentence = cures::sentence(cause);
     let title = match cause.certainty {
         Certainty::Is => style.error(&format!("it is: {sentence}")),
         Certainty::MayBe => style.warning(&format!("it may be: {sentence}")),
         Certainty::IsNot => style.dim(&format!("it is not: {sentence}")),
     };
-    let mut rows = vec![vec!["said".to_owned(), said(cause.message)]];
+    let mut rows = Vec::new();
+    if !is_told {
+        rows.push(vec!["said".to_owned(), said(cause.message)]);
+    }
     let shown = if all { cause.evidence.len() } else { cause.evidence.len().min(FEW) };
     for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
         let (at, says) = doctor_words::evidence(evidence);

@@ -26,7 +26,7 @@ const NARROW: usize = 24;
 /// How far the rest of a line is moved.
 const INDENT: usize = 4;
 /// The words before a command to type.
-const ACTIONS: [&str; 3] = ["next:", "hint:", "do:"];
+const ACTIONS: [&str; 4] = ["next:", "hint:", "do:", "or:"];
 
 /// The looks of text: coloured or plain, its width, and the directories whose paths are shortened.
 #[derive(Clone, Copy, Debug)]

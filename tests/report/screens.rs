@@ -28,12 +28,13 @@ const MACHINES: [(&str, &[&str]); 12] = [
 ];
 
 /// Each verb with its options, and true if it is about a program.
-const VERBS: [(&[&str], bool); 7] = [
+const VERBS: [(&[&str], bool); 8] = [
     (&["list"], false),
     (&["doctor"], false),
     (&["explain"], true),
     (&["trace", "--predict", "--tree"], true),
     (&["trace", "--predict", "--tree=never", "--as-is"], true),
+    (&["diagnose", "--all", "--text", "libcudnn.so.9: cannot open shared object file"], true),
     (&["export"], true),
     (&["init", "--print"], true),
 ];
@@ -151,13 +152,16 @@ fn every_screen_is_as_it_was_and_fits() {
 /// wider than the screen.
 fn lines_that_are_too_wide(screen: &Screen) -> impl Iterator<Item = String> {
     let is_for_people = !["export", "init"].iter().any(|verb| screen.title.starts_with(verb));
-    let is_too_wide = |line: &&str| {
+    let is_too_wide = |(before, line): &(&str, &str)| {
         let text = line.trim();
         let is_one_word = !text.contains(' ') || text.starts_with('`') && text.matches('`').count() == 2;
-        line.width() > screen.width && !is_one_word
+        let is_command = ["do:", "or:"].contains(&before.trim());
+        line.width() > screen.width && !is_one_word && !is_command
     };
-    let lines = screen.plain.lines().filter(move |line| is_for_people && is_too_wide(line));
+    let lines = std::iter::once("").chain(screen.plain.lines()).zip(screen.plain.lines());
     lines
+        .filter(move |pair| is_for_people && is_too_wide(pair))
+        .map(|(_, line)| line)
         .map(|line| format!("{}: wider than {}: {line}", screen.title, screen.width))
         .collect::<Vec<_>>()
         .into_iter()
