@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::Style;
-pub(super) use super::shell::{quoted, quoted_to_show};
+pub(super) use super::shell::quoted_to_show;
 use crate::catalog::catalog;
 use crate::inventory::{
     ChangedBy, Finder, ForwardCompatibility, Gpu, Installation, Problem, ReadFault, VersionEvidence,

@@ -18,7 +18,7 @@ struct Messages {
 pub(super) struct Posted {
     id: String,
     pub(super) text: String,
-    cause: String,
+    pub(super) cause: String,
 }
 
 pub(super) fn posted(id: &str) -> Posted {
@@ -55,7 +55,7 @@ pub(super) fn diagnose(place: &Place, message: &str) -> Value {
 
 /// The cause is first and certain on one machine, and never certain on the other.
 #[track_caller]
-fn check(ids: &[&str], yes: &Place, no: &Place) {
+pub(super) fn check(ids: &[&str], yes: &Place, no: &Place) {
     for id in ids {
         let posted = posted(id);
         let found = diagnose(yes, &posted.text);
