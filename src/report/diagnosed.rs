@@ -83,7 +83,7 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     if ruled_out > 0 && !all {
         text.push_str(&format!("{} ruled out: `--all` shows why\n", counted(ruled_out, "cause")));
     }
-    format!("{}\n", (text + &remarks(diagnosis)).trim_end())
+    format!("{}\n{}", text.trim_end(), remarks(diagnosis))
 }
 
 /// The limits of the answer.

@@ -198,7 +198,10 @@ pub fn error_hint(error: &Error) -> Option<String> {
             Some("cudarun doctor --compare A[,B], each a file of `cudarun doctor --save`, an environment's directory, or `here`".to_owned())
         }
         Error::NoPlan { program: None } => Some("cudarun shell PROGRAM".to_owned()),
-        Error::NoProgram { text } => Some(format!("cudarun diagnose --from {}", shell_words(std::slice::from_ref(text)))),
+        Error::NoProgram { text } => {
+            let before = if text.as_encoded_bytes().ends_with(b".py") { "python3" } else { "--from" };
+            Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
+        }
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) => reason.hint(),

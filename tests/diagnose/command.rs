@@ -60,6 +60,9 @@ fn a_text_is_not_started() {
     fs::write(directory.path().join("slurm-12.out"), MISSING).unwrap();
     let run = Run::new(["diagnose", "slurm-12.out"]).in_directory(directory.path()).status(125);
     run.stderr_contains(&["is a text, not a program", "cudarun diagnose --from slurm-12.out"]).check();
+    fs::write(directory.path().join("train.py"), "import torch").unwrap();
+    let run = Run::new(["diagnose", "train.py"]).in_directory(directory.path()).status(125);
+    run.stderr_contains(&["cudarun diagnose python3 train.py"]).check();
     let run = Run::new(["diagnose", "--from", "slurm-12.out"]).in_directory(directory.path());
     run.stdout_contains(&["libcudart.so.12"]).check();
     let run = Run::new(["diagnose", "--from", "nowhere.out"]).in_directory(directory.path()).status(2);
