@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{Winsize, openpty};
-use nix::sys::termios::{OutputFlags, tcgetattr};
+use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
+use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::{ForkResult, close, fork, write};
 
 /// More than a pipe holds unless it is asked for more.
@@ -27,14 +29,19 @@ impl Relay {
     /// terminal, so that bars and colours stay, else a pipe.
     pub(super) fn new() -> io::Result<(Relay, OwnedFd)> {
         let standard_error = io::stderr();
-        let (input, end) = match tcgetattr(&standard_error) {
+        let (input, end): (OwnedFd, OwnedFd) = match tcgetattr(&standard_error) {
             Ok(mut settings) => {
                 // The terminal itself turns line ends into its own.
                 settings.output_flags.remove(OutputFlags::OPOST);
-                let pair = openpty(window().as_ref(), Some(&settings))?;
-                fcntl(&pair.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-                fcntl(&pair.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-                (pair.master, pair.slave)
+                // `openpty` is in a library of its own before glibc 2.34.
+                let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+                let terminal = posix_openpt(flags)?;
+                grantpt(&terminal)?;
+                unlockpt(&terminal)?;
+                let end = open(Path::new(&ptsname_r(&terminal)?), flags, Mode::empty())?;
+                tcsetattr(&end, SetArg::TCSANOW, &settings)?;
+                resize(terminal.as_raw_fd());
+                (terminal.as_fd().try_clone_to_owned()?, end)
             }
             Err(_) => {
                 let (input, end) = io::pipe()?;
