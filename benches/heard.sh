@@ -3,7 +3,8 @@
 #
 # Three rounds, the best of each counts. By a pipe: 1 GB of a log, as a ratio of `cat` between the same ends (budget 1.5). On a
 # terminal: 100 MB, as a ratio of a bare copy through a pseudo-terminal in raw mode (budget 1.2). A start that does nothing, against
-# a cudarun that becomes the program (budget +10 ms). Compares every byte. Needs cc and python3.
+# a cudarun that becomes the program (budget +10 ms). Fails above a limit a third higher than the budget, since each is within a tenth
+# of it on a quiet machine. Compares every byte. Needs cc and python3.
 set -eu
 cudarun=$(realpath "${1:-$(dirname "$(realpath "$0")")/../target/release/cudarun}")
 here=$(dirname "$(realpath "$0")")
@@ -30,20 +31,20 @@ seconds() {
     echo "$best"
 }
 
-# ratio NAME LINE OTHER BUDGET
+# ratio NAME LINE OTHER BUDGET LIMIT
 ratio() {
-    awk -v name="$1" -v a="$(seconds "$2")" -v b="$(seconds "$3")" -v budget="$4" 'BEGIN {
-        printf "%-44s %6.2f s / %.2f s = %.2f (budget %.1f)\n", name, a, b, a / b, budget
-        exit a / b > budget
+    awk -v name="$1" -v a="$(seconds "$2")" -v b="$(seconds "$3")" -v budget="$4" -v limit="$5" 'BEGIN {
+        printf "%-44s %6.2f s / %.2f s = %.2f (budget %.1f, limit %.1f)\n", name, a, b, a / b, budget, limit
+        exit a / b > limit
     }' || status=1
 }
 
 write='./heard write log 1000000000'
 ratio "1 GB by a pipe, against cat" "'$cudarun' diagnose $write 2>&1 >/dev/null | cat >/dev/null" \
-    "$write 2>&1 >/dev/null | cat | cat >/dev/null" 1.5
+    "$write 2>&1 >/dev/null | cat | cat >/dev/null" 1.5 2.0
 write='./heard write log 100000000'
 ratio "100 MB on a terminal, against a bare copy" "./heard terminal '$cudarun' diagnose $write" \
-    "./heard terminal ./heard copy $write" 1.2
+    "./heard terminal ./heard copy $write" 1.2 1.6
 
 got=$("$cudarun" diagnose cp bytes /dev/stderr 2>&1 >/dev/null | sha256sum)
 if [ "$got" = "$sum" ]; then echo "1 GB of random bytes: equal"; else echo "1 GB of random bytes: CHANGED" && status=1; fi
