@@ -55,7 +55,7 @@ pub fn will_start(command: &Command) {
     let _ = PROGRAM.set(command.clone());
 }
 
-/// Called when the program runs beside this process. No fault of ours starts it again.
+/// Called before the program runs beside this process: a later panic must not start it again.
 pub fn has_started() {
     HAS_STARTED.store(true, Ordering::Relaxed);
 }

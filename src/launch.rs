@@ -112,7 +112,7 @@ pub fn run(exec: &Exec) -> Result<ExitStatus, Error> {
 }
 
 /// Like [`run`], and gives to `keep` each piece that the program has written to standard error, after it was handed on.
-pub fn run_heard(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
+pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitStatus, Error> {
     let (false, Ok((relay, end)), Ok((stopped, stop))) =
         (IS_CLOSED[2].load(Ordering::Relaxed), Relay::new(), io::pipe())
     else {

@@ -62,15 +62,15 @@ pub(super) fn watch(
     common: &Common,
     options: Option<&Diagnose>,
 ) -> Result<(), Stop> {
-    let mut diff = change.map_or_else(Diff::default, |change| change.diff.clone());
-    // A cudarun below this one is heard here.
+    let planned = change.map_or_else(Diff::default, |change| change.diff.clone());
+    // A second cudarun, which the program starts, would explain the same failure again.
     let none = Change { name: variables::ON_FAILURE.into(), value: Some("none".into()) };
-    diff = diff.then(&Diff(vec![none]));
-    let exec = Exec { diff, ..launch::unchanged(&facts.program.path, command) };
-    // Most programs write nothing there.
+    let exec =
+        Exec { diff: planned.then(&Diff(vec![none])), ..launch::unchanged(&facts.program.path, command) };
+    // Made with the first piece, since most programs write nothing to standard error.
     let mut reader: Option<LogReader> = None;
     crash::has_started();
-    let status = launch::run_heard(&exec, |piece| reader.get_or_insert_default().hear(piece))?;
+    let status = launch::run_relayed(&exec, |piece| reader.get_or_insert_default().take_live(piece))?;
     let is_json = options.is_some_and(|options| options.json);
     if reader.is_none() && status.success() && !is_json {
         return Err(Stop::Exit(Exit::Program(status)));

@@ -8,8 +8,8 @@ use super::paths::NamedPaths;
 
 const PIECE: usize = 1 << 20;
 /// Bytes that are kept of what a program writes while it runs.
-const HEARD_HEAD: usize = 256 << 10;
-const HEARD_TAIL: usize = 2 << 20;
+const LIVE_HEAD: usize = 256 << 10;
+const LIVE_TAIL: usize = 2 << 20;
 
 /// The messages of a text, and what is known about it.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Takes what a program has written.
-    pub fn hear(&mut self, piece: &[u8]) {
-        if self.taken < HEARD_HEAD { self.take(piece) } else { self.keep(piece, HEARD_TAIL) }
+    /// Takes a piece that a running program has written.
+    pub fn take_live(&mut self, piece: &[u8]) {
+        if self.taken < LIVE_HEAD { self.take(piece) } else { self.keep(piece, LIVE_TAIL) }
     }
 
     /// Keeps a piece that may belong to the last `tail` bytes of the text.
@@ -72,7 +72,7 @@ impl LogReader {
         self.taken += piece.len();
     }
 
-    /// Passes over a piece in the middle.
+    /// Leaves out a piece in the middle, and counts its lines.
     pub fn pass_over(&mut self, piece: &[u8]) {
         self.reading.pass_over(piece);
         self.left_out += piece.len() as u64;

@@ -14,7 +14,7 @@ pub enum Worth<'m> {
     /// The program has worked, and reports that it found no GPU, where there is none.
     OnTheCpu(&'m Message),
     Failure,
-    /// The program failed, with no message that is known.
+    /// The program failed without a known message.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ impl Worth<'_> {
             let mut causes = message.row.cause.iter().map(|possible| possible.cause);
             causes.any(|cause| matches!(cause, CauseKey::NoDriver | CauseKey::NoSuchGpu))
         };
-        // A person who presses a key needs no explanation.
+        // An end that a person asked for needs no explanation.
         let signal = status.signal().or(status.code().map(|code| code - 128));
         let is_ended = signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
         let has_root = leading.iter().any(|message| message.row.kind == ErrorKind::Root);
