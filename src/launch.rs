@@ -137,7 +137,8 @@ pub fn run_relayed(exec: &Exec, keep: impl FnMut(&[u8]) + Send) -> Result<ExitSt
 
 fn run_to_end(mut command: std::process::Command) -> io::Result<ExitStatus> {
     WATCHER.store(std::process::id().cast_signed(), Ordering::Relaxed);
-    let handled = signals::handle(signals::ending().chain([libc::SIGTSTP]), hand_on);
+    let mut handled = signals::handle(signals::ending().chain([libc::SIGTSTP]), hand_on);
+    handled.extend(signals::handle([libc::SIGCONT], continue_program));
     let child = command.spawn();
     // It holds the program's end of a relay.
     drop(command);
@@ -248,16 +249,28 @@ extern "C" fn hand_on(signal: libc::c_int, about: *const libc::siginfo_t, _: *co
     Errno::set_raw(error);
 }
 
+/// Hands on a signal that takes a stop back. The program may have one that waits.
+extern "C" fn continue_program(signal: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
+    let error = Errno::last_raw();
+    let _ = EARLY.compare_exchange(libc::SIGTSTP, 0, Ordering::Relaxed, Ordering::Relaxed);
+    send_to_program(signal);
+    Errno::set_raw(error);
+}
+
 /// Hands on a new size of the terminal. The program may have asked for the size before it was set here, so it is told again.
 extern "C" fn resize(signal: libc::c_int, _: *const libc::siginfo_t, _: *const libc::c_void) {
     let error = Errno::last_raw();
     relay::resize(TERMINAL.load(Ordering::Relaxed));
+    send_to_program(signal);
+    Errno::set_raw(error);
+}
+
+fn send_to_program(signal: libc::c_int) {
     let program = PROGRAM.load(Ordering::Relaxed);
     if program != 0 {
         // SAFETY: sends a signal to a child that was not waited for yet.
         unsafe { libc::kill(program, signal) };
     }
-    Errno::set_raw(error);
 }
 
 /// True if this process has more rights than its user: set-user-ID, set-group-ID, or capabilities of its file. It must

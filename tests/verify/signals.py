@@ -204,9 +204,9 @@ def judge_row(number, row):
     if name == "PIPE" and (VERB or phase != "after"):
         # Rust's runtime makes cudarun ignore SIGPIPE, so that its own writes fail: one that is sent may be lost.
         wants.append(alone(wrapper, name, how, "CONT"))
-    if VERB and how == "blocked" and (phase != "after" or name == "TSTP" or (wrapper, name) == ("nohup", "HUP")):
+    if VERB and how == "blocked" and (phase != "after" or (wrapper, name) == ("nohup", "HUP")):
         # A signal that came before the program is handed on to it while it runs, and it may have ended. One that is ignored as
-        # well is not handed on, and SIGCONT not to a program that runs.
+        # well is not handed on.
         wants.append(alone(wrapper, name, how, "CONT"))
     return None if got in wants else f"{got}, and the program alone {wants}"
 
