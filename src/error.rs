@@ -40,6 +40,10 @@ pub enum Error {
     NoOtherSet { passed: usize },
     /// `list` names an unknown library family.
     NoSuchFamily { name: String, families: Vec<&'static str> },
+    /// `fetch` names a family with something else than a range.
+    BadRange { family: &'static str, text: String },
+    /// No wheel of a family is in the range, for this machine.
+    NoWheel { family: &'static str, range: String },
     /// `--without` names an unknown source.
     NoSuchSource { name: String, sources: Vec<&'static str> },
     /// `--also` names a directory that does not exist.
@@ -78,6 +82,8 @@ pub enum Error {
     Output { error: io::Error },
     /// `init` and `--save` never overwrite a file.
     Exists { path: PathBuf },
+    /// Wheels cannot be fetched.
+    Fetch(Box<dyn Reason>),
     /// `allow` cannot write its record.
     NotKept { path: PathBuf, error: io::Error },
     /// The file for the output cannot be written.

@@ -165,6 +165,15 @@ impl Host {
         given.or_else(|| self.home().map(|home| home.join(".cache")))
     }
 
+    /// The user's directory for data of programs, like [`Self::user_cache`].
+    pub fn user_data(&self) -> Option<PathBuf> {
+        if self.root.is_none() {
+            return directories::BaseDirs::new().map(|base| base.data_dir().to_owned());
+        }
+        let given = self.env.non_empty("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        given.or_else(|| self.home().map(|home| home.join(".local/share")))
+    }
+
     pub fn home(&self) -> Option<PathBuf> {
         if self.root.is_none() {
             return directories::BaseDirs::new().map(|base| base.home_dir().to_owned());

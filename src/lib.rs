@@ -23,6 +23,7 @@ pub mod diagnose;
 pub mod doctor;
 pub mod environment;
 pub mod error;
+pub mod fetch;
 pub mod formats;
 pub mod host;
 pub mod inventory;
@@ -50,8 +51,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use anstream::adapter::strip_str;
+use clap::ColorChoice;
 use clap::error::ErrorKind;
-use clap::{ColorChoice, Parser};
 
 use cli::{Cli, Verb};
 use commands::Exit;
@@ -70,7 +71,7 @@ pub fn run(arguments: &[OsString], host: Host) -> u8 {
         return complain(&Error::MoreRights, Form::Run, false, None, ColorChoice::Never);
     }
     crash::handle_cut_files();
-    let parse = |words: &[OsString]| Cli::try_parse_from(words).and_then(Cli::settle);
+    let parse = |words: &[OsString]| Cli::parse_words(words).and_then(Cli::settle);
     let meant = help(arguments);
     let arguments = meant.as_deref().unwrap_or(arguments);
     match parse(arguments) {
@@ -157,6 +158,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             (Form::Run, false, commands::failure::diagnose(&host, common, diagnose))
         }
         Some(Verb::Hook(hook)) => (Form::Answer, false, commands::hook::hook(&host, common, hook)),
+        Some(Verb::Fetch(fetch)) => (Form::Answer, fetch.json, commands::fetch::fetch(&host, common, fetch)),
         Some(Verb::Init(init)) => (Form::Answer, init.json, commands::init::init(host, common, init)),
         Some(Verb::Record(record)) => (Form::Run, false, commands::record::record(&host, common, record)),
         Some(Verb::Shell(shell)) => (Form::Run, false, commands::shell::shell(&host, common, shell)),

@@ -11,10 +11,19 @@ const THREADS: usize = 8;
 
 /// Returns the results of `work` in the order of the items.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_beyond(FEW, items, work)
+}
+
+/// [`map`] for work that takes longer than a thread needs to begin.
+pub fn map_each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_beyond(1, items, work)
+}
+
+fn map_beyond<T: Sync, R: Send>(few: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // To ask for this takes a dozen system calls.
     static PROCESSORS: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
-    if items.len() <= FEW || *PROCESSORS == 1 {
+    if items.len() <= few || *PROCESSORS == 1 {
         return items.iter().map(work).collect();
     }
     let threads = THREADS.min(*PROCESSORS);

@@ -55,6 +55,11 @@ const OPERATORS: &[(&str, Operator)] = &[
 ];
 
 impl Range {
+    /// Returns the range of all versions.
+    pub fn any() -> Range {
+        Range(Vec::new())
+    }
+
     /// Returns the range of versions that agree with this one.
     pub fn exactly(version: Version) -> Range {
         Range(vec![Comparator { operator: Operator::Equal, version }])

@@ -12,6 +12,8 @@ pub const VERIFY: &str = "CUDARUN_VERIFY";
 pub const VERIFY_LEVEL: &str = "CUDARUN_VERIFY_LEVEL";
 pub const LOCKED: &str = "CUDARUN_LOCKED";
 pub const ON_FAILURE: &str = "CUDARUN_ON_FAILURE";
+/// When missing wheels are fetched; `never` decides over every file and option.
+pub const FETCH: &str = "CUDARUN_FETCH";
 pub const CONFIG: &str = "CUDARUN_CONFIG";
 /// Names the view that a program was started with, for the program and for a cudarun below it.
 pub const VIEW: &str = "CUDARUN_VIEW";

@@ -22,6 +22,7 @@ mod framework;
 mod gpus;
 mod knowledge;
 mod packages;
+mod platform;
 pub mod rows;
 mod soname;
 mod statuses;
@@ -34,14 +35,15 @@ pub use error_rows::{Argument, Capture, CauseKey, ErrorKind, ErrorRow, PossibleC
 pub use gpus::{architectures, capability_of, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
+pub use platform::Platform;
 pub use rows::{
     Architecture, Build, CodeRecord, Combination, Evidence, Family, Framework, Group, Header, Means,
     PythonFacts, Record, Sign, Status, Statuses, Variable,
 };
 pub use soname::{first_number, matches_pattern, soname_number};
 pub use statuses::{is_driver_call, statuses};
-pub use wheel_rows::Wheel;
 use wheel_rows::Wheels;
+pub use wheel_rows::{Wheel, WheelFile};
 pub use wrapper_rows::{Finder, Inheritance, Meaning, Part, Switch, Takes, Wrapper};
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 

@@ -11,19 +11,52 @@ pub struct Wheels {
     pub wheel: Vec<Wheel>,
 }
 
-/// Versions of a distribution that have the same files.
+/// Releases of a distribution that have the same libraries.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wheel {
     pub family: String,
     pub cuda: u32,
     pub name: String,
-    pub versions: Vec<Version>,
+    /// The oldest release of the row.
+    pub first: Version,
     /// Relative to site-packages.
     pub directory: String,
     pub sonames: Vec<String>,
     #[serde(default)]
     pub needs: Vec<String>,
+    /// SONAMEs are the names of files, and `needs` is a neighbour's.
+    #[serde(default)]
+    pub derived: bool,
     pub source: String,
     pub date: String,
+    /// Releases for Linux, ascending.
+    pub files: Vec<WheelFile>,
+}
+
+/// The file of a release for one platform.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelFile {
+    pub version: Version,
+    /// The tags of the file name, joined by dots.
+    pub platform: String,
+    /// Bytes.
+    pub size: u64,
+    /// In hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Wheel {
+    /// Returns the releases, ascending, one for each of its platforms.
+    pub fn versions(&self) -> impl DoubleEndedIterator<Item = Version> + Clone {
+        self.files.iter().map(|file| file.version)
+    }
+}
+
+impl WheelFile {
+    /// Returns the name of the file.
+    pub fn name(&self, of: &Wheel) -> String {
+        format!("{}-{}-py3-none-{}.whl", of.name.replace('-', "_"), self.version, self.platform)
+    }
 }

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 
 pub mod complete;
 mod faults;
+mod fetching;
 mod help;
 mod settle;
 mod wishes;
 
 pub use faults::{Diagnose, Doctor};
+pub use fetching::{ClientKind, Fetch, family_and_range};
 pub use wishes::Wishes;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -27,6 +29,7 @@ pub const VERBS: &[&str] = &[
     "diagnose",
     "trace",
     "record",
+    "fetch",
     "init",
     "allow",
     "hook",
@@ -112,9 +115,22 @@ impl Common {
 pub struct Start {
     #[command(flatten)]
     pub wishes: Wishes,
+    #[command(flatten)]
+    pub before: Before,
+}
+
+/// Options about the steps before a start.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Before {
     /// Prove the set in a child process first [default: auto]
     #[arg(long, value_name = "WHEN")]
     pub verify: Option<When>,
+    /// Download the wheels that the program lacks first, after a question
+    #[arg(long)]
+    pub fetch: bool,
+    /// With --fetch: do not ask
+    #[arg(long, hide_short_help = true)]
+    pub yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -136,6 +152,18 @@ pub enum OnFailure {
     None,
     /// Stay beside the program, and explain its messages
     Diagnose,
+}
+
+/// When missing wheels are fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FetchWhen {
+    /// Only on request, after a question
+    #[default]
+    Ask,
+    /// Never, not even on request
+    Never,
+    /// At every start that needs it, without a question
+    Always,
 }
 
 /// How much a proof covers.
@@ -185,6 +213,11 @@ pub enum Verb {
     /// Start a program and write what it mapped to .cudarun.lock, for --locked
     #[command(override_usage = "cudarun record [OPTIONS] [--] PROGRAM [ARGS]...")]
     Record(Record),
+    /// Download NVIDIA's libraries that a program lacks, as wheels, into a store of cudarun's own
+    #[command(
+        override_usage = "cudarun fetch [OPTIONS] [--] PROGRAM [ARGS]...\n       cudarun fetch [OPTIONS] FAMILY[=RANGE]...\n       cudarun fetch list | verify | prune [OPTIONS]"
+    )]
+    Fetch(Fetch),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
     #[command(override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),

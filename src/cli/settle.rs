@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::{Cli, Explain, Export, Start, Verb, Wishes};
+use super::{Before, Cli, Explain, Export, Start, Verb, Wishes};
 
 impl Wishes {
     pub fn is_empty(&self) -> bool {
@@ -27,6 +27,18 @@ impl Wishes {
 }
 
 impl Cli {
+    /// Parses a command line. Options of `fetch` may follow the names of families, unlike those that follow a program.
+    pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
+        let cli = Cli::try_parse_from(words)?;
+        let Some(Verb::Fetch(fetch)) = &cli.verb else { return Ok(cli) };
+        if fetch.names_program() {
+            return Ok(cli);
+        }
+        let mut command = Cli::command()
+            .mut_subcommand("fetch", |fetch| fetch.mut_arg("words", |words| words.trailing_var_arg(false)));
+        Cli::from_arg_matches(&command.try_get_matches_from_mut(words)?)
+    }
+
     /// Returns the options about the program's libraries, and the program with its arguments.
     pub fn program(&self) -> (&Wishes, &[OsString]) {
         match &self.verb {
@@ -39,6 +51,7 @@ impl Cli {
             Some(Verb::Verify(verify)) => (&verify.wishes, &verify.words),
             Some(Verb::Trace(trace)) => (&trace.wishes, &trace.words),
             Some(Verb::Record(record)) => (&record.wishes, &record.words),
+            Some(Verb::Fetch(fetch)) => (&fetch.wishes, &fetch.words),
             Some(Verb::Init(init)) => (&init.wishes, &init.words),
             Some(Verb::Doctor(doctor)) => (&self.start.wishes, &doctor.words),
             Some(Verb::Diagnose(diagnose)) => (&diagnose.wishes, &diagnose.words),
@@ -50,12 +63,15 @@ impl Cli {
 
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
-        let Start { wishes, verify } = std::mem::take(&mut self.start);
-        let (own_wishes, own_verify, verb) = match &mut self.verb {
-            None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
-            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
+        let Start { wishes, before: Before { verify, fetch, mut yes } } = std::mem::take(&mut self.start);
+        if let Some(Verb::Fetch(own)) = &mut self.verb {
+            own.yes |= std::mem::take(&mut yes);
+        }
+        let (own_wishes, own_before, verb) = match &mut self.verb {
+            None => (Some(&mut self.start.wishes), Some(&mut self.start.before), ""),
+            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.before), "run"),
             Some(Verb::Shell(shell)) => {
-                (Some(&mut shell.start.wishes), Some(&mut shell.start.verify), "shell")
+                (Some(&mut shell.start.wishes), Some(&mut shell.start.before), "shell")
             }
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
@@ -63,6 +79,7 @@ impl Cli {
             Some(Verb::Verify(verify)) => (Some(&mut verify.wishes), None, "verify"),
             Some(Verb::Trace(trace)) => (Some(&mut trace.wishes), None, "trace"),
             Some(Verb::Record(record)) => (Some(&mut record.wishes), None, "record"),
+            Some(Verb::Fetch(fetch)) => (Some(&mut fetch.wishes), None, "fetch"),
             Some(Verb::Init(init)) => (Some(&mut init.wishes), None, "init"),
             Some(Verb::Allow(_)) => (None, None, "allow"),
             Some(Verb::Doctor(_)) => (None, None, "doctor"),
@@ -85,10 +102,16 @@ impl Cli {
             None if wishes.locked => return Err(not_with("--locked", verb)),
             None => return Err(not_with("--pin-mode <MODE>", verb)),
         }
-        match (own_verify, verify) {
-            (Some(own), before) => *own = own.or(before),
-            (None, None) => {}
-            (None, Some(_)) => return Err(not_with("--verify <WHEN>", verb)),
+        match own_before {
+            Some(own) => {
+                own.verify = own.verify.or(verify);
+                own.fetch |= fetch;
+                own.yes |= yes;
+            }
+            None if verify.is_some() => return Err(not_with("--verify <WHEN>", verb)),
+            None if fetch => return Err(not_with("--fetch", verb)),
+            None if yes => return Err(not_with("--yes", verb)),
+            None => {}
         }
         Ok(self)
     }

@@ -1,31 +1,52 @@
 //! `cudarun PROGRAM …`: the whole flow, up to the program.
 
+use super::fetching::{Order, carry_out};
 use super::verdict::say_proof;
 use super::{Exit, failure, follow, only_here, reported_at_every_start, say_before, say_refusal};
-use crate::cli::{Common, OnFailure, Start};
+use crate::cli::{Common, FetchWhen, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
 use crate::host::Host;
 use crate::launch;
 use crate::pipeline::{
-    self, Keeping, ProofOptions, Reached, Request, Subject, has_deciding_options, kept_start,
+    self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
 use crate::settings::resolve::Purpose;
+use crate::solve::Lack;
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
+    let mut to_fetch = None;
+    let exit = start_or_order(host, common, start, command, Some(&mut to_fetch))?;
+    let Some(order) = to_fetch else { return Ok(exit) };
+    match carry_out(host, common, &order)? {
+        // The answer may be another one now that they are here.
+        Exit::Yes => start_or_order(host, common, start, command, None),
+        _ => Ok(Exit::Refused),
+    }
+}
+
+/// Becomes the program, unless it lacks wheels that may be fetched: those are then in `to_fetch`.
+fn start_or_order(
+    host: &Host,
+    common: &Common,
+    start: &Start,
+    command: &Command,
+    mut to_fetch: Option<&mut Option<Order>>,
+) -> Result<Exit, Error> {
     crash::will_start(command);
     crash::has_options(common, start);
     host.trip("options");
     only_here(common, "run")?;
     let has_deciding_options = has_deciding_options(common, start);
     if !has_deciding_options
+        && !start.before.fetch
         && common.verbose == 0
         && let Some(exec) = kept_start(host, command)
     {
         return launch::exec(&exec).map(|never| match never {});
     }
-    let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+    let proof = ProofOptions { when: start.before.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let subject = Subject::Command(command);
     let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
@@ -34,13 +55,24 @@ pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Re
             host.trip("settings");
             Ok(())
         }
+        Reached::Outcome(facts, outcome) => {
+            let layers = &facts.settings.layers;
+            if (start.before.fetch || layers.fetch_when() == FetchWhen::Always)
+                && let Some(to_fetch) = to_fetch.take()
+                && let Lack::Wheels(wheels) = facts.lack(outcome)
+            {
+                *to_fetch = Some(Order::for_start(facts.settings, wheels, start.before.yes));
+                return Err(Stop::Exit(Exit::Refused));
+            }
+            Ok(())
+        }
         Reached::Decision(facts, decision) => {
             say_before(facts, decision, common);
             say_refusal(facts, decision, common);
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            let when = start.before.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {
                 return failure::watch(facts, decision, Some(&proven.change), command, common, None);

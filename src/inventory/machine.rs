@@ -39,6 +39,8 @@ pub struct Scope {
     pub also: Vec<PathBuf>,
     /// True if RPM is asked which package each file belongs to.
     pub owners: bool,
+    /// Directories with fetched wheels, one below each.
+    pub stores: Vec<PathBuf>,
     /// The names of sources that are switched off.
     pub without: Vec<String>,
 }

@@ -14,6 +14,7 @@ mod driver;
 mod evidence;
 mod extensions;
 mod extra;
+mod fetched;
 mod gpu;
 mod hpc_sdk;
 mod installations;
@@ -41,6 +42,7 @@ mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{File as LibraryFacts, RUNTIMES, facts, hexadecimal};
+pub use fetched::ABOUT as FETCHED;
 pub use machine::{Element, Gpu, Inventory, KernelDriver, Preload, Scope, SearchPath, Visible};
 pub use model::{
     Code, Extension, Finder, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
@@ -66,6 +68,7 @@ const SOURCES: &[Source] = &[
     Source { name: "modules", reach: Reach::Here, find: modules::loaded },
     Source { name: "modules", reach: Reach::Elsewhere, find: modules::available },
     Source { name: "wheel", reach: Reach::Here, find: wheel::places },
+    Source { name: "fetched", reach: Reach::Here, find: fetched::places },
     Source { name: "python", reach: Reach::Here, find: python::active },
     Source { name: "python", reach: Reach::Elsewhere, find: python::elsewhere },
     Source { name: "conda", reach: Reach::Here, find: conda::active },

@@ -134,6 +134,8 @@ pub struct RpathDirectory {
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     Wheel,
+    /// A wheel in the store of `cudarun fetch`.
+    Fetched,
     /// Packed into a package for its own use, perhaps renamed by auditwheel.
     Bundled,
     Conda,
@@ -385,8 +387,9 @@ impl Member {
 
 impl Origin {
     /// Each origin with its word, in order.
-    const WORDS: [(Origin, &str); 12] = [
+    const WORDS: [(Origin, &str); 13] = [
         (Origin::Wheel, "wheel"),
+        (Origin::Fetched, "fetched"),
         (Origin::Bundled, "bundled"),
         (Origin::Conda, "conda"),
         (Origin::Compat, "compat"),

@@ -15,7 +15,7 @@ use crate::predict::{self, Prediction};
 use crate::program::{self, Command, Program};
 use crate::settings::Key;
 use crate::settings::resolve::Settings;
-use crate::solve::{FailedProof, Outcome, Policy};
+use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
 
 /// The program and the machine, as far as they matter for it.
 pub struct Facts<'h> {
@@ -92,6 +92,11 @@ impl<'h> Facts<'h> {
                 && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
             ..Policy::default()
         }
+    }
+
+    /// The wheels that the program lacks beside what is installed.
+    pub fn lack(&self, outcome: &Outcome) -> Lack {
+        solve::lack(outcome, &self.inventory, &self.program, &self.policy(0, &[]))
     }
 
     pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {

@@ -85,7 +85,8 @@ fn asked(host: &Host, common: &Common, layers: &Layers) -> Result<Scope, Error> 
         return Err(Error::NoSuchDirectory { option: "--also", path: path.clone() });
     }
     let also = layers.directories(&Key::SearchAlso);
-    Ok(Scope { also, without: layers.words(&Key::SearchWithout), ..Scope::default() })
+    let stores = layers.store().map(Path::to_owned).into_iter().chain(storage::user_store(host)).collect();
+    Ok(Scope { also, stores, without: layers.words(&Key::SearchWithout), ..Scope::default() })
 }
 
 /// The scope for any program that may be started from here.

@@ -104,13 +104,20 @@ pub fn error(error: &Error) -> String {
         Error::NoOtherSet { passed: 1 } => "no other set fits".to_owned(),
         Error::NoOtherSet { passed } => format!("only {passed} sets fit"),
         Error::NoSuchFamily { name, .. } => format!("unknown library family `{}`", show(name)),
+        Error::BadRange { family, text } => {
+            format!("`{}` is not a range of versions of {}", show(text), super::words::family(family))
+        }
+        Error::NoWheel { family, range } => {
+            let range = if range == "*" { String::new() } else { format!(" {range}") };
+            format!("no wheel of {}{range} is on offer for this machine", super::words::family(family))
+        }
         Error::NoSuchSource { name, .. } => {
             format!("--without {}: unknown source of libraries", show(name))
         }
         Error::NoSuchDirectory { option, path } => {
             format!("{option} `{}`: no such directory", show(path))
         }
-        Error::Setting(reason) => reason.sentence(),
+        Error::Setting(reason) | Error::Fetch(reason) => reason.sentence(),
         Error::NotPinned { option, why } => format!("{option} has no effect here: {}", why.sentence()),
         Error::Exists { path } => format!("`{}` exists, and cudarun does not overwrite it", show(path)),
         Error::NotKept { path, error } => {
@@ -202,9 +209,10 @@ pub fn error_hint(error: &Error) -> Option<String> {
             let before = if text.as_encoded_bytes().ends_with(b".py") { "python3" } else { "--from" };
             Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
         }
+        Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}=>=9.1,<10\"")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
-        Error::Setting(reason) => reason.hint(),
+        Error::Setting(reason) | Error::Fetch(reason) => reason.hint(),
         Error::MachineUnusable { .. } => {
             Some("write a description of a machine with `cudarun doctor --save FILE`".to_owned())
         }

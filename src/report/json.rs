@@ -1,6 +1,6 @@
 //! JSON for programs: one object, `"schema": 2`, keys sorted, guest paths. Documented in `docs/json.md`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -22,13 +22,14 @@ use super::{asked, notes};
 use crate::doctor::{Element, Evidence, Examination, Finding, Stops};
 use crate::environment::Diff;
 use crate::error::{Error, Form};
+use crate::fetch::{About, Entry};
 use crate::inventory::{Installation, Inventory, Warning};
 use crate::pin::Decision;
 use crate::predict::observe::Observation;
 use crate::predict::supply::given;
 use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
-use crate::solve::{Conflict, Outcome, Plan, Rejection, Summary, Unpinned};
+use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary, Unpinned};
 use crate::text::show;
 use crate::verify::{Cause, Verdict};
 
@@ -107,6 +108,29 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
     merge(&mut object, details);
     merge(&mut object, instead(decision));
     finish(object)
+}
+
+/// `fetch`
+pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
+    finish(json!({ "wheels": wheels, "into": show(place) }))
+}
+
+/// `fetch list`
+pub fn stored(entries: &[Entry], store: &Path) -> String {
+    let entry = |entry: &Entry| {
+        let About { distribution, version, sha256, fetched, .. } = &entry.about;
+        let user = |(program, at): &(PathBuf, i64)| json!({ "program": show(program), "last_use": at });
+        json!({
+            "distribution": distribution,
+            "version": version,
+            "sha256": sha256,
+            "bytes": entry.size,
+            "fetched": fetched,
+            "directory": show(&entry.directory),
+            "users": entry.users.iter().map(user).collect::<Vec<_>>(),
+        })
+    };
+    finish(json!({ "store": show(store), "wheels": entries.iter().map(entry).collect::<Vec<_>>() }))
 }
 
 /// `export`

@@ -14,6 +14,7 @@ mod doctor_words;
 mod errors;
 mod explained;
 mod extensions;
+mod fetched;
 mod hints;
 pub mod json;
 mod listed;
@@ -41,6 +42,10 @@ pub use doctor::{ExaminedProgram, examination, examined_program, programs, saved
 pub use errors::{AfterFault, after_fault, cut_short, error, error_hint, panicked};
 pub use explained::{explained, summary};
 pub use extensions::listed_extensions;
+pub use fetched::{
+    MAY_FETCH, NOT_ALLOWED_TO_FETCH, NOTHING_TO_FETCH, ToFetch, fetch_step, nothing_on_offer, pruned, stored,
+    to_fetch, verified,
+};
 pub use hints::shell_words;
 pub use listed::listed;
 pub use notes::{note, unanswered};

@@ -3,6 +3,7 @@
 
 use super::Style;
 use super::errors;
+use super::fetched;
 use super::hints;
 use super::loader::{self, rule};
 use super::words;
@@ -217,6 +218,14 @@ pub fn refusal(decision: &Decision, program: &Program, style: Style) -> String {
     }
     if let Some(hint) = hint(decision, program) {
         text.push_str(&format!("\n{} {hint}\n", style.hint("hint:")));
+    }
+    if let Outcome::Conflict(conflict) = &decision.outcome
+        && !conflict.to_fetch.is_empty()
+    {
+        let (hint, wheels) = (style.hint("or:"), fetched::summary(&conflict.to_fetch));
+        text.push_str(&format!(
+            "{hint}   cudarun --fetch … downloads what is missing, for cudarun alone: {wheels}\n"
+        ));
     }
     text
 }

@@ -58,6 +58,7 @@ pub fn variables(env: &Environment, words: &Vocabulary) -> Result<Layer, Setting
         (Key::Verify, one_of(env, variables::VERIFY)?.map(Value::When), variables::VERIFY),
         (Key::VerifyLevel, one_of(env, variables::VERIFY_LEVEL)?.map(Value::Level), variables::VERIFY_LEVEL),
         (Key::OnFailure, one_of(env, variables::ON_FAILURE)?.map(Value::OnFailure), variables::ON_FAILURE),
+        (Key::FetchWhen, one_of(env, variables::FETCH)?.map(Value::FetchWhen), variables::FETCH),
         (Key::Locked, text(variables::LOCKED).map(flag).transpose()?, variables::LOCKED),
     ];
     let set = |(key, value, name): (Key, Option<Value>, &str)| Some(setting(key, value?, &place(name)));

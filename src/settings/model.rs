@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use semver::VersionReq;
 use serde::{Serialize, Serializer};
 
-use crate::cli::{Level, OnFailure, When};
+use crate::cli::{FetchWhen, Level, OnFailure, When};
 use crate::host::Unsafe;
 use crate::inventory::Origin;
 use crate::pin;
@@ -39,6 +39,9 @@ pub enum Key {
     PinMode,
     Locked,
     OnFailure,
+    FetchWhen,
+    FetchFrom,
+    FetchStore,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,7 @@ pub enum Value {
     Level(Level),
     Mode(pin::Mode),
     OnFailure(OnFailure),
+    FetchWhen(FetchWhen),
     Flag(bool),
     /// None removes the variable.
     Variable(Option<String>),
@@ -273,6 +277,9 @@ impl Key {
             Key::PinMode => "pin-mode".to_owned(),
             Key::Locked => "locked".to_owned(),
             Key::OnFailure => "run.on-failure".to_owned(),
+            Key::FetchWhen => "fetch.when".to_owned(),
+            Key::FetchFrom => "fetch.from".to_owned(),
+            Key::FetchStore => "fetch.store".to_owned(),
         }
     }
 }
@@ -282,8 +289,10 @@ impl Setting {
     /// `cudarun allow`.
     pub fn needs_trust(&self) -> bool {
         match (&self.key, &self.value) {
-            (Key::SearchAlso | Key::SearchWithout | Key::Variable(_) | Key::PinMode, _)
-            | (_, Value::Directory(_) | Value::When(When::Never)) => true,
+            (Key::SearchAlso | Key::SearchWithout | Key::Variable(_) | Key::PinMode | Key::FetchFrom, _)
+            | (_, Value::Directory(_) | Value::When(When::Never) | Value::FetchWhen(FetchWhen::Always)) => {
+                true
+            }
             (_, Value::Level(level)) => *level < Level::default(),
             _ => false,
         }
@@ -370,6 +379,19 @@ impl Layers {
         if let Some(Value::OnFailure(what)) = values.next() { *what } else { OnFailure::None }
     }
 
+    pub fn fetch_when(&self) -> FetchWhen {
+        let mut values = self.get(&Key::FetchWhen).map(|setting| &setting.value);
+        if let Some(Value::FetchWhen(when)) = values.next() { *when } else { FetchWhen::Ask }
+    }
+
+    /// Returns the store that a setting names.
+    pub fn store(&self) -> Option<&Path> {
+        self.get(&Key::FetchStore).find_map(|setting| match &setting.value {
+            Value::Directory(store) => Some(store.as_path()),
+            _ => None,
+        })
+    }
+
     pub fn is_locked(&self) -> bool {
         self.get(&Key::Locked).any(|setting| setting.value == Value::Flag(true))
     }
@@ -391,6 +413,7 @@ impl Value {
             Value::Level(level) => word(level),
             Value::Mode(mode) => word(mode),
             Value::OnFailure(what) => word(what),
+            Value::FetchWhen(when) => word(when),
             Value::Flag(flag) => flag.to_string(),
             Value::Variable(Some(value)) => text::show(value),
             Value::Variable(None) => "(unset)".to_owned(),

@@ -25,7 +25,8 @@ pub struct File {
 }
 
 /// Keys of a file with settings; tables of programs have all but `TOP`.
-pub const TABLES: &[&str] = &["requires", "pin", "prefer", "search", "verify", "run", "env", "program"];
+pub const TABLES: &[&str] =
+    &["requires", "pin", "prefer", "search", "verify", "run", "fetch", "env", "program"];
 pub const VALUES: &[&str] = &["cudarun", "uses", "pin-mode", "locked"];
 pub const TOP: &[&str] = &["program", "cudarun", "min-version"];
 /// More remarks are dropped, since the file is probably not one of settings.
@@ -189,10 +190,10 @@ impl Reader<'_> {
             layer.push(Setting { key, value: found, from, is_of_start: false });
         };
         match name {
-            "requires" | "prefer" | "pin" | "search" | "verify" | "run" => {
+            "requires" | "prefer" | "pin" | "search" | "verify" | "run" | "fetch" => {
                 for entry in entries(self.table(name, value)?) {
                     let row = match name {
-                        "search" | "verify" | "run" => self.of_table(name, entry)?,
+                        "search" | "verify" | "run" | "fetch" => self.of_table(name, entry)?,
                         _ => self.of_family(name, entry)?,
                     };
                     if let Some((key, found)) = row {
@@ -267,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A row of `[search]`, `[verify]` or `[run]`.
+    /// A row of `[search]`, `[verify]`, `[run]` or `[fetch]`.
     fn of_table(&mut self, table: &str, entry: Entry<'_, '_>) -> Result<Option<(Key, Value)>, SettingFault> {
         let (key, value) = entry;
         let full = format!("{table}.{}", key.get_ref());
@@ -277,10 +278,12 @@ impl Reader<'_> {
                 self.strings(&full, value)?;
                 return Ok(None);
             }
-            "search.also" => {
-                let directories = self.strings(&full, value)?;
-                let directories = directories.iter().map(|directory| self.beside(Path::new(directory)));
-                (Key::SearchAlso, Value::Directories(directories.collect()))
+            "search.also" => (Key::SearchAlso, self.directories(&full, value)?),
+            "fetch.when" => (Key::FetchWhen, Value::FetchWhen(self.one_of(&full, value)?)),
+            "fetch.from" => (Key::FetchFrom, self.directories(&full, value)?),
+            "fetch.store" => {
+                let directory = self.beside(Path::new(self.string(&full, value)?));
+                (Key::FetchStore, Value::Directory(directory))
             }
             "search.without" => {
                 let sources = self.strings(&full, value)?;
@@ -297,12 +300,19 @@ impl Reader<'_> {
                 let known: &[&str] = match table {
                     "search" => &["also", "without"],
                     "verify" => &["when", "level"],
+                    "fetch" => &["when", "from", "store"],
                     _ => &["on-failure"],
                 };
                 self.unknown(&format!("{table}."), entry, known.iter().copied());
                 return Ok(None);
             }
         }))
+    }
+
+    fn directories(&self, full: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
+        let directories = self.strings(full, value)?;
+        let directories = directories.iter().map(|directory| self.beside(Path::new(directory)));
+        Ok(Value::Directories(directories.collect()))
     }
 
     fn variable(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Value, SettingFault> {
@@ -395,6 +405,7 @@ impl Reader<'_> {
     fn belongs(&self, key: &str) -> Option<&'static str> {
         match key {
             "also" | "without" => Some("search"),
+            "from" | "store" => Some("fetch"),
             "when" | "level" => Some("verify"),
             "origin" => Some("prefer"),
             "on-failure" => Some("run"),

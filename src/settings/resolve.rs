@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{self, catalog};
-use crate::cli::{Common, Wishes};
+use crate::cli::{Common, FetchWhen, Wishes};
 use crate::environment::{Change, Diff};
 use crate::error::{Error, Reason};
 use crate::host::Host;
@@ -252,12 +252,30 @@ fn in_order(
     let mut settings = Layers::default();
     let mut add =
         |layer: &Layer| settings.add(layer.iter().filter(|setting| keep(setting)).cloned().collect());
+    let of_files = files.iter().map(|file| &file.layer);
+    add(&given
+        .iter()
+        .chain(of_files)
+        .flatten()
+        .filter(|setting| forbids_to_fetch(setting))
+        .cloned()
+        .collect());
     given.iter().for_each(&mut add);
     for file in files {
         let of_program = file.programs.iter().filter(|(name, _)| names.contains(name));
         of_program.map(|(_, layer)| layer).chain([&file.layer]).for_each(&mut add);
     }
     settings
+}
+
+/// True if an administrator has said that nothing is fetched: no other setting counts then.
+fn forbids_to_fetch(setting: &Setting) -> bool {
+    let is_of_administrator = match &setting.from {
+        SettingPlace::Variable(_) => true,
+        SettingPlace::File { path, .. } => path == Path::new(files::ALL_USERS),
+        SettingPlace::Option(_) => false,
+    };
+    setting.value == Value::FetchWhen(FetchWhen::Never) && is_of_administrator
 }
 
 /// Returns the project's file and those of its keys that need `cudarun allow` and are not allowed: a file that came with

@@ -63,6 +63,7 @@ const VARIABLES: &[(&str, Option<&[u8]>)] = &[
     ("VIRTUAL_ENV", PATH),
     ("XDG_CACHE_HOME", None),
     ("XDG_CONFIG_HOME", None),
+    ("XDG_DATA_HOME", None),
     ("XDG_RUNTIME_DIR", None),
     ("_LMFILES_", None),
 ];
@@ -173,7 +174,8 @@ mod tests {
             NCCL_ROOT_DIR NVHPC NVHPC_ROOT NVIDIA_DISABLE_REQUIRE NVIDIA_REQUIRE_CUDA \
             NVIDIA_REQUIRE_JETPACK PATH PYENV_DIR PYENV_VERSION PYTHONHOME PYTHONNOUSERSITE \
             PYTHONPATH PYTHONPLATLIBDIR PYTHONSAFEPATH PYTHONUSERBASE VIRTUAL_ENV \
-            XDG_CACHE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR _LMFILES_";
+            XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME \
+            XDG_RUNTIME_DIR _LMFILES_";
         for name in decide.split(' ') {
             let (one, other) = (key(Some((name, "/a"))), key(Some((name, "/b"))));
             assert!(one != other && one != key(None), "{name}");

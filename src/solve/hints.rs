@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::fitting::{Offered, fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
 use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
 use super::remedy;
-use super::search::DeadEnd;
 use super::world::{World, serves};
-use super::{offers, search, slots};
-use crate::catalog::{Wheel, catalog, knowledge, soname_number, wheels};
+use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
 use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
@@ -191,7 +190,11 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
     for released in [policy.released.clone(), remedy::all_families()] {
         policy.released = released;
         let world = World::new(world.inventory, program, &policy);
-        let Some(wheels) = fitting_wheels(unmet, &world, site) else { continue };
+        let place = |wheel: &Wheel, _| Some(site.join(&wheel.directory));
+        let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();
+        let Some(wheels) = fitting(unmet, lacking, &world, &place) else { continue };
+        let package = |wheel: Offered| format!("{} {}", wheel.distribution, wheel.version);
+        let wheels: Vec<String> = wheels.into_iter().map(package).collect();
         // pip takes a package that another one has overwritten for installed.
         let brings = |one: &Installation, wheel: &String| {
             let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));
@@ -206,53 +209,6 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
         hints.extend(by_extras.into_iter().chain([requirements]).map(pip));
     }
     hints
-}
-
-/// Solves with wheels that could be installed, of those families alone for which nothing fits. Returns the picked ones.
-fn fitting_wheels(unmet: &[Unmet], world: &World<'_>, site: &Path) -> Option<Vec<String>> {
-    let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
-    loop {
-        // Libraries that they are linked against come with them.
-        while let Some(family) = needed_by(&lacking) {
-            lacking.insert(family);
-        }
-        let may_help = |wheel: &Wheel, version: &Version| {
-            let missing = unmet.iter().find(|missing| missing.family == wheel.family);
-            missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
-                && missing.is_none_or(|missing| may_have_code(missing, version))
-        };
-        let names: BTreeSet<&str> = wheels()
-            .iter()
-            .filter(|wheel| lacking.contains(&wheel.family))
-            .map(|wheel| wheel.name.as_str())
-            .collect();
-        let known = names.into_iter().flat_map(|name| offers::versions(name, world.program));
-        let offers: Vec<Installation> = known
-            .filter(|(version, wheel)| may_help(wheel, version))
-            .map(|(version, wheel)| offers::of_wheel(wheel, version, site, world.inventory))
-            .collect();
-        let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
-        let still = match slots::slots(&world).map(|slots| search::best(slots.to_fill, &world)) {
-            Ok(Ok(solution)) => {
-                let picked = solution.filled.iter().map(|filled| filled.installation);
-                let packages = picked.filter(|one| world.is_offer(one)).filter_map(|one| one.package.clone());
-                return Some(packages.collect());
-            }
-            Ok(Err(DeadEnd { unmet, .. })) | Err(unmet) => unmet,
-        };
-        let before = lacking.len();
-        lacking.extend(still.into_iter().map(|missing| missing.family));
-        if lacking.len() == before {
-            return None;
-        }
-    }
-}
-
-/// Returns another family that wheels of these are linked against.
-fn needed_by(families: &BTreeSet<String>) -> Option<String> {
-    let rows = wheels().iter().filter(|wheel| families.contains(&wheel.family));
-    let needed = rows.flat_map(|wheel| &wheel.needs).filter_map(|name| catalog().family_of(name));
-    needed.map(|(family, _)| family.name.clone()).find(|family| !families.contains(family))
 }
 
 /// Returns the fewest extras of one distribution that bring all these wheels.
@@ -324,33 +280,6 @@ fn installed_in<'i>(inventory: &'i Inventory, missing: &Unmet, directory: &Path)
     inventory.installations.iter().find(|one| one.family == missing.family && one.directory == directory)
 }
 
-/// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
-/// ones have code for a GPU that is older than all those that it serves, else newer ones.
-fn may_have_code(missing: &Unmet, version: &Version) -> bool {
-    missing.candidates.iter().all(|candidate| {
-        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return true };
-        let Some(without) = candidate.installation.version.filter(|_| missing.family != "cudnn") else {
-            return true;
-        };
-        let is_old = has.first().is_some_and(|first| gpu < first);
-        if is_old { *version < without } else { *version > without }
-    })
-}
-
-/// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
-fn of_symbol(missing: &Unmet) -> Option<Version> {
-    let names = reasons(missing).filter_map(|reason| match reason {
-        Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
-        _ => None,
-    });
-    let version = |name: &String| {
-        let mut numbers = name.rsplit('_').map(str::parse);
-        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else { return None };
-        Some(Version::new(&[major, minor]))
-    };
-    names.filter_map(version).max()
-}
-
 /// Returns the CUDA major that would fit: that of an asker, else that of the candidates.
 fn cuda_major(missing: &Unmet) -> Option<u32> {
     let of_asker = missing.requirements.iter().find_map(|requirement| requirement.by.cuda);
@@ -386,8 +315,4 @@ fn floor(missing: &Unmet) -> Option<Version> {
         _ => None,
     });
     floors.max()
-}
-
-fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
-    missing.candidates.iter().map(|candidate| candidate.reason.deepest())
 }

@@ -10,9 +10,11 @@ mod constraints;
 mod contradiction;
 mod derived;
 mod explain;
+mod fitting;
 mod gpus;
 mod hint;
 mod hints;
+mod missing;
 mod model;
 mod offers;
 mod planned;
@@ -25,10 +27,11 @@ mod slots;
 mod world;
 
 pub use hint::{Hint, Wanted};
+pub use missing::{FamilyWish, Lack, lack, wheels_of};
 pub use model::{
     Absent, Broken, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
-    KeptPreload, MachineFacts, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal, Summary, Unmet,
-    Unpinned,
+    KeptPreload, MachineFacts, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,
+    Summary, Unmet, Unpinned,
 };
 pub use reason::{Criterion, Reason};
 
@@ -42,6 +45,10 @@ pub fn solve(inventory: &Inventory, program: &Program, policy: &Policy) -> Outco
     let mut outcome = decide(&world);
     if let Outcome::Conflict(conflict) = &mut outcome {
         conflict.hint = hint(conflict, &world);
+        let lack = lack(&outcome, inventory, program, policy);
+        if let (Outcome::Conflict(conflict), Lack::Wheels(wheels)) = (&mut outcome, lack) {
+            conflict.to_fetch = wheels;
+        }
     }
     outcome
 }

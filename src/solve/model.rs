@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::hint::Hint;
 use super::reason::{Criterion, Reason};
+use crate::catalog::{Wheel, WheelFile};
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
 use crate::program::{Asker, Before, Condition, Demand, Requirement, Want};
@@ -208,8 +209,49 @@ pub struct Conflict {
     /// For each of these, the smallest set of requirements that has no solution.
     pub contradictions: Vec<Contradiction>,
     pub hint: Option<Hint>,
+    /// Wheels with which there is a set, for `cudarun fetch`.
+    pub to_fetch: Vec<MissingWheel>,
     /// There are sets, but no more than were to be passed over.
     pub is_exhausted: bool,
+}
+
+/// A wheel to get, and what asks for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissingWheel {
+    /// `nvidia-cudnn-cu12`
+    pub distribution: String,
+    pub version: Version,
+    /// The name of the file.
+    pub file: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// In hexadecimal digits.
+    pub sha256: String,
+    /// The tags of the file name, `manylinux_2_27_x86_64`.
+    #[serde(skip)]
+    pub platform: String,
+    /// The directory that holds its libraries, relative to site-packages.
+    #[serde(skip)]
+    pub directory: String,
+    /// The names that are asked for, `libcudnn.so.9`.
+    pub names: BTreeSet<String>,
+    pub asked_by: Vec<Asker>,
+}
+
+impl MissingWheel {
+    pub fn new(wheel: &Wheel, file: &WheelFile) -> MissingWheel {
+        MissingWheel {
+            distribution: wheel.name.clone(),
+            version: file.version,
+            file: file.name(wheel),
+            size: file.size,
+            sha256: file.sha256.clone(),
+            platform: file.platform.clone(),
+            directory: wheel.directory.clone(),
+            names: BTreeSet::new(),
+            asked_by: Vec::new(),
+        }
+    }
 }
 
 /// A family for which nothing fits.

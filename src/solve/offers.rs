@@ -26,10 +26,10 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
         _ => None,
     });
     let row_of = |version: Version| {
-        let is_reached = |wheel: &&&Wheel| wheel.versions.first().is_some_and(|first| *first <= version);
+        let is_reached = |wheel: &&&Wheel| wheel.first <= version;
         (version, rows.iter().rfind(is_reached).copied().unwrap_or(first))
     };
-    let known = rows.iter().flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
+    let known = rows.iter().flat_map(|wheel| wheel.versions().map(|version| (version, *wheel)));
     // Another CUDA's build of the version may not exist.
     let is_of_line = |version: &Version| {
         version.numbers().len() >= 3 && known.clone().any(|(known, _)| known.major() == version.major())
@@ -37,16 +37,19 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
     pinned.filter(is_of_line).map(row_of).chain(known.clone()).collect()
 }
 
-/// Returns the installation that a wheel of this version would be in a site-packages directory.
-pub(super) fn of_wheel(wheel: &Wheel, version: Version, site: &Path, inventory: &Inventory) -> Installation {
+/// Returns the installation that a wheel of this version would be, with its libraries in this directory.
+pub(super) fn of_wheel(
+    wheel: &Wheel,
+    version: Version,
+    directory: PathBuf,
+    inventory: &Inventory,
+) -> Installation {
     let family = catalog().family(&wheel.family).expect("a test compares the tables");
-    let mut offer = Offer {
-        family,
-        cuda: Some(wheel.cuda),
-        version: Some(version),
-        directory: site.join(&wheel.directory),
-    }
-    .installation(&wheel.sonames, &wheel.needs, inventory);
+    let mut offer = Offer { family, cuda: Some(wheel.cuda), version: Some(version), directory }.installation(
+        &wheel.sonames,
+        &wheel.needs,
+        inventory,
+    );
     offer.origin = Origin::Wheel;
     offer.package = Some(format!("{} {version}", wheel.name));
     offer
@@ -71,7 +74,7 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         let offer = Offer { family, cuda: wanted.cuda, version, directory: directory.to_owned() };
         return vec![offer.installation(&sonames, &[], inventory)];
     };
-    let newest = wheel.versions.last().copied().max(wanted.at_least);
+    let newest = wheel.versions().next_back().max(wanted.at_least);
     let offer = Offer { family, cuda: Some(wheel.cuda), version: newest, directory: directory.to_owned() };
     let mut found = vec![offer.installation(&wheel.sonames, &wheel.needs, inventory)];
     for name in &wheel.needs {

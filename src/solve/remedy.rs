@@ -144,7 +144,7 @@ impl Remedied {
             return;
         };
         self.remove(|one| is_of(one, name));
-        self.put(|inventory| vec![offers::of_wheel(wheel, version, &site, inventory)]);
+        self.put(|inventory| vec![offers::of_wheel(wheel, version, site.join(&wheel.directory), inventory)]);
     }
 
     /// Debian's packages of a toolkit hold several families.

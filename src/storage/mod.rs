@@ -16,5 +16,5 @@ pub use kept::{find_answer, find_start, keep_answer, keep_start};
 pub use key::Key;
 pub use places::{
     NoPlace, Refusal, Unfit, cache_directory, candidates, examined_candidates, first_possible, first_usable,
-    planned_cache_directory, safe_directories,
+    planned_cache_directory, safe_directories, user_store,
 };

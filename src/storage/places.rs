@@ -50,6 +50,11 @@ impl From<io::Error> for Unfit {
     }
 }
 
+/// The user's store of fetched wheels; none without a home.
+pub fn user_store(host: &Host) -> Option<PathBuf> {
+    host.user_data().map(|data| data.join("cudarun/store"))
+}
+
 /// Creates and returns the first candidate that can be used.
 pub fn cache_directory(host: &Host) -> Result<PathBuf, NoPlace> {
     first_usable(host, |directory| Ok(directory.to_owned()))

@@ -1,0 +1,38 @@
+//! The platform tags of wheels.
+
+use super::wheel_rows::{Wheel, WheelFile};
+use crate::formats::elf;
+use crate::version::Version;
+
+/// The older names of tags, with the glibc that they ask for.
+const NAMED: [(&str, [u32; 2]); 3] =
+    [("manylinux1", [2, 5]), ("manylinux2010", [2, 12]), ("manylinux2014", [2, 17])];
+
+/// A kind of machine: the ELF machine of its programs, and the version of its C library.
+#[derive(Clone, Copy, Debug)]
+pub struct Platform {
+    pub machine: u16,
+    pub glibc: Version,
+}
+
+impl Platform {
+    /// Returns the file of a wheel's release for this kind of machine.
+    pub fn file<'w>(&self, wheel: &'w Wheel, version: Version) -> Option<&'w WheelFile> {
+        wheel.files.iter().find(|file| file.version == version && self.takes(&file.platform))
+    }
+
+    /// True for a tag, or several joined by dots, of which one fits.
+    fn takes(&self, tags: &str) -> bool {
+        let architecture = match self.machine {
+            elf::X86_64 => "x86_64",
+            elf::AARCH64 => "aarch64",
+            _ => return false,
+        };
+        let needed = |tag: &str| {
+            let tag = tag.strip_suffix(architecture)?.strip_suffix('_')?;
+            let named = NAMED.iter().find(|(name, _)| *name == tag).map(|(_, glibc)| Version::new(glibc));
+            named.or_else(|| tag.strip_prefix("manylinux_")?.replace('_', ".").parse().ok())
+        };
+        tags.split('.').filter_map(needed).any(|glibc| glibc <= self.glibc)
+    }
+}

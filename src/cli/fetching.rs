@@ -1,0 +1,87 @@
+//! Options of `cudarun fetch`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::wishes::Wishes;
+use crate::catalog::{Family, catalog};
+
+#[derive(Args, Debug)]
+pub struct Fetch {
+    #[command(flatten)]
+    pub wishes: Wishes,
+    /// Show what would be downloaded, and download nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Take the wheels from DIR, without network
+    #[arg(long, value_name = "DIR", conflicts_with = "client")]
+    pub from: Vec<PathBuf>,
+    /// Only download the wheels to DIR: for --from, or for another machine with --machine
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub into: Option<PathBuf>,
+    /// The program that downloads [default: uv, else pip]
+    #[arg(long, value_name = "CLIENT")]
+    pub client: Option<ClientKind>,
+    /// For named families: the CUDA major [default: the newest that the driver runs]
+    #[arg(long, value_name = "MAJOR")]
+    pub cuda: Option<u32>,
+    /// For `prune`: remove wheels that no program has used for DAYS
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    pub older: u32,
+    /// For `prune`: remove all wheels that no program uses now
+    #[arg(long, conflicts_with = "older")]
+    pub all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments, or families: `cudnn=9.10`, `cublas`
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+/// Words that name something to do with the store.
+const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
+
+impl Fetch {
+    /// False if the words name families, or something to do with the store.
+    pub fn names_program(&self) -> bool {
+        let first = self.words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+        let (name, _) = family_and_range(&first);
+        let is_family = |family: &Family| {
+            [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name))
+        };
+        !catalog().families.iter().any(is_family) && self.action().is_none()
+    }
+
+    /// Returns what to do with the store.
+    pub fn action(&self) -> Option<&'static str> {
+        ACTIONS.into_iter().find(|action| self.words.first().is_some_and(|word| word == action))
+    }
+}
+
+/// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.
+pub fn family_and_range(word: &str) -> (&str, &str) {
+    let (name, range) = word.split_at(word.find(['=', '<', '>', '!', '~', '^']).unwrap_or(word.len()));
+    (name, if range.is_empty() { "*" } else { range })
+}
+
+/// The program that downloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClientKind {
+    Uv,
+    Pip,
+}
+
+impl ClientKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientKind::Uv => "uv",
+            ClientKind::Pip => "pip",
+        }
+    }
+}

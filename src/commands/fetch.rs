@@ -1,0 +1,104 @@
+//! `cudarun fetch`: gets the wheels that a program lacks, or those of named families.
+
+use std::ffi::OsString;
+
+use super::fetching::{Order, carry_out};
+use super::{Exit, command_of, follow, machine, only_here, say, say_refusal, stored};
+use crate::cli::{self, Common, Fetch};
+use crate::error::Error;
+use crate::formats::elf;
+use crate::host::Host;
+use crate::inventory;
+use crate::pipeline::{self, Reached, Request, Stop, Subject};
+use crate::report;
+use crate::settings::resolve::{Purpose, Settings, vocabulary};
+use crate::solve::{FamilyWish, Lack, Outcome, wheels_of};
+
+pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Error> {
+    let only_looks = options.dry_run || options.into.is_some();
+    if !only_looks {
+        only_here(common, "fetch")?;
+    }
+    if let Some(action) = options.action() {
+        return stored::answer(host, common, options, action);
+    }
+    let there = machine(Host::here(), common)?;
+    let order = match families(options)? {
+        Some(families) => of_families(&there, common, options, &families)?,
+        None => match of_program(&there, common, options)? {
+            Ok(order) => order,
+            Err(exit) => return Ok(exit),
+        },
+    };
+    carry_out(host, common, &order)
+}
+
+/// Returns the families and ranges, if the words name them.
+fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
+    if options.names_program() {
+        return Ok(None);
+    }
+    let words = vocabulary();
+    let wish = |word: &OsString| {
+        let text = word.to_string_lossy();
+        let (name, range) = cli::family_and_range(&text);
+        let families = || words.families.iter().map(|(name, _)| *name).collect();
+        let unknown = || Error::NoSuchFamily { name: name.to_owned(), families: families() };
+        let family = words.family(name).ok_or_else(unknown)?;
+        let wrong = |()| Error::BadRange { family, text: range.to_owned() };
+        Ok(FamilyWish { family, range: range.parse().map_err(wrong)? })
+    };
+    options.words.iter().map(wish).collect::<Result<_, Error>>().map(Some)
+}
+
+fn of_families(
+    there: &Host,
+    common: &Common,
+    options: &Fetch,
+    families: &[FamilyWish],
+) -> Result<Order, Error> {
+    let mut order = None;
+    let scope = |settings: &Settings| pipeline::any_program(settings, common);
+    let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), Purpose::Answer);
+    follow(&request, |reached| match reached {
+        Reached::Inventory(settings, inventory) => {
+            let machine = inventory::machine(there).unwrap_or(elf::X86_64);
+            let wheels = wheels_of(families, options.cuda, machine, &inventory).map_err(|family| {
+                Error::NoWheel { family: family.family, range: family.range.to_string() }
+            })?;
+            order = Some(Order::new(settings, wheels, options));
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
+    Ok(order.expect("the flow reaches the inventory, or fails"))
+}
+
+/// Returns how the answer ends where there is nothing to fetch.
+fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<Order, Exit>, Error> {
+    let command = command_of(&options.words);
+    let mut order = None;
+    let request = Request::new(there, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
+    let exit = follow(&request, |reached| match reached {
+        Reached::Outcome(facts, outcome) => {
+            let wheels = match facts.lack(outcome) {
+                Lack::Nothing => Vec::new(),
+                Lack::Wheels(wheels) => wheels,
+                // The decision says why there is no set.
+                Lack::NoOffer(_) if matches!(outcome, Outcome::Conflict(_)) => return Ok(()),
+                Lack::NoOffer(families) => {
+                    say(&report::nothing_on_offer(&families));
+                    return Err(Stop::Exit(Exit::No));
+                }
+            };
+            order = Some(Order::new(facts.settings, wheels, options));
+            Err(Stop::Exit(Exit::Yes))
+        }
+        Reached::Decision(facts, decision) => {
+            say_refusal(facts, decision, common);
+            Err(Stop::Exit(Exit::No))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(order.ok_or(exit))
+}

@@ -1,0 +1,117 @@
+//! Wheels to get: what is shown, the consent, the work.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use super::{Exit, print};
+use crate::cli::{Common, Fetch, FetchWhen};
+use crate::error::Error;
+use crate::fetch::{self, FetchFault, Step, Store, Supply};
+use crate::host::Host;
+use crate::report::{self, Style};
+use crate::settings::Key;
+use crate::settings::resolve::Settings;
+use crate::solve::MissingWheel;
+
+/// What is to be got, and how.
+pub(super) struct Order {
+    pub wheels: Vec<MissingWheel>,
+    store: Option<PathBuf>,
+    supply: Supply,
+    when: FetchWhen,
+    into: Option<PathBuf>,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
+}
+
+impl Order {
+    pub(super) fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
+        let from = [options.from.clone(), settings.layers.directories(&Key::FetchFrom)];
+        let from = from.into_iter().find(|from| !from.is_empty()).unwrap_or_default();
+        Order {
+            into: options.into.clone(),
+            supply: Supply { from, client: options.client },
+            dry_run: options.dry_run,
+            json: options.json,
+            ..Order::for_start(settings, wheels, options.yes)
+        }
+    }
+
+    /// For a program that starts afterwards.
+    pub(super) fn for_start(settings: &Settings, wheels: Vec<MissingWheel>, yes: bool) -> Order {
+        let from = settings.layers.directories(&Key::FetchFrom);
+        Order {
+            wheels,
+            store: settings.layers.store().map(PathBuf::from),
+            supply: Supply { from, client: None },
+            when: settings.layers.fetch_when(),
+            into: None,
+            yes,
+            dry_run: false,
+            json: false,
+        }
+    }
+}
+
+/// Shows what is to be got, asks where nothing has allowed it, and gets it.
+pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<Exit, Error> {
+    let failed = |fault: FetchFault| Error::Fetch(Box::new(fault));
+    let store = Store::of(host, order.store.as_deref()).map_err(failed)?;
+    let style = Style::stderr(common.color).of(host);
+    let missing: Vec<MissingWheel> = match &order.into {
+        Some(_) => order.wheels.clone(),
+        None => order.wheels.iter().filter(|wheel| !store.has(&wheel.sha256)).cloned().collect(),
+    };
+    let place = order.into.as_deref().map_or(store.directory.clone(), |into| host.absolute(into));
+    if order.json {
+        print(&report::json::to_fetch(&missing, &place))?;
+    } else if missing.is_empty() {
+        if !common.quiet {
+            report::say(&style.page(report::NOTHING_TO_FETCH));
+        }
+    } else {
+        let to_fetch =
+            report::ToFetch { wheels: &missing, place: &place, free: store.free(), from: &order.supply.from };
+        let text = style.page(&report::to_fetch(&to_fetch, style));
+        if order.dry_run { print(&text)? } else { report::say(&text) }
+    }
+    if missing.is_empty() || order.dry_run {
+        return Ok(Exit::Yes);
+    }
+    if order.when == FetchWhen::Never {
+        return Err(failed(FetchFault::Forbidden));
+    }
+    if !(order.yes || order.when == FetchWhen::Always || asks()) {
+        if !can_ask() {
+            report::say(&style.page(report::NOT_ALLOWED_TO_FETCH));
+        }
+        return Ok(Exit::No);
+    }
+    let mut say = |step: &Step<'_>| {
+        if !common.quiet {
+            super::say(&report::fetch_step(step));
+        }
+    };
+    match &order.into {
+        Some(into) => fetch::download(&missing, into, host, &mut say),
+        None => fetch::get(&store, &missing, &order.supply, host, &mut say),
+    }
+    .map_err(failed)?;
+    Ok(Exit::Yes)
+}
+
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the person. Any other answer than yes is a no, and so is no terminal.
+fn asks() -> bool {
+    if !can_ask() {
+        return false;
+    }
+    report::say(report::MAY_FETCH);
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+}

@@ -1,0 +1,134 @@
+//! Gets wheels that are missing into a store of cudarun's own: the person's client downloads them, and each file is checked
+//! before it counts. Nothing that is installed changes. cudarun itself opens no socket.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::cli::ClientKind;
+use crate::host::Host;
+use crate::solve::MissingWheel;
+use crate::storage;
+
+mod client;
+mod model;
+mod store;
+mod unpack;
+
+pub use model::{FetchFault, WheelFault};
+pub use store::{About, DAY, Entry, Store, Turn};
+
+/// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.
+pub fn room(size: u64) -> u64 {
+    size / 10 * 21
+}
+
+/// Where wheels come from.
+#[derive(Clone, Debug, Default)]
+pub struct Supply {
+    /// Directories of wheels. If there are any, no client is started.
+    pub from: Vec<PathBuf>,
+    pub client: Option<ClientKind>,
+}
+
+/// A step to report.
+pub enum Step<'s> {
+    /// Another process writes into the store.
+    Waits,
+    Begins(&'s MissingWheel),
+    Done(&'s MissingWheel, Duration),
+}
+
+/// Gets each wheel that the store does not have. Complete ones stay if a later one fails.
+pub fn get(
+    store: &Store<'_>,
+    wheels: &[MissingWheel],
+    supply: &Supply,
+    host: &Host,
+    say: &mut dyn FnMut(&Step<'_>),
+) -> Result<(), FetchFault> {
+    let client = if supply.from.is_empty() { Some(client::find(host, supply.client)?) } else { None };
+    let turn = store.take_turn(|| say(&Step::Waits))?;
+    // Another process may have fetched them while this one waited.
+    let missing: Vec<&MissingWheel> = wheels.iter().filter(|wheel| !store.has(&wheel.sha256)).collect();
+    store.must_take(missing.iter().map(|wheel| room(wheel.size)).sum())?;
+    for wheel in missing {
+        say(&Step::Begins(wheel));
+        let begun = Instant::now();
+        let stage = store.stage(&turn, &wheel.sha256)?;
+        let tree = stage.join("tree");
+        storage::create_directory(&tree).map_err(|error| FetchFault::write(&tree, error))?;
+        match &client {
+            Some(client) if client.kind == ClientKind::Uv => {
+                client.install(wheel, &tree, &stage)?;
+                unpack::prune(&tree, &|name| is_kept(wheel, name))?;
+                unpack::compare_all(&tree).map_err(|fault| fault.with(wheel))?;
+            }
+            Some(client) => {
+                client.download(wheel, &stage, &stage)?;
+                unpack_file(host, wheel, &stage.join(&wheel.file), &tree)?;
+            }
+            None => {
+                let file = supply.from.iter().map(|from| host.absolute(from).join(&wheel.file));
+                let file = file.into_iter().find(|file| host.is_file(file)).ok_or_else(|| {
+                    FetchFault::NotInDirectories { wheel: Box::new(wheel.clone()), from: supply.from.clone() }
+                })?;
+                unpack_file(host, wheel, &file, &tree)?;
+            }
+        }
+        store.publish(&turn, &tree, wheel)?;
+        store.clear(&turn, &stage)?;
+        say(&Step::Done(wheel, begun.elapsed()));
+    }
+    Ok(())
+}
+
+/// Downloads wheels into a directory, for another machine.
+pub fn download(
+    wheels: &[MissingWheel],
+    to: &Path,
+    host: &Host,
+    say: &mut dyn FnMut(&Step<'_>),
+) -> Result<(), FetchFault> {
+    let to = host.absolute(to);
+    let client = client::find(host, Some(ClientKind::Pip))?;
+    storage::create_directory(&to).map_err(|error| FetchFault::write(&to, error))?;
+    for wheel in wheels {
+        let file = to.join(&wheel.file);
+        if host.is_file(&file) && must_be(host, wheel, &file).is_ok() {
+            continue;
+        }
+        say(&Step::Begins(wheel));
+        let begun = Instant::now();
+        client.download(wheel, &to, &to)?;
+        must_be(host, wheel, &file)?;
+        say(&Step::Done(wheel, begun.elapsed()));
+    }
+    Ok(())
+}
+
+/// Compares the files of an entry with the RECORD of its wheel.
+pub fn verify(entry: &Entry) -> Result<(), FetchFault> {
+    unpack::compare_all(&entry.directory)
+}
+
+/// True for the files below the first directory of the libraries, and for those that describe the distribution.
+fn is_kept(wheel: &MissingWheel, name: &str) -> bool {
+    let top = wheel.directory.split('/').next();
+    name.split_once('/').is_some_and(|(first, _)| Some(first) == top || first.ends_with(".dist-info"))
+}
+
+fn unpack_file(host: &Host, wheel: &MissingWheel, file: &Path, to: &Path) -> Result<(), FetchFault> {
+    let bytes = must_be(host, wheel, file)?;
+    unpack::unpack(&bytes, to, &|name| is_kept(wheel, name)).map_err(|fault| fault.with(wheel))
+}
+
+/// Returns the bytes of a wheel's file, if they are those of the table.
+fn must_be(host: &Host, wheel: &MissingWheel, file: &Path) -> Result<crate::host::Mapped, FetchFault> {
+    let bytes = host.map(file).map_err(|error| FetchFault::write(file, error))?;
+    let found = unpack::sum(&bytes);
+    if found == wheel.sha256 {
+        Ok(bytes)
+    } else {
+        Err(FetchFault::OtherBytes { wheel: Box::new(wheel.clone()), found })
+    }
+}

@@ -1,0 +1,212 @@
+//! A wheel's archive becomes a tree of files. Each file is compared with the wheel's RECORD while it is written.
+#![allow(clippy::disallowed_methods, reason = "writes into a directory of our own")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use flate2::bufread::DeflateDecoder;
+use rawzip::{CompressionMethod, ZipArchive, ZipArchiveEntryWayfinder, ZipSliceArchive};
+use sha2::{Digest, Sha256};
+
+use super::model::{FetchFault, WheelFault};
+use crate::formats::metadata;
+use crate::parallel;
+
+/// Bytes that are copied at once.
+const PIECE: usize = 256 << 10;
+
+/// A file of the archive.
+struct Packed {
+    name: String,
+    at: ZipArchiveEntryWayfinder,
+    is_deflated: bool,
+}
+
+/// Unpacks the files whose path `is_wanted` allows into an existing directory. Refuses an archive that holds a link, or a
+/// path that leads outside, wanted or not.
+pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+    let archive = ZipArchive::from_slice(bytes).map_err(not_archive)?;
+    let mut files = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut entries = archive.entries();
+    while let Some(entry) = entries.next_entry().map_err(not_archive)? {
+        let raw = entry.file_path();
+        let name = String::from_utf8_lossy(raw.as_ref()).into_owned();
+        if !is_below(Path::new(&name)) || name.contains(['\\', '\0']) {
+            return Err(WheelFault::Outside { name }.into());
+        }
+        if entry.mode().is_symlink() {
+            return Err(WheelFault::Link { name }.into());
+        }
+        if entry.is_dir() || !is_wanted(&name) {
+            continue;
+        }
+        let is_deflated = entry.compression_method() == CompressionMethod::DEFLATE;
+        if !is_deflated && entry.compression_method() != CompressionMethod::STORE {
+            return Err(WheelFault::Method { name }.into());
+        }
+        if !names.insert(name.clone()) {
+            return Err(WheelFault::Twice { name }.into());
+        }
+        files.push(Packed { name, at: entry.wayfinder(), is_deflated });
+    }
+    let record = record_of(&archive, &files)?;
+    // The largest first, so that the threads end together.
+    files.sort_by_key(|file| std::cmp::Reverse(file.at.uncompressed_size_hint()));
+    let directories: BTreeSet<PathBuf> =
+        files.iter().filter_map(|file| to.join(&file.name).parent().map(Path::to_owned)).collect();
+    for directory in directories {
+        fs::create_dir_all(&directory).map_err(|error| FetchFault::write(&directory, error))?;
+    }
+    let written = parallel::map_each(&files, |file| {
+        let hash = write(&archive, file, &to.join(&file.name))?;
+        compare(&record, &file.name, &hash)
+    });
+    written.into_iter().collect()
+}
+
+/// Removes every file below a directory that is not wanted. Another program has unpacked the wheel.
+pub(super) fn prune(tree: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+    for (name, path) in files_below(tree)? {
+        if !is_wanted(&name) {
+            fs::remove_file(&path).map_err(|error| FetchFault::write(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares a tree with the RECORD in it: every file, and every recorded name below the directories that it has.
+pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
+    let mut files = files_below(tree)?;
+    // The description of the entry is ours.
+    files.retain(|(name, _)| name.contains('/'));
+    let record = files.iter().find(|(name, _)| name.ends_with(RECORD)).ok_or(WheelFault::NoRecord)?;
+    let record = fs::read(&record.1).map_err(|error| FetchFault::write(&record.1, error))?;
+    let text = String::from_utf8_lossy(&record);
+    for name in text.lines().filter_map(|line| line.split(',').next()) {
+        let name = name.trim_matches('"');
+        let is_kept =
+            name.split_once('/').is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir());
+        if is_kept && !tree.join(name).is_file() {
+            return Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into());
+        }
+    }
+    let checked = parallel::map_each(&files, |(name, path)| {
+        let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
+        compare(&record, name, &hash.map_err(|error| FetchFault::write(path, error))?)
+    });
+    checked.into_iter().collect()
+}
+
+/// The files below a directory, with their path in it. Refuses links.
+fn files_below(tree: &Path) -> Result<Vec<(String, PathBuf)>, FetchFault> {
+    let unreadable = |error| FetchFault::write(tree, error);
+    let mut files = Vec::new();
+    let mut pending = vec![tree.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(&directory).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
+            let name = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
+            if kind.is_dir() {
+                pending.push(path);
+            } else if kind.is_file() {
+                files.push((name, path));
+            } else {
+                return Err(WheelFault::Link { name }.into());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the SHA-256 of bytes, in hexadecimal digits.
+pub(super) fn sum(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const RECORD: &str = ".dist-info/RECORD";
+/// Files that a client adds or rewrites; they hold nothing that is loaded.
+const OF_CLIENT: [&str; 4] = ["RECORD", "INSTALLER", "REQUESTED", "direct_url.json"];
+
+fn is_below(name: &Path) -> bool {
+    name.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u8>, FetchFault> {
+    let file = files.iter().find(|file| file.name.ends_with(RECORD)).ok_or(WheelFault::NoRecord)?;
+    let mut bytes = Vec::new();
+    extract(archive, file, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
+    if let Some((_, file)) = name.rsplit_once(".dist-info/")
+        && OF_CLIENT.contains(&file)
+    {
+        return Ok(());
+    }
+    let recorded = metadata::recorded_hash(record, name);
+    if recorded.and_then(|recorded| recorded.strip_prefix("sha256=")) == Some(base64(hash).as_str()) {
+        return Ok(());
+    }
+    Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into())
+}
+
+fn write(archive: &ZipSliceArchive<&[u8]>, file: &Packed, to: &Path) -> Result<Vec<u8>, FetchFault> {
+    let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o444).open(to);
+    let mut out = created.map_err(|error| FetchFault::write(to, error))?;
+    let hash = extract(archive, file, &mut out)?;
+    out.sync_all().map_err(|error| FetchFault::write(to, error))?;
+    Ok(hash)
+}
+
+/// Returns the SHA-256 of the file's content.
+fn extract(
+    archive: &ZipSliceArchive<&[u8]>,
+    file: &Packed,
+    out: &mut impl Write,
+) -> Result<Vec<u8>, FetchFault> {
+    let entry = archive.get_entry(file.at).map_err(not_archive)?;
+    let broken = |error: io::Error| match error.raw_os_error() {
+        Some(_) => FetchFault::write(Path::new(&file.name), error),
+        None => WheelFault::Damaged { name: file.name.clone(), why: error.to_string() }.into(),
+    };
+    if file.is_deflated {
+        hashed(&mut entry.verifying_reader(DeflateDecoder::new(entry.data())), out).map_err(broken)
+    } else {
+        hashed(&mut entry.verifying_reader(entry.data()), out).map_err(broken)
+    }
+}
+
+fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        let length = from.read(&mut piece)?;
+        if length == 0 {
+            return Ok(hash.finalize().to_vec());
+        }
+        hash.update(&piece[..length]);
+        to.write_all(&piece[..length])?;
+    }
+}
+
+fn not_archive(error: rawzip::Error) -> FetchFault {
+    WheelFault::NotArchive { why: error.to_string() }.into()
+}
+
+/// The alphabet for file names, without padding, as RECORD has it.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let group = |chunk: &[u8]| {
+        let padded = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
+        let [a, b, c] = padded.map(usize::from);
+        let digits = [a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63];
+        digits.into_iter().take(chunk.len() + 1).map(|digit| char::from(ALPHABET[digit])).collect::<String>()
+    };
+    bytes.chunks(3).map(group).collect()
+}

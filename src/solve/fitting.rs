@@ -1,0 +1,121 @@
+//! Wheels with which there is a set: the solver tries those of the table as if they were installed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::model::Unmet;
+use super::offers::{of_wheel, versions};
+use super::reason::Reason;
+use super::search::{self, DeadEnd, Filled};
+use super::slots;
+use super::world::World;
+use crate::catalog::{Wheel, catalog, wheels};
+use crate::inventory::Installation;
+use crate::program::Asker;
+use crate::version::Version;
+
+/// A wheel that a set takes, and what asks for it.
+#[derive(Clone, Debug)]
+pub(super) struct Offered {
+    /// `nvidia-cudnn-cu12`
+    pub distribution: String,
+    pub version: Version,
+    /// The names that are asked for, `libcudnn.so.9`.
+    pub names: BTreeSet<String>,
+    pub asked_by: Vec<Asker>,
+}
+
+/// Returns the directory in which the libraries of a wheel would be; `None` if it cannot be had.
+pub(super) type Place<'p> = dyn Fn(&Wheel, Version) -> Option<PathBuf> + 'p;
+
+/// Solves with wheels that could be installed, of the lacking families alone. Returns the picked ones.
+pub(super) fn fitting(
+    unmet: &[Unmet],
+    mut lacking: BTreeSet<String>,
+    world: &World<'_>,
+    place: &Place<'_>,
+) -> Option<Vec<Offered>> {
+    loop {
+        // Libraries that they are linked against come with them.
+        while let Some(family) = needed_by(&lacking) {
+            lacking.insert(family);
+        }
+        let may_help = |wheel: &Wheel, version: &Version| {
+            let missing = unmet.iter().find(|missing| missing.family == wheel.family);
+            missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
+                && missing.is_none_or(|missing| may_have_code(missing, version))
+        };
+        let names: BTreeSet<&str> = wheels()
+            .iter()
+            .filter(|wheel| lacking.contains(&wheel.family))
+            .map(|wheel| wheel.name.as_str())
+            .collect();
+        let known = names.into_iter().flat_map(|name| versions(name, world.program));
+        let offers: Vec<Installation> = known
+            .filter(|(version, wheel)| may_help(wheel, version))
+            .filter_map(|(version, wheel)| {
+                Some(of_wheel(wheel, version, place(wheel, version)?, world.inventory))
+            })
+            .collect();
+        let world = World::new(world.inventory, world.program, world.policy).with_offers(&offers);
+        let still = match slots::slots(&world).map(|slots| search::best(slots.to_fill, &world)) {
+            Ok(Ok(solution)) => {
+                let picked = solution.filled.iter().filter(|filled| world.is_offer(filled.installation));
+                let offered = |filled: &Filled<'_>| {
+                    let (distribution, version) = filled.installation.package.as_ref()?.split_once(' ')?;
+                    Some(Offered {
+                        distribution: distribution.to_owned(),
+                        version: version.parse().ok()?,
+                        names: filled.slot.names().into_iter().collect(),
+                        asked_by: filled.slot.asked_by(),
+                    })
+                };
+                return Some(picked.filter_map(offered).collect());
+            }
+            Ok(Err(DeadEnd { unmet, .. })) | Err(unmet) => unmet,
+        };
+        let before = lacking.len();
+        lacking.extend(still.into_iter().map(|missing| missing.family));
+        if lacking.len() == before {
+            return None;
+        }
+    }
+}
+
+/// Returns another family that wheels of these are linked against.
+fn needed_by(families: &BTreeSet<String>) -> Option<String> {
+    let rows = wheels().iter().filter(|wheel| families.contains(&wheel.family));
+    let needed = rows.flat_map(|wheel| &wheel.needs).filter_map(|name| catalog().family_of(name));
+    needed.map(|(family, _)| family.name.clone()).find(|family| !families.contains(family))
+}
+
+/// False where the table says nothing of GPUs, and the installed version on this side of another has no code for one: older
+/// ones have code for a GPU that is older than all those that it serves, else newer ones.
+fn may_have_code(missing: &Unmet, version: &Version) -> bool {
+    missing.candidates.iter().all(|candidate| {
+        let Reason::NoCode { gpu, has } = candidate.reason.deepest() else { return true };
+        let Some(without) = candidate.installation.version.filter(|_| missing.family != "cudnn") else {
+            return true;
+        };
+        let is_old = has.first().is_some_and(|first| gpu < first);
+        if is_old { *version < without } else { *version > without }
+    })
+}
+
+/// Returns the version of a missing symbol: nvJitLink writes it into each name, `__nvJitLinkCreate_12_4`.
+pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
+    let names = reasons(missing).filter_map(|reason| match reason {
+        Reason::LacksSymbols { first, .. } if missing.family == "nvjitlink" => Some(first),
+        _ => None,
+    });
+    let version = |name: &String| {
+        let mut numbers = name.rsplit('_').map(str::parse);
+        let (Some(Ok(minor)), Some(Ok(major))) = (numbers.next(), numbers.next()) else { return None };
+        Some(Version::new(&[major, minor]))
+    };
+    names.filter_map(version).max()
+}
+
+pub(super) fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
+    missing.candidates.iter().map(|candidate| candidate.reason.deepest())
+}

@@ -1,0 +1,122 @@
+//! The wheels that a program lacks: those with which there is a complete set.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+
+use super::conditions;
+use super::fitting::{Offered, fitting};
+use super::model::{MissingWheel, Outcome, Policy};
+use super::remedy::all_families;
+use super::world::World;
+use crate::catalog::{Platform, Wheel, catalog, wheels};
+use crate::inventory::Inventory;
+use crate::program::Program;
+use crate::range::Range;
+use crate::version::Version;
+
+/// The place of wheels that are not here.
+const STORE: &str = "/STORE";
+
+/// The wheels to get before a program can start with all that it needs.
+#[derive(Clone, Debug)]
+pub enum Lack {
+    Nothing,
+    Wheels(Vec<MissingWheel>),
+    /// No wheels lead to a set here. These families are lacking.
+    NoOffer(BTreeSet<String>),
+}
+
+/// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
+/// load.
+pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
+    let (unmet, absent) = match outcome {
+        Outcome::Conflict(conflict) => (conflict.unmet.as_slice(), [].as_slice()),
+        Outcome::Plan(plan) => ([].as_slice(), plan.absent.as_slice()),
+        Outcome::Nothing { absent, .. } => ([].as_slice(), absent.as_slice()),
+    };
+    let essential = absent.iter().filter(|absent| absent.essential).map(|absent| absent.family.clone());
+    let lacking: BTreeSet<String> =
+        unmet.iter().map(|missing| missing.family.clone()).chain(essential).collect();
+    if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
+        return Lack::Nothing;
+    }
+    let Some(glibc) = inventory.glibc else { return Lack::NoOffer(lacking) };
+    let platform = Platform { machine: program.machine, glibc };
+    let place = |wheel: &Wheel, version: Version| {
+        let file = platform.file(wheel, version)?;
+        Some(Path::new(STORE).join(&file.sha256).join(&wheel.directory))
+    };
+    let mut policy = policy.clone();
+    let mut released = vec![policy.released.clone()];
+    released.extend(policy.can_force.then(all_families));
+    for released in released {
+        policy.released = released;
+        let world = World::new(inventory, program, &policy);
+        if conditions::broken(&world).is_empty()
+            && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)
+            && !offered.is_empty()
+        {
+            return Lack::Wheels(offered.into_iter().filter_map(|one| missing(one, platform)).collect());
+        }
+    }
+    Lack::NoOffer(lacking)
+}
+
+fn missing(offered: Offered, platform: Platform) -> Option<MissingWheel> {
+    let rows = wheels().iter().filter(|wheel| wheel.name == offered.distribution);
+    let found = rows.filter_map(|wheel| Some((wheel, platform.file(wheel, offered.version)?)));
+    let (wheel, file) = found.into_iter().next()?;
+    Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..MissingWheel::new(wheel, file) })
+}
+
+/// A family that a person wants, whatever is installed.
+#[derive(Clone, Debug)]
+pub struct FamilyWish {
+    pub family: &'static str,
+    pub range: Range,
+}
+
+/// Returns the newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
+/// one, or the newest that the driver runs. Fails with the first family that has no wheel.
+pub fn wheels_of(
+    wishes: &[FamilyWish],
+    cuda: Option<u32>,
+    machine: u16,
+    inventory: &Inventory,
+) -> Result<Vec<MissingWheel>, FamilyWish> {
+    let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default() };
+    let most = inventory.driver.as_ref().and_then(|driver| driver.cuda).map_or(u32::MAX, |cuda| cuda.major);
+    let majors: BTreeSet<u32> = wheels().iter().map(|wheel| wheel.cuda).collect();
+    let fitting = majors.into_iter().rev().filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
+    let mut lacking = None;
+    for major in fitting {
+        match of_major(wishes, major, platform) {
+            Ok(wheels) => return Ok(wheels),
+            Err(wish) => lacking = lacking.or(Some(wish)),
+        }
+    }
+    lacking.or(wishes.first().cloned()).map_or(Ok(Vec::new()), Err)
+}
+
+fn of_major(wishes: &[FamilyWish], major: u32, platform: Platform) -> Result<Vec<MissingWheel>, FamilyWish> {
+    let mut pending: VecDeque<FamilyWish> = wishes.iter().cloned().collect();
+    let mut done = BTreeSet::new();
+    let mut found = Vec::new();
+    while let Some(wish) = pending.pop_front() {
+        if !done.insert(wish.family) {
+            continue;
+        }
+        let rows = wheels().iter().filter(|wheel| wheel.family == wish.family && wheel.cuda == major);
+        let files = rows.flat_map(|wheel| {
+            let files = wheel.versions().filter_map(|version| platform.file(wheel, version));
+            files.map(move |file| (wheel, file))
+        });
+        let newest =
+            files.filter(|(_, file)| wish.range.allows(&file.version)).max_by_key(|(_, file)| file.version);
+        let Some((wheel, file)) = newest else { return Err(wish) };
+        found.push(MissingWheel::new(wheel, file));
+        let families = wheel.needs.iter().filter_map(|name| catalog().family_of(name));
+        pending.extend(families.map(|(family, _)| FamilyWish { family: &family.name, range: Range::any() }));
+    }
+    Ok(found)
+}
