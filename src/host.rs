@@ -31,6 +31,7 @@ mod way;
 
 pub use directory::Entry;
 use directory::{Known, components, entries, join_root};
+pub use fault::wheels_of_test;
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use process::{arguments, standard_input, variable};
 pub use record::PathUse;

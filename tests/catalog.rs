@@ -1,5 +1,6 @@
 //! Facts in `profiles/`, as the catalog gives them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cudarun::catalog::{CodeRecord, Record, catalog, knowledge, soname_number, wheels};
@@ -169,9 +170,13 @@ fn wheels_are_of_their_families() {
             "{} lacks one of {required:?}",
             wheel.name
         );
-        for version in &wheel.versions {
-            let before = newest.insert(&wheel.name, *version);
-            assert!(before.is_none_or(|before| before < *version), "{} {version}", wheel.name);
+        assert_eq!(wheel.versions().next(), Some(wheel.first), "{}", wheel.name);
+        for file in &wheel.files {
+            let key = (file.version, Reverse(&file.platform));
+            let before = newest.insert(&wheel.name, key);
+            assert!(before.is_none_or(|before| before < key), "{} {}", wheel.name, file.version);
+            assert!(file.size > 1000 && file.sha256.len() == 64, "{}", file.name(wheel));
+            assert!(file.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", file.name(wheel));
         }
     }
     assert!(wheels().len() > 70, "the control");

@@ -4,7 +4,14 @@
 use std::ffi::OsStr;
 use std::fs;
 
-use super::Host;
+use super::{Host, variable};
+
+/// Returns the text of the table of wheels that a test uses in place of `profiles/wheels.toml`, by `CUDARUN_TEST_WHEELS=FILE`.
+/// A release build has none.
+pub fn wheels_of_test() -> Option<String> {
+    let file = variable("CUDARUN_TEST_WHEELS").filter(|_| cfg!(debug_assertions))?;
+    fs::read_to_string(file).ok()
+}
 
 impl Host {
     /// Has the fault that a test asks for by `CUDARUN_TEST_FAULT=KIND@STAGE`. A release build has none.

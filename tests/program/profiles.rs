@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{ErrorRow, PossibleCause};
-use cudarun::catalog::{Wheel, Wrapper, catalog, rows};
+use cudarun::catalog::{Wheel, WheelFile, Wrapper, catalog, rows};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
@@ -107,7 +107,7 @@ fn the_head_of_each_profile_explains_every_field() {
         ("packages.toml", &[fields::<rows::Packages>()]),
         ("python.toml", &[fields::<rows::PythonFacts>()]),
         ("statuses.toml", &[fields::<rows::Status>(), fields::<rows::Message>()]),
-        ("wheels.toml", &[fields::<Wheel>()]),
+        ("wheels.toml", &[fields::<Wheel>(), fields::<WheelFile>()]),
         ("wrappers.toml", &[fields::<Wrapper>()]),
     ];
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
