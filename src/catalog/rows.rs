@@ -150,6 +150,8 @@ pub struct Framework {
     #[serde(default)]
     pub required_for_gpu: Vec<String>,
     #[serde(default)]
+    pub works_without: Vec<String>,
+    #[serde(default)]
     pub core_objects: Vec<String>,
     #[serde(default)]
     pub own_libraries: Vec<String>,

@@ -8,9 +8,9 @@ use super::fitting::{Offered, fitting};
 use super::model::{MissingWheel, Outcome, Policy};
 use super::remedy::all_families;
 use super::world::World;
-use crate::catalog::{Platform, Wheel, catalog, wheels};
+use crate::catalog::{Framework, Platform, Wheel, catalog, soname_number, wheels};
 use crate::inventory::Inventory;
-use crate::program::Program;
+use crate::program::{Need, Program, Requirement};
 use crate::range::Range;
 use crate::version::Version;
 
@@ -27,16 +27,19 @@ pub enum Lack {
 }
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
-/// load.
+/// load. A GPU need not be here: the libraries that the program uses on one count.
 pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
-    let (unmet, absent) = match outcome {
-        Outcome::Conflict(conflict) => (conflict.unmet.as_slice(), [].as_slice()),
-        Outcome::Plan(plan) => ([].as_slice(), plan.absent.as_slice()),
-        Outcome::Nothing { absent, .. } => ([].as_slice(), absent.as_slice()),
+    let unmet = if let Outcome::Conflict(conflict) = outcome { conflict.unmet.as_slice() } else { &[] };
+    let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
+    let families: BTreeSet<&String> =
+        program.requirements.iter().map(|requirement| &requirement.family).collect();
+    let is_picked = |family: &str| match outcome {
+        Outcome::Plan(plan) => plan.picks.iter().any(|pick| pick.installation.family == family),
+        Outcome::Nothing { .. } => false,
+        // Only what is in the way is known.
+        Outcome::Conflict(_) => true,
     };
-    let essential = absent.iter().filter(|absent| absent.essential).map(|absent| absent.family.clone());
-    let lacking: BTreeSet<String> =
-        unmet.iter().map(|missing| missing.family.clone()).chain(essential).collect();
+    lacking.extend(families.into_iter().filter(|name| !is_picked(name) && is_used(name, program)).cloned());
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
         return Lack::Nothing;
     }
@@ -46,6 +49,7 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
         let file = platform.file(wheel, version)?;
         Some(Path::new(STORE).join(&file.sha256).join(&wheel.directory))
     };
+    let program = &with_all(program, &lacking);
     let mut policy = policy.clone();
     let mut released = vec![policy.released.clone()];
     released.extend(policy.can_force.then(all_families));
@@ -60,6 +64,44 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
         }
     }
     Lack::NoOffer(lacking)
+}
+
+/// True if the program uses a family that wheels bring: it links against it, or a framework opens it by its name and does not
+/// work without it.
+fn is_used(family: &str, program: &Program) -> bool {
+    let is_used = |requirement: &&Requirement| match framework_of(requirement) {
+        Some(framework) => !framework.works_without.iter().any(|without| without == family),
+        None => requirement.need < Need::Named,
+    };
+    wheels().iter().any(|wheel| wheel.family == family)
+        && program
+            .requirements
+            .iter()
+            .filter(|one| one.family == family && one.is_wish())
+            .any(|one| is_used(&one))
+}
+
+fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
+    let name = requirement.by.name.split(' ').next()?;
+    catalog().frameworks.iter().find(|framework| framework.name == name)
+}
+
+/// Returns the program as if it could not start without these families. Where it tries several SONAMEs of one, the newest.
+fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
+    let mut program = program.clone();
+    for family in families {
+        let number = |one: &Requirement| one.named().and_then(soname_number);
+        let own: Vec<&Requirement> =
+            program.requirements.iter().filter(|one| one.family == *family && one.is_wish()).collect();
+        let is_tried = own.iter().all(|one| one.need == Need::Named);
+        let newest = own.iter().filter_map(|one| number(one)).max();
+        program.requirements.retain(|one| {
+            one.family != *family || !is_tried || number(one) == newest || number(one).is_none()
+        });
+        let own = program.requirements.iter_mut().filter(|one| one.family == *family && one.is_wish());
+        own.filter(|one| is_tried || one.need < Need::Named).for_each(|one| one.need = Need::Linked);
+    }
+    program
 }
 
 fn missing(offered: Offered, platform: Platform) -> Option<MissingWheel> {
