@@ -145,12 +145,10 @@ pub struct Framework {
     pub dlopens_some_wheels: Option<BTreeMap<String, Version>>,
     #[serde(default)]
     pub dlopens: Vec<String>,
-    #[serde(default)]
-    pub dlopened_by: Vec<String>,
+    pub dlopened_by: Option<Vec<String>>,
     #[serde(default)]
     pub required_for_gpu: Vec<String>,
-    #[serde(default)]
-    pub works_without: Vec<String>,
+    pub works_without: Option<Vec<String>>,
     #[serde(default)]
     pub core_objects: Vec<String>,
     #[serde(default)]

@@ -20,6 +20,8 @@ pub struct Wheel {
     pub name: String,
     /// The oldest release of the row.
     pub first: Version,
+    /// The releases that the solver tries, ascending.
+    pub versions: Vec<Version>,
     /// Relative to site-packages.
     pub directory: String,
     pub sonames: Vec<String>,
@@ -48,8 +50,8 @@ pub struct WheelFile {
 }
 
 impl Wheel {
-    /// Returns the releases, ascending, one for each of its platforms.
-    pub fn versions(&self) -> impl DoubleEndedIterator<Item = Version> + Clone {
+    /// Returns all releases, ascending, one for each of its platforms.
+    pub fn releases(&self) -> impl DoubleEndedIterator<Item = Version> + Clone {
         self.files.iter().map(|file| file.version)
     }
 }

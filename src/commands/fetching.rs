@@ -13,7 +13,7 @@ use crate::settings::Key;
 use crate::settings::resolve::Settings;
 use crate::solve::MissingWheel;
 
-/// What is to be got, and how.
+/// Wheels to get, and the way to get them.
 pub(super) struct Order {
     pub wheels: Vec<MissingWheel>,
     store: Option<PathBuf>,

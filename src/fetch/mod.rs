@@ -22,7 +22,7 @@ pub fn room(size: u64) -> u64 {
     size / 10 * 21
 }
 
-/// Where wheels come from.
+/// The source of the wheels.
 #[derive(Clone, Debug, Default)]
 pub struct Supply {
     /// Directories of wheels. If there are any, no client is started.

@@ -33,7 +33,8 @@ pub(super) fn loads(
     };
     loads.extend(consumers.iter().filter(is_opened).map(|consumer| Load::path(&consumer.object.path)));
     // The files that open the libraries that only the profile names.
-    let patterns = candidate.framework.map_or(&[][..], |framework| &framework.dlopened_by);
+    let patterns =
+        candidate.framework.and_then(|framework| framework.dlopened_by.as_deref()).unwrap_or_default();
     let is_file = |file: &PathBuf| host.is_file(file);
     let first =
         |pattern: &String| framework::expand(host, &candidate.sites, pattern).into_iter().find(is_file);

@@ -1,5 +1,6 @@
 //! Wheels with which there is a set: the solver tries those of the table as if they were installed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -45,12 +46,11 @@ pub(super) fn fitting(
             missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
-        let names: BTreeSet<&str> = wheels()
-            .iter()
-            .filter(|wheel| lacking.contains(&wheel.family))
-            .map(|wheel| wheel.name.as_str())
-            .collect();
-        let known = names.into_iter().flat_map(|name| versions(name, world.program));
+        // Among equals, the first is picked: the one for the newer CUDA.
+        let rows = wheels().iter().filter(|wheel| lacking.contains(&wheel.family));
+        let names: BTreeSet<(Reverse<u32>, &str)> =
+            rows.map(|wheel| (Reverse(wheel.cuda), wheel.name.as_str())).collect();
+        let known = names.into_iter().flat_map(|(_, name)| versions(name, world.program));
         let offers: Vec<Installation> = known
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {

@@ -46,8 +46,8 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
     let Some(glibc) = inventory.glibc else { return Lack::NoOffer(lacking) };
     let platform = Platform { machine: program.machine, glibc };
     let place = |wheel: &Wheel, version: Version| {
-        let file = platform.file(wheel, version)?;
-        Some(Path::new(STORE).join(&file.sha256).join(&wheel.directory))
+        platform.file(wheel, version)?;
+        Some(Path::new(STORE).join(&wheel.directory))
     };
     let program = &with_all(program, &lacking);
     let mut policy = policy.clone();
@@ -70,7 +70,7 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
 /// work without it.
 fn is_used(family: &str, program: &Program) -> bool {
     let is_used = |requirement: &&Requirement| match framework_of(requirement) {
-        Some(framework) => !framework.works_without.iter().any(|without| without == family),
+        Some(framework) => !framework.works_without.iter().flatten().any(|without| without == family),
         None => requirement.need < Need::Named,
     };
     wheels().iter().any(|wheel| wheel.family == family)
@@ -86,7 +86,7 @@ fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
     catalog().frameworks.iter().find(|framework| framework.name == name)
 }
 
-/// Returns the program as if it could not start without these families. Where it tries several SONAMEs of one, the newest.
+/// Returns the program as if it could not start without these families. Of several SONAMEs that it tries, the newest counts.
 fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
     let mut program = program.clone();
     for family in families {
@@ -150,7 +150,7 @@ fn of_major(wishes: &[FamilyWish], major: u32, platform: Platform) -> Result<Vec
         }
         let rows = wheels().iter().filter(|wheel| wheel.family == wish.family && wheel.cuda == major);
         let files = rows.flat_map(|wheel| {
-            let files = wheel.versions().filter_map(|version| platform.file(wheel, version));
+            let files = wheel.releases().filter_map(|version| platform.file(wheel, version));
             files.map(move |file| (wheel, file))
         });
         let newest =

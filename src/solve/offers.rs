@@ -29,7 +29,7 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
         let is_reached = |wheel: &&&Wheel| wheel.first <= version;
         (version, rows.iter().rfind(is_reached).copied().unwrap_or(first))
     };
-    let known = rows.iter().flat_map(|wheel| wheel.versions().map(|version| (version, *wheel)));
+    let known = rows.iter().flat_map(|wheel| wheel.versions.iter().map(|version| (*version, *wheel)));
     // Another CUDA's build of the version may not exist.
     let is_of_line = |version: &Version| {
         version.numbers().len() >= 3 && known.clone().any(|(known, _)| known.major() == version.major())
@@ -74,7 +74,7 @@ pub(super) fn of_wanted(wanted: &Wanted, directory: &Path, inventory: &Inventory
         let offer = Offer { family, cuda: wanted.cuda, version, directory: directory.to_owned() };
         return vec![offer.installation(&sonames, &[], inventory)];
     };
-    let newest = wheel.versions().next_back().max(wanted.at_least);
+    let newest = wheel.versions.last().copied().max(wanted.at_least);
     let offer = Offer { family, cuda: Some(wheel.cuda), version: newest, directory: directory.to_owned() };
     let mut found = vec![offer.installation(&wheel.sonames, &wheel.needs, inventory)];
     for name in &wheel.needs {

@@ -204,7 +204,7 @@ impl Case {
             return;
         }
         let of_name = wheels().iter().filter(|wheel| wheel.name == name);
-        let known = of_name.flat_map(|wheel| wheel.versions().map(move |version| (version, wheel)));
+        let known = of_name.flat_map(|wheel| wheel.versions.iter().map(move |version| (*version, wheel)));
         let (version, wheel) = known
             .filter(|(version, _)| range.allows(version))
             .max_by_key(|(version, _)| *version)
@@ -245,7 +245,7 @@ impl Case {
         let wheels: Vec<&Wheel> = wheels().iter().filter(is_in_it).collect();
         assert!(!wheels.is_empty(), "{package}");
         for wheel in wheels {
-            self.add(&libraries(wheel, &wheel.versions().next_back().unwrap().to_string(), SYSTEM));
+            self.add(&libraries(wheel, &wheel.versions.last().unwrap().to_string(), SYSTEM));
         }
     }
 
@@ -276,20 +276,20 @@ impl Case {
             let family = catalog().families.iter().find(|family| family.display == named);
             let family = family.unwrap_or_else(|| panic!("no family `{named}`"));
             let fits = |wheel: &&Wheel| {
-                let newest = wheel.versions().next_back().unwrap();
+                let newest = *wheel.versions.last().unwrap();
                 wheel.family == family.name
                     && wheel.cuda == cuda
                     && major.is_none_or(|major| newest.major() == major)
                     && least.is_none_or(|least| newest >= least)
             };
             let wheel = wheels().iter().rfind(fits).unwrap_or_else(|| panic!("{library}"));
-            let version = wheel.versions().next_back().unwrap().to_string();
+            let version = wheel.versions.last().unwrap().to_string();
             self.add(&self::libraries(wheel, &version, &directory));
             for needed in &wheel.needs {
                 let other =
                     wheels().iter().find(|other| other.cuda == cuda && other.sonames.contains(needed));
                 let other = other.unwrap();
-                let version = other.versions().next_back().unwrap().to_string();
+                let version = other.versions.last().unwrap().to_string();
                 self.add(&self::libraries(other, &version, &directory));
             }
         }
