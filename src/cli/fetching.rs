@@ -70,6 +70,18 @@ pub fn family_and_range(word: &str) -> (&str, &str) {
     (name, if range.is_empty() { "*" } else { range })
 }
 
+/// When missing wheels are fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FetchWhen {
+    /// Only on request, after a question
+    #[default]
+    Ask,
+    /// Never, not even on request
+    Never,
+    /// At every start that needs it, without a question
+    Always,
+}
+
 /// The program that downloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClientKind {

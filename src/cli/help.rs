@@ -23,6 +23,7 @@ Start here:
   help         Show the help of a verb: cudarun help list
 Run:
   run          Start a program (the same as without a verb)
+  fetch        Download the libraries that a program lacks
   verify       Prove the set that a program would get, on this machine's GPUs
   trace        Start a program, and report which NVIDIA files it really mapped
 Project:

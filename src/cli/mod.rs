@@ -14,7 +14,7 @@ mod settle;
 mod wishes;
 
 pub use faults::{Diagnose, Doctor};
-pub use fetching::{ClientKind, Fetch, family_and_range};
+pub use fetching::{ClientKind, Fetch, FetchWhen, family_and_range};
 pub use wishes::Wishes;
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -122,10 +122,10 @@ pub struct Start {
 /// Options about the steps before a start.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Before {
-    /// Prove the set in a child process first [default: auto]
-    #[arg(long, value_name = "WHEN")]
+    /// Prove the set first: never, always [default: auto]
+    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     pub verify: Option<When>,
-    /// Download the wheels that the program lacks first, after a question
+    /// Download missing libraries first, after a question
     #[arg(long)]
     pub fetch: bool,
     /// With --fetch: do not ask
@@ -152,18 +152,6 @@ pub enum OnFailure {
     None,
     /// Stay beside the program, and explain its messages
     Diagnose,
-}
-
-/// When missing wheels are fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum FetchWhen {
-    /// Only on request, after a question
-    #[default]
-    Ask,
-    /// Never, not even on request
-    Never,
-    /// At every start that needs it, without a question
-    Always,
 }
 
 /// How much a proof covers.

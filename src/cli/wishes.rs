@@ -16,7 +16,7 @@ pub struct Wishes {
     /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
-    /// Require versions of libraries or of the machine: `cudnn>=9.1,<10`, `driver>=550`
+    /// Require versions: `cudnn>=9.1,<10`, `driver>=550`
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`

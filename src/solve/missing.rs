@@ -86,7 +86,7 @@ fn framework_of(requirement: &Requirement) -> Option<&'static Framework> {
     catalog().frameworks.iter().find(|framework| framework.name == name)
 }
 
-/// Returns the program as if it could not start without these families. Of several SONAMEs that it tries, the newest counts.
+/// Returns the program as if it could not start without these families. If it tries several SONAMEs, the newest counts.
 fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
     let mut program = program.clone();
     for family in families {

@@ -545,8 +545,8 @@ fn a_kept_start_of_a_wrapper_knows_what_decides() {
         let with = |variable| key("/usr/bin/uv", &["run", "x"], variable, "/");
         assert_ne!(with(Some(name)), with(None), "{name}");
         let with = |variable| key("/usr/bin/true", &["run", "x"], variable, "/");
-        // The directory of the user's settings matters to every start.
-        let is_for_all = name == "XDG_CONFIG_HOME";
+        // The directories of the user's settings and of fetched wheels matter to every start.
+        let is_for_all = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"].contains(&name);
         assert_eq!(with(Some(name)) == with(None), !is_for_all, "{name}: the control");
     }
     for (program, words) in
