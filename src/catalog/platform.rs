@@ -1,6 +1,7 @@
 //! The platform tags of wheels.
 
 use super::wheel_rows::{Wheel, WheelFile};
+use super::wheels;
 use crate::formats::elf;
 use crate::version::Version;
 
@@ -19,6 +20,14 @@ impl Platform {
     /// Returns the file of a wheel's release for this kind of machine.
     pub fn file<'w>(&self, wheel: &'w Wheel, version: Version) -> Option<&'w WheelFile> {
         wheel.files.iter().find(|file| file.version == version && self.takes(&file.platform))
+    }
+
+    /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.
+    pub fn wheel(&self, package: &str) -> Option<(&'static Wheel, &'static WheelFile)> {
+        let (name, version) = package.split_once(' ')?;
+        let version = version.parse().ok()?;
+        let rows = wheels().iter().filter(|wheel| wheel.name == name);
+        rows.filter_map(|wheel| Some((wheel, self.file(wheel, version)?))).next()
     }
 
     /// True for a tag, or several joined by dots, of which one fits.

@@ -8,7 +8,7 @@ use crate::catalog::CauseKey;
 use crate::diagnose::Message;
 use crate::doctor::{Evidence, Finding};
 use crate::program::Pip;
-use crate::solve::Hint;
+use crate::solve::{Hint, MissingWheel};
 
 /// The answer to a question; `is` is `None` where nothing here tells.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,8 @@ pub struct Cause<'m> {
     pub findings: Vec<Finding>,
     /// An installation that helps, as the solver has checked.
     pub hint: Option<Hint>,
+    /// The wheels that the program lacks, if they bring the library.
+    pub to_fetch: Vec<MissingWheel>,
     /// The way to call pip for the program's Python.
     pub pip: Option<Pip>,
     /// With the plan, a question is answered no: cudarun removes the cause.

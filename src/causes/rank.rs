@@ -14,7 +14,7 @@ use crate::formats::names;
 use crate::pin::Pinned;
 use crate::predict;
 use crate::program::{Asker, Requirement, Want};
-use crate::solve::{self, Hint, Outcome};
+use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
 use crate::variables;
 
 /// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
@@ -46,7 +46,10 @@ pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>>
                         start.filter(|(start, _)| helps(start, None)).map(|(_, directory)| directory);
                 }
                 let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
-                cause.hint = if is_cured { None } else { hint(facts, &cause) };
+                let library = lacking(&cause).filter(|_| !is_cured);
+                (cause.hint, cause.to_fetch) = library.map_or_else(Default::default, |library| {
+                    (hint(facts, &cause, &library), to_fetch(facts, &library))
+                });
             }
             let place = *places.entry(cause.key).or_insert(all.len());
             match all.get_mut(place) {
@@ -88,6 +91,7 @@ fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCau
         evidence,
         findings,
         hint: None,
+        to_fetch: Vec::new(),
         pip: facts.program.pip.clone(),
         plan_helps: false,
         directory_helps: None,
@@ -142,15 +146,29 @@ fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> Start<'h> {
     Start { searcher, prediction }
 }
 
-/// Returns the installation that removes a cause, checked by the solver: for the program's own requirements, or for one of the library that
-/// the message names.
-fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>) -> Option<Hint> {
+/// Returns the library that may have to be installed.
+fn lacking<'c>(cause: &'c Cause<'_>) -> Option<Library<'c>> {
     use CauseKey as Key;
     let is_of_library = matches!(
         cause.key,
         Key::NotInstalled | Key::OtherMajor | Key::OlderFirst | Key::Incomplete | Key::Builtins | Key::Mixed
     );
-    let library = Library::named(cause.subject.as_deref().filter(|_| is_of_library)?);
+    Some(Library::named(cause.subject.as_deref().filter(|_| is_of_library)?))
+}
+
+/// Returns the wheels that the program lacks, if the library is of one of them.
+fn to_fetch(facts: &Facts<'_, '_>, library: &Library<'_>) -> Vec<MissingWheel> {
+    let Some(family) = library.family() else { return Vec::new() };
+    let is_its = |wheel: &MissingWheel| family.is_wheel(&wheel.distribution);
+    match solve::lack(&facts.decision.outcome, facts.inventory, facts.program, &facts.policy) {
+        Lack::Wheels(wheels) if wheels.iter().any(is_its) => wheels,
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the installation that removes a cause, checked by the solver: for the program's own requirements, or for one of the library that
+/// the message names.
+fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &Library<'_>) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {
         let is_unmet = conflict.unmet.iter().any(|unmet| unmet.family == family.name);
@@ -158,7 +176,7 @@ fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>) -> Option<Hint> {
     }
     let is_same = |name: &&str| Library::named(name).family().is_some_and(|own| own.name == family.name);
     let name = match library {
-        Library::File { name, .. } => Some(name),
+        Library::File { name, .. } => Some(*name),
         _ => cause.message.captures.get(Capture::Soname).filter(is_same),
     };
     let want = match name {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use super::{Exit, command_of, follow, only_here, say, say_before, say_refusal};
-use crate::catalog::knowledge;
+use crate::catalog::{Platform, knowledge};
 use crate::cli::{Common, Record};
 use crate::error::Error;
 use crate::host::Host;
@@ -86,20 +86,23 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
     if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(NotRecorded::Twice { family: (*pair[0].0).to_owned() });
     }
-    lock.families = installations.into_values().map(family).collect();
+    let platform = Platform { machine: facts.program.machine, glibc: inventory.glibc.unwrap_or_default() };
+    lock.families = installations.into_values().map(|one| family(one, platform)).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
     lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
     lock.gpus = inventory.gpus.iter().filter_map(|gpu| gpu.capability).collect();
     Ok(lock)
 }
 
-fn family(installation: &Installation) -> Family {
+fn family(installation: &Installation, platform: Platform) -> Family {
+    let package = installation.package.as_deref();
     let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
     Family {
         name: installation.family.clone(),
         version: installation.version,
         cuda: installation.cuda,
         build_ids: installation.files.iter().filter_map(build_id).collect(),
+        wheel: package.and_then(|package| platform.wheel(package)).map(|(_, file)| file.sha256.clone()),
         line: 0,
     }
 }

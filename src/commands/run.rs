@@ -6,14 +6,16 @@ use super::{Exit, failure, follow, only_here, reported_at_every_start, say_befor
 use crate::cli::{Common, FetchWhen, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
+use crate::fetch;
 use crate::host::Host;
 use crate::launch;
 use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
+use crate::settings::files;
 use crate::settings::resolve::Purpose;
-use crate::solve::Lack;
+use crate::solve::{Lack, Outcome};
 
 pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
     let mut to_fetch = None;
@@ -74,6 +76,11 @@ fn start_or_order(
         Reached::Proof(facts, decision, proven) => {
             let when = start.before.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
+            if let Outcome::Plan(plan) = &decision.outcome {
+                let lock = files::lock(facts.host, facts.settings.project.as_deref());
+                let picked = plan.picks.iter().map(|pick| &pick.installation);
+                fetch::note_uses(facts.host, picked, facts.program.runs(), &lock);
+            }
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {
                 return failure::watch(facts, decision, Some(&proven.change), command, common, None);
             }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::ClientKind;
 use crate::host::Host;
+use crate::inventory::{FETCHED, Installation, Origin};
 use crate::solve::MissingWheel;
 use crate::storage;
 
@@ -104,6 +105,22 @@ pub fn download(
         say(&Step::Done(wheel, begun.elapsed()));
     }
     Ok(())
+}
+
+/// Notes that a program uses those of the installations that are in a store, and that the lock may name them.
+pub fn note_uses<'i>(
+    host: &Host,
+    installations: impl Iterator<Item = &'i Installation>,
+    program: &Path,
+    lock: &Path,
+) {
+    for installation in installations.filter(|one| one.origin == Origin::Fetched) {
+        let is_entry = |above: &&Path| host.is_file(&above.join(FETCHED));
+        let entry = installation.directory.ancestors().find(is_entry);
+        if let Some((store, name)) = entry.and_then(|entry| entry.parent().zip(entry.file_name()?.to_str())) {
+            Store { host, directory: store.to_owned() }.note_use(name, program, lock);
+        }
+    }
 }
 
 /// Compares the files of an entry with the RECORD of its wheel.

@@ -58,7 +58,7 @@ impl Entry {
 }
 
 pub struct Store<'h> {
-    host: &'h Host,
+    pub(super) host: &'h Host,
     pub directory: PathBuf,
 }
 

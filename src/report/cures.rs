@@ -80,6 +80,10 @@ pub(super) fn cures(cause: &Cause<'_>, program: &[std::ffi::OsString], elements:
             _ => add(command, ""),
         }
     }
+    if !cause.to_fetch.is_empty() {
+        let why = format!("downloads {}, for cudarun alone", super::fetched::summary(&cause.to_fetch));
+        add(format!("cudarun --fetch {}", shell_words(program)), &why);
+    }
     if let Some(command) = replacement(cause) {
         add(command, "");
     }

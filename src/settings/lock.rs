@@ -35,6 +35,8 @@ pub struct Family {
     pub cuda: Option<u32>,
     /// By SONAME.
     pub build_ids: BTreeMap<String, String>,
+    /// The sha256 of the wheel that brings it, where that is known.
+    pub wheel: Option<String>,
     /// The line in the file, from 1 on.
     pub line: usize,
 }
@@ -61,6 +63,9 @@ impl Lock {
             }
             if let Some(cuda) = family.cuda {
                 text.push_str(&format!("cuda = {cuda}\n"));
+            }
+            if let Some(wheel) = &family.wheel {
+                text.push_str(&format!("wheel = {}\n", quoted(wheel)));
             }
             if !family.build_ids.is_empty() {
                 text.push_str("\n[family.build-ids]\n");
@@ -130,6 +135,7 @@ struct Row {
     name: Spanned<String>,
     version: Option<Version>,
     cuda: Option<u32>,
+    wheel: Option<String>,
     #[serde(default)]
     build_ids: BTreeMap<String, String>,
 }
@@ -167,6 +173,7 @@ pub fn lock(bytes: &[u8], path: &Path) -> Result<Lock, SettingFault> {
         name: row.name.into_inner(),
         version: row.version,
         cuda: row.cuda,
+        wheel: row.wheel,
         build_ids: row.build_ids,
     };
     let families = file.family.into_iter().map(family).collect();

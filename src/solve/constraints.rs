@@ -225,7 +225,11 @@ fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Optio
 }
 
 /// Its files are those that a lock has recorded.
-fn locked(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Option<Reason> {
+fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
+    // Its files can be compared once they are here.
+    if world.is_offer(installation) {
+        return None;
+    }
     slot.requirements.iter().find_map(|requirement| {
         let Want::BuildIds(files) = &requirement.want else { return None };
         let is_other = |member: &&Member| {

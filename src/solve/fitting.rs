@@ -18,9 +18,8 @@ use crate::version::Version;
 /// A wheel that a set takes, and what asks for it.
 #[derive(Clone, Debug)]
 pub(super) struct Offered {
-    /// `nvidia-cudnn-cu12`
-    pub distribution: String,
-    pub version: Version,
+    /// `nvidia-cudnn-cu12 9.1.0.70`
+    pub package: String,
     /// The names that are asked for, `libcudnn.so.9`.
     pub names: BTreeSet<String>,
     pub asked_by: Vec<Asker>,
@@ -62,10 +61,8 @@ pub(super) fn fitting(
             Ok(Ok(solution)) => {
                 let picked = solution.filled.iter().filter(|filled| world.is_offer(filled.installation));
                 let offered = |filled: &Filled<'_>| {
-                    let (distribution, version) = filled.installation.package.as_ref()?.split_once(' ')?;
                     Some(Offered {
-                        distribution: distribution.to_owned(),
-                        version: version.parse().ok()?,
+                        package: filled.installation.package.clone()?,
                         names: filled.slot.names().into_iter().collect(),
                         asked_by: filled.slot.asked_by(),
                     })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::fitting::{Offered, fitting, of_symbol, reasons};
+use super::fitting::{fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
 use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
@@ -193,8 +193,7 @@ fn wheels_to_install(unmet: &[Unmet], world: &World<'_>) -> Vec<Hint> {
         let place = |wheel: &Wheel, _| Some(site.join(&wheel.directory));
         let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();
         let Some(wheels) = fitting(unmet, lacking, &world, &place) else { continue };
-        let package = |wheel: Offered| format!("{} {}", wheel.distribution, wheel.version);
-        let wheels: Vec<String> = wheels.into_iter().map(package).collect();
+        let wheels: Vec<String> = wheels.into_iter().map(|wheel| wheel.package).collect();
         // pip takes a package that another one has overwritten for installed.
         let brings = |one: &Installation, wheel: &String| {
             let claims = |problem: &Problem| matches!(problem, Problem::ClaimedTwice { packages, .. } if packages.contains(wheel));

@@ -105,9 +105,7 @@ fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
 }
 
 fn missing(offered: Offered, platform: Platform) -> Option<MissingWheel> {
-    let rows = wheels().iter().filter(|wheel| wheel.name == offered.distribution);
-    let found = rows.filter_map(|wheel| Some((wheel, platform.file(wheel, offered.version)?)));
-    let (wheel, file) = found.into_iter().next()?;
+    let (wheel, file) = platform.wheel(&offered.package)?;
     Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..MissingWheel::new(wheel, file) })
 }
 

@@ -11,6 +11,7 @@ fn example() -> Lock {
         version: version.parse().ok(),
         cuda: Some(12),
         build_ids: [(format!("lib{name}.so.9"), "0af1".to_owned())].into(),
+        wheel: Some("ab".repeat(32)),
         line: 0,
     };
     Lock {
