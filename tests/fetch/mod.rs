@@ -1,0 +1,5 @@
+//! `cudarun fetch`: small wheels of real libraries, the real `pip`, and no network.
+
+mod hostile;
+mod starting;
+mod wheelhouse;
