@@ -15,7 +15,6 @@ fn is_refused(bytes: &[u8], messages: &[&str]) {
     let run = house.fetch(&["cudart"]).status(2);
     run.stderr_contains(&[&[named.as_str()], &messages[1..]].concat()).check();
     house.has_no_entry();
-    assert_eq!(names(&house.path("home")), [".local"]);
     assert!(!house.path("evil").exists());
     // The control: the store takes the right wheel afterwards.
     house.put(&wheel, &wheel.bytes());
@@ -41,7 +40,7 @@ fn a_changed_byte_is_refused() {
         changed[at] ^= 1;
         house.put(&wheel, &changed);
         let message = format!(
-            "error: {} has the sha256 {}, and it must be {}",
+            "cudarun: {} has the sha256 {}, and it must be {}",
             wheel.file_name(),
             sum(&changed),
             sum(&right)
@@ -63,7 +62,7 @@ fn pip_refuses_a_changed_byte() {
     changed[middle] ^= 1;
     house.put(&wheel, &changed);
     let fetch = || pip.run(&["fetch", "--yes", "cudart"]);
-    let message = "error: `pip` could not get nvidia-cuda-runtime-cu12 12.4.127";
+    let message = "cudarun: `pip` could not get nvidia-cuda-runtime-cu12 12.4.127";
     fetch().status(2).stderr_contains(&[message, &sum(&changed)]).check();
     house.has_no_entry();
     house.put(&wheel, &wheel.bytes());
@@ -143,7 +142,7 @@ fn is_refused_messages(wheel: &TestWheel, name: &str) {
     let bytes = wheel.bytes();
     house.put(wheel, &bytes);
     house.tabulate(&[(wheel, bytes)]);
-    house.fetch(&["cudart"]).status(2).stderr_contains(&["error: ", name]).check();
+    house.fetch(&["cudart"]).status(2).stderr_contains(&["cudarun: ", name]).check();
     house.has_no_entry();
 }
 
