@@ -103,8 +103,8 @@ impl<'h> Store<'h> {
             }
         };
         for name in self.names().filter(|name| name.starts_with(STAGE)) {
-            remove_tree(&self.directory.join(name))
-                .map_err(|error| FetchFault::write(&self.directory, error))?;
+            // The client of a killed one may still write there.
+            let _ = remove_tree(&self.directory.join(name));
         }
         Ok(Turn { _lock: lock })
     }
@@ -126,9 +126,9 @@ impl<'h> Store<'h> {
         statvfs(place).ok().map(|seen| seen.blocks_available() * seen.fragment_size())
     }
 
-    /// Makes an empty directory for an unfinished wheel.
+    /// Makes an empty directory for an unfinished wheel, of this process alone.
     pub fn stage(&self, _: &Turn, sha256: &str) -> Result<PathBuf, FetchFault> {
-        let stage = self.directory.join(format!("{STAGE}{sha256}"));
+        let stage = self.directory.join(format!("{STAGE}{sha256}-{}", std::process::id()));
         storage::create_directory(&stage).map_err(|error| FetchFault::write(&stage, error))?;
         Ok(stage)
     }
@@ -144,7 +144,10 @@ impl<'h> Store<'h> {
         let place = self.place(sha256);
         let published = fs::write(tree.join(ABOUT), about)
             .and_then(|()| seal(tree))
+            // Only a directory that can be written to moves into another one.
+            .and_then(|()| fs::set_permissions(tree, fs::Permissions::from_mode(0o755)))
             .and_then(|()| fs::rename(tree, &place))
+            .and_then(|()| fs::set_permissions(&place, fs::Permissions::from_mode(0o555)))
             .and_then(|()| fs::File::open(&self.directory)?.sync_all());
         published.map_err(|error| FetchFault::write(&place, error))
     }
