@@ -67,23 +67,13 @@ pub struct Built {
 
 pub static BUILT: LazyLock<Built> = LazyLock::new(|| {
     let workshop = Workshop::new();
-    // Outside of the temporary directory, so that the programs that are linked against them are kept.
-    let stubs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stubs");
-    fs::create_dir_all(&stubs).unwrap();
-    for (stem, soname, source) in
-        [("cudart", "libcudart.so.12", CUDART), ("curand", "libcurand.so.10", CURAND)]
-    {
-        let library = workshop.library(soname, soname, source, &[]);
-        let stub = stubs.join(format!("lib{stem}.so"));
-        if !stub.exists() {
-            let new = stub.with_extension(std::process::id().to_string());
-            copy_program(library, &new);
-            fs::rename(new, stub).unwrap();
-        }
+    let stubs = format!("-L{}", workshop.path("").display());
+    for (soname, source) in [("libcudart.so.12", CUDART), ("libcurand.so.10", CURAND)] {
+        workshop.library(soname, soname, source, &[]);
     }
-    let stubs_option = format!("-L{}", stubs.display());
-    workshop.compile("needs-cudart", NEEDS_CUDART, &[&stubs_option, "-lcudart"]);
-    workshop.compile("needs-both", NEEDS_BOTH, &[&stubs_option, "-lcudart", "-lcurand"]);
+    let (cudart, curand) = ("-l:libcudart.so.12", "-l:libcurand.so.10");
+    workshop.compile("needs-cudart", NEEDS_CUDART, &[&stubs, cudart]);
+    workshop.compile("needs-both", NEEDS_BOTH, &[&stubs, cudart, curand]);
     workshop.compile("opens-cudart", OPENS_CUDART, &[]);
     Built { workshop }
 });
