@@ -15,7 +15,7 @@ mod store;
 mod unpack;
 
 pub use model::{FetchFault, WheelFault};
-pub use store::{About, DAY, Entry, Store, Turn};
+pub use store::{About, DAY, Entry, Store, Turn, note_uses};
 
 /// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.
 pub fn room(size: u64) -> u64 {

@@ -2,6 +2,7 @@
 //! and is never changed.
 #![allow(clippy::disallowed_methods, reason = "writes into directories of our own")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -170,7 +171,7 @@ impl<'h> Store<'h> {
     }
 
     /// Notes that a program uses an entry, at most once a day. A store that this user cannot write to keeps no notes.
-    pub fn note_use(&self, sha256: &str, program: &Path, lock: &Path) {
+    fn note_use(&self, sha256: &str, program: &Path, lock: &Path) {
         let leases = self.directory.join(LEASES);
         let name = format!("{sha256}-{}", storage::digest([program.as_os_str().as_bytes()]));
         let now = storage::stamp(self.host.started).0;
@@ -186,7 +187,7 @@ impl<'h> Store<'h> {
         let lines = |(name, _): &(String, Vec<u8>)| name.starts_with(&entry.about.sha256);
         let names_it = |(_, text): (String, Vec<u8>)| {
             let lock = text.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
-            let lock = Path::new(std::ffi::OsStr::from_bytes(lock));
+            let lock = Path::new(OsStr::from_bytes(lock));
             lock.ends_with(LOCK)
                 && self.host.read_text(lock).is_ok_and(|text| text.contains(&entry.about.sha256))
         };
@@ -220,7 +221,7 @@ impl<'h> Store<'h> {
         let user = |(name, text): (String, Vec<u8>)| {
             let program = text.split(|byte| *byte == b'\n').next()?;
             let at = self.host.stat(&leases.join(&name)).ok()?.modified.0;
-            Some((PathBuf::from(std::ffi::OsStr::from_bytes(program)), at))
+            Some((PathBuf::from(OsStr::from_bytes(program)), at))
         };
         self.leases().into_iter().filter(|(name, _)| name.starts_with(sha256)).filter_map(user).collect()
     }
@@ -233,6 +234,16 @@ impl<'h> Store<'h> {
             process.name.as_bytes().iter().all(u8::is_ascii_digit)
                 && fs::read(maps).is_ok_and(|maps| memchr::memmem::find(&maps, place).is_some())
         })
+    }
+}
+
+/// Notes that a program uses the entries in which these directories are.
+pub fn note_uses<'d>(host: &Host, directories: impl Iterator<Item = &'d Path>, program: &Path, lock: &Path) {
+    let is_entry = |above: &&Path| host.is_file(&above.join(ABOUT));
+    for entry in directories.filter_map(|directory| directory.ancestors().find(is_entry)) {
+        if let (Some(store), Some(sha256)) = (entry.parent(), entry.file_name().and_then(OsStr::to_str)) {
+            Store { host, directory: store.to_owned() }.note_use(sha256, program, lock);
+        }
     }
 }
 
