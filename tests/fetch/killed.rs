@@ -7,7 +7,9 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::wheelhouse::{Packed, TestWheel, Wheelhouse, app, cudart, curand, names, noise, shown, sum};
+use super::wheelhouse::{
+    Packed, TestWheel, Wheelhouse, app, cudart, curand, names, noise, remove, shown, sum,
+};
 
 /// Wheels that take a while.
 fn large() -> [TestWheel; 2] {
@@ -77,7 +79,7 @@ fn killed_at_random_points(count: usize, house: &Wheelhouse, fetch: &dyn Fn() ->
         let mut verify = house.command(&["fetch", "verify"]);
         let verified = verify.env("XDG_DATA_HOME", house.path(&format!("data-{at}"))).output().unwrap();
         assert_eq!(shown(&verified), "2 wheels: every file is as its wheel recorded it\n");
-        Command::new("rm").arg("-rf").arg(house.path(&format!("data-{at}"))).status().unwrap();
+        remove(&house.path(&format!("data-{at}")));
     }
     left
 }

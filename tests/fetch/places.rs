@@ -11,8 +11,8 @@ use crate::support::{CUDARUN, copy_program, is_root, skipped};
 /// Runs shell code in a mount namespace of its own, as root: `$STORE` is the store, `$FETCH` the command, `$APP` a program.
 /// None without the rights.
 fn in_namespace(house: &Wheelhouse, code: &str) -> Option<Output> {
-    let can_mount = Command::new("unshare").args(["--mount", "true"]).status();
-    if !is_root() || !can_mount.is_ok_and(|status| status.success()) {
+    let can_mount = || Command::new("unshare").args(["--mount", "true"]).status();
+    if !is_root() || !can_mount().is_ok_and(|status| status.success()) {
         skipped("only root can mount");
         return None;
     }
