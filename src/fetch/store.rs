@@ -153,6 +153,11 @@ impl<'h> Store<'h> {
         published.map_err(|error| FetchFault::write(&place, error))
     }
 
+    /// True if a killed process has left something, or one writes now.
+    pub fn has_unfinished(&self) -> bool {
+        self.names().any(|name| name.starts_with(STAGE))
+    }
+
     /// Removes an unfinished directory.
     pub fn clear(&self, _: &Turn, stage: &Path) -> Result<(), FetchFault> {
         remove_tree(stage).map_err(|error| FetchFault::write(stage, error))
