@@ -74,7 +74,7 @@ fn a_disk_that_fills_up_leaves_no_entry() {
         ls -A "$STORE" | grep -v '^\.' || echo 'no entry'
         $CUDARUN "$APP" || echo "start $?"
         mount -o remount,size=40m "$STORE"
-        $FETCH && $CUDARUN "$APP" && $CUDARUN fetch verify && ls -A "$STORE" | wc -l
+        $FETCH && $CUDARUN "$APP" && $CUDARUN fetch verify && ls "$STORE" | wc -l
     "#;
     let Some(output) = in_namespace(&house, code) else { return };
     said(

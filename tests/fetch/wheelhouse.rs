@@ -200,7 +200,7 @@ impl TestWheel {
         format!(
             "[[wheel]]\nfamily = \"{family}\"\ncuda = 12\nname = \"{distribution}\"\nfirst = \"{version}\"\n\
              directory = \"nvidia/{directory}/lib\"\nsonames = [\"{soname}\"]\nsource = \"a test\"\n\
-             date = \"2026-11-23\"\nfiles = [{{ version = \"{version}\", platform = \"{tag}\", size = {size}, \
+             date = \"2026-11-23\"\nversions = [\"{version}\"]\nfiles = [{{ version = \"{version}\", platform = \"{tag}\", size = {size}, \
              sha256 = \"{sha256}\" }}]\n\n"
         )
     }
