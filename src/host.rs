@@ -159,18 +159,12 @@ impl Host {
 
     /// The user's cache directory, as XDG and the user database define it; none without a home.
     pub fn user_cache(&self) -> Option<PathBuf> {
-        if self.root.is_none() {
-            return directories::BaseDirs::new().map(|base| base.cache_dir().to_owned());
-        }
         let given = self.env.non_empty("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
         given.or_else(|| self.home().map(|home| home.join(".cache")))
     }
 
     /// The user's directory for data of programs, like [`Self::user_cache`].
     pub fn user_data(&self) -> Option<PathBuf> {
-        if self.root.is_none() {
-            return directories::BaseDirs::new().map(|base| base.data_dir().to_owned());
-        }
         let given = self.env.non_empty("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
         given.or_else(|| self.home().map(|home| home.join(".local/share")))
     }

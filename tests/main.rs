@@ -14,6 +14,7 @@ mod cli;
 mod diagnose;
 mod doctor;
 mod documents;
+mod fetch;
 mod formats;
 mod host;
 mod inventory;

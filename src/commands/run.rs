@@ -6,11 +6,13 @@ use super::{Exit, failure, follow, only_here, reported_at_every_start, say_befor
 use crate::cli::{Common, FetchWhen, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
-use crate::fetch;
+use crate::fetch::note_uses;
 use crate::host::Host;
+use crate::inventory::Origin;
 use crate::launch;
+use crate::pin::Decision;
 use crate::pipeline::{
-    self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, Facts, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
 use crate::settings::files;
@@ -76,11 +78,7 @@ fn start_or_order(
         Reached::Proof(facts, decision, proven) => {
             let when = start.before.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
-            if let Outcome::Plan(plan) = &decision.outcome {
-                let lock = files::lock(facts.host, facts.settings.project.as_deref());
-                let picked = plan.picks.iter().map(|pick| &pick.installation);
-                fetch::note_uses(facts.host, picked, facts.program.runs(), &lock);
-            }
+            note_fetched(facts, decision);
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {
                 return failure::watch(facts, decision, Some(&proven.change), command, common, None);
             }
@@ -93,4 +91,13 @@ fn start_or_order(
         }
         _ => Ok(()),
     })
+}
+
+/// Notes which fetched wheels the program uses.
+fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
+    let Outcome::Plan(plan) = &decision.outcome else { return };
+    let picked = plan.picks.iter().map(|pick| &pick.installation);
+    let fetched = picked.filter(|one| one.origin == Origin::Fetched).map(|one| one.directory.as_path());
+    let lock = files::lock(facts.host, facts.settings.project.as_deref());
+    note_uses(facts.host, fetched, &facts.program.path, &lock);
 }

@@ -40,7 +40,7 @@ fn prune(
     let age = if options.all { 0 } else { i64::from(options.older) * DAY };
     let is_unused = |entry: &&Entry| now - entry.last_use() >= age && !store.is_needed(entry);
     let unused: Vec<&Entry> = entries.iter().filter(is_unused).collect();
-    if !options.dry_run && !unused.is_empty() {
+    if !options.dry_run && (!unused.is_empty() || store.has_unfinished()) {
         let turn = store.take_turn(|| ()).map_err(failed)?;
         for entry in &unused {
             store.remove(&turn, entry).map_err(failed)?;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::cli::ClientKind;
 use crate::host::Host;
-use crate::inventory::{FETCHED, Installation, Origin};
 use crate::solve::MissingWheel;
 use crate::storage;
 
@@ -16,7 +15,7 @@ mod store;
 mod unpack;
 
 pub use model::{FetchFault, WheelFault};
-pub use store::{About, DAY, Entry, Store, Turn};
+pub use store::{About, DAY, Entry, Store, Turn, note_uses};
 
 /// The room that a wheel of this many bytes needs, unpacked and while it is unpacked.
 pub fn room(size: u64) -> u64 {
@@ -105,22 +104,6 @@ pub fn download(
         say(&Step::Done(wheel, begun.elapsed()));
     }
     Ok(())
-}
-
-/// Notes that a program uses those of the installations that are in a store, and that the lock may name them.
-pub fn note_uses<'i>(
-    host: &Host,
-    installations: impl Iterator<Item = &'i Installation>,
-    program: &Path,
-    lock: &Path,
-) {
-    for installation in installations.filter(|one| one.origin == Origin::Fetched) {
-        let is_entry = |above: &&Path| host.is_file(&above.join(FETCHED));
-        let entry = installation.directory.ancestors().find(is_entry);
-        if let Some((store, name)) = entry.and_then(|entry| entry.parent().zip(entry.file_name()?.to_str())) {
-            Store { host, directory: store.to_owned() }.note_use(name, program, lock);
-        }
-    }
 }
 
 /// Compares the files of an entry with the RECORD of its wheel.

@@ -2,6 +2,7 @@
 //! and is never changed.
 #![allow(clippy::disallowed_methods, reason = "writes into directories of our own")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -58,7 +59,7 @@ impl Entry {
 }
 
 pub struct Store<'h> {
-    pub(super) host: &'h Host,
+    host: &'h Host,
     pub directory: PathBuf,
 }
 
@@ -103,8 +104,8 @@ impl<'h> Store<'h> {
             }
         };
         for name in self.names().filter(|name| name.starts_with(STAGE)) {
-            remove_tree(&self.directory.join(name))
-                .map_err(|error| FetchFault::write(&self.directory, error))?;
+            // The client of a killed one may still write there.
+            let _ = remove_tree(&self.directory.join(name));
         }
         Ok(Turn { _lock: lock })
     }
@@ -126,9 +127,9 @@ impl<'h> Store<'h> {
         statvfs(place).ok().map(|seen| seen.blocks_available() * seen.fragment_size())
     }
 
-    /// Makes an empty directory for an unfinished wheel.
+    /// Makes an empty directory for an unfinished wheel, of this process alone.
     pub fn stage(&self, _: &Turn, sha256: &str) -> Result<PathBuf, FetchFault> {
-        let stage = self.directory.join(format!("{STAGE}{sha256}"));
+        let stage = self.directory.join(format!("{STAGE}{sha256}-{}", std::process::id()));
         storage::create_directory(&stage).map_err(|error| FetchFault::write(&stage, error))?;
         Ok(stage)
     }
@@ -144,9 +145,17 @@ impl<'h> Store<'h> {
         let place = self.place(sha256);
         let published = fs::write(tree.join(ABOUT), about)
             .and_then(|()| seal(tree))
+            // Only a directory that can be written to moves into another one.
+            .and_then(|()| fs::set_permissions(tree, fs::Permissions::from_mode(0o755)))
             .and_then(|()| fs::rename(tree, &place))
+            .and_then(|()| fs::set_permissions(&place, fs::Permissions::from_mode(0o555)))
             .and_then(|()| fs::File::open(&self.directory)?.sync_all());
         published.map_err(|error| FetchFault::write(&place, error))
+    }
+
+    /// True if a killed process has left something, or one writes now.
+    pub fn has_unfinished(&self) -> bool {
+        self.names().any(|name| name.starts_with(STAGE))
     }
 
     /// Removes an unfinished directory.
@@ -167,7 +176,7 @@ impl<'h> Store<'h> {
     }
 
     /// Notes that a program uses an entry, at most once a day. A store that this user cannot write to keeps no notes.
-    pub fn note_use(&self, sha256: &str, program: &Path, lock: &Path) {
+    fn note_use(&self, sha256: &str, program: &Path, lock: &Path) {
         let leases = self.directory.join(LEASES);
         let name = format!("{sha256}-{}", storage::digest([program.as_os_str().as_bytes()]));
         let now = storage::stamp(self.host.started).0;
@@ -183,7 +192,7 @@ impl<'h> Store<'h> {
         let lines = |(name, _): &(String, Vec<u8>)| name.starts_with(&entry.about.sha256);
         let names_it = |(_, text): (String, Vec<u8>)| {
             let lock = text.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
-            let lock = Path::new(std::ffi::OsStr::from_bytes(lock));
+            let lock = Path::new(OsStr::from_bytes(lock));
             lock.ends_with(LOCK)
                 && self.host.read_text(lock).is_ok_and(|text| text.contains(&entry.about.sha256))
         };
@@ -217,7 +226,7 @@ impl<'h> Store<'h> {
         let user = |(name, text): (String, Vec<u8>)| {
             let program = text.split(|byte| *byte == b'\n').next()?;
             let at = self.host.stat(&leases.join(&name)).ok()?.modified.0;
-            Some((PathBuf::from(std::ffi::OsStr::from_bytes(program)), at))
+            Some((PathBuf::from(OsStr::from_bytes(program)), at))
         };
         self.leases().into_iter().filter(|(name, _)| name.starts_with(sha256)).filter_map(user).collect()
     }
@@ -230,6 +239,16 @@ impl<'h> Store<'h> {
             process.name.as_bytes().iter().all(u8::is_ascii_digit)
                 && fs::read(maps).is_ok_and(|maps| memchr::memmem::find(&maps, place).is_some())
         })
+    }
+}
+
+/// Notes that a program uses the entries in which these directories are.
+pub fn note_uses<'d>(host: &Host, directories: impl Iterator<Item = &'d Path>, program: &Path, lock: &Path) {
+    let is_entry = |above: &&Path| host.is_file(&above.join(ABOUT));
+    for entry in directories.filter_map(|directory| directory.ancestors().find(is_entry)) {
+        if let (Some(store), Some(sha256)) = (entry.parent(), entry.file_name().and_then(OsStr::to_str)) {
+            Store { host, directory: store.to_owned() }.note_use(sha256, program, lock);
+        }
     }
 }
 

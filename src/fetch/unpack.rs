@@ -54,6 +54,7 @@ pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) 
         files.push(Packed { name, at: entry.wayfinder(), is_deflated });
     }
     let record = record_of(&archive, &files)?;
+    must_be_all(&record, &|name| is_wanted(name) && !names.contains(name))?;
     // The largest first, so that the threads end together.
     files.sort_by_key(|file| std::cmp::Reverse(file.at.uncompressed_size_hint()));
     let directories: BTreeSet<PathBuf> =
@@ -85,15 +86,10 @@ pub(super) fn compare_all(tree: &Path) -> Result<(), FetchFault> {
     files.retain(|(name, _)| name.contains('/'));
     let record = files.iter().find(|(name, _)| name.ends_with(RECORD)).ok_or(WheelFault::NoRecord)?;
     let record = fs::read(&record.1).map_err(|error| FetchFault::write(&record.1, error))?;
-    let text = String::from_utf8_lossy(&record);
-    for name in text.lines().filter_map(|line| line.split(',').next()) {
-        let name = name.trim_matches('"');
-        let is_kept =
-            name.split_once('/').is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir());
-        if is_kept && !tree.join(name).is_file() {
-            return Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into());
-        }
-    }
+    let is_kept = |name: &str| {
+        name.split_once('/').is_some_and(|(top, _)| is_below(Path::new(name)) && tree.join(top).is_dir())
+    };
+    must_be_all(&record, &|name| is_kept(name) && !tree.join(name).is_file())?;
     let checked = parallel::map_each(&files, |(name, path)| {
         let hash = fs::File::open(path).and_then(|mut file| hashed(&mut file, &mut io::sink()));
         compare(&record, name, &hash.map_err(|error| FetchFault::write(path, error))?)
@@ -141,6 +137,14 @@ fn record_of(archive: &ZipSliceArchive<&[u8]>, files: &[Packed]) -> Result<Vec<u
     let mut bytes = Vec::new();
     extract(archive, file, &mut bytes)?;
     Ok(bytes)
+}
+
+/// Fails with the first recorded name that is missing.
+fn must_be_all(record: &[u8], is_missing: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
+    let text = String::from_utf8_lossy(record);
+    let mut names = text.lines().filter_map(|line| Some(line.split(',').next()?.trim_matches('"')));
+    let missing = names.find(|name| is_missing(name));
+    missing.map_or(Ok(()), |name| Err(WheelFault::NotAsRecorded { name: name.to_owned() }.into()))
 }
 
 fn compare(record: &[u8], name: &str, hash: &[u8]) -> Result<(), FetchFault> {
