@@ -312,7 +312,7 @@ fn signals_do_to_cudarun_what_they_do_to_the_program() {
     let starts = std::env::var("CUDARUN_TESTS_STARTS").map_or(40, |count| count.parse().unwrap());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verify/signals.py");
     let session = machine.session(&["a"]).mode("slow:700");
-    for (verb, starts) in [("", starts), ("diagnose", starts.min(1000))] {
+    for (verb, starts) in [("", starts), ("diagnose", starts.min(200))] {
         let (out, err) =
             texts(&session.shell(&format!("ulimit -c 0; exec python3 -B {script} {starts} {verb}")));
         assert!(out.ends_with("all of it holds\n"), "{verb}: {out}{err}");
