@@ -132,8 +132,10 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             return 125;
         }
         None if cli.words.is_empty() => return usage(&no_program(), arguments),
-        None => (Form::Run, false, start_program(&host, common, start, &cli.words)),
-        Some(Verb::Run(run)) => (Form::Run, false, start_program(&host, common, &run.start, &run.words)),
+        None => (Form::Run, false, start_program(&host, common, start, cli.first, &cli.words)),
+        Some(Verb::Run(run)) => {
+            (Form::Run, false, start_program(&host, common, &run.start, run.first, &run.words))
+        }
         Some(Verb::List(list)) => (Form::Answer, list.json, commands::list::list(host, common, list)),
         Some(Verb::Explain(explain)) => {
             (Form::Answer, explain.question.json, commands::explain::explain(host, common, explain))
@@ -181,9 +183,10 @@ fn start_program(
     host: &Host,
     common: &cli::Common,
     start: &cli::Start,
+    first: cli::First,
     words: &[OsString],
 ) -> Result<Exit, Error> {
-    commands::run::run(host, common, start, &commands::command_of(words))
+    commands::run::run(host, common, start, first, &commands::command_of(words))
 }
 
 /// Reports an error, and the command line that was probably meant.

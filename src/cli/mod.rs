@@ -63,6 +63,8 @@ pub struct Cli {
     pub common: Common,
     #[command(flatten)]
     pub start: Start,
+    #[command(flatten)]
+    pub first: First,
     #[command(subcommand)]
     pub verb: Option<Verb>,
     /// The program and its arguments, passed on untouched
@@ -115,16 +117,14 @@ impl Common {
 pub struct Start {
     #[command(flatten)]
     pub wishes: Wishes,
-    #[command(flatten)]
-    pub before: Before,
-}
-
-/// Options about the steps before a start.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct Before {
     /// Prove the set first: never, always [default: auto]
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     pub verify: Option<When>,
+}
+
+/// Options of a start that may need libraries first.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct First {
     /// Download missing libraries first, after a question
     #[arg(long)]
     pub fetch: bool,
@@ -224,6 +224,8 @@ pub enum Verb {
 pub struct Run {
     #[command(flatten)]
     pub start: Start,
+    #[command(flatten)]
+    pub first: First,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required = true, hide = true)]
     pub words: Vec<OsString>,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::{Before, Cli, Explain, Export, Start, Verb, Wishes};
+use super::{Cli, Explain, Export, Start, Verb, Wishes};
 
 impl Wishes {
     pub fn is_empty(&self) -> bool {
@@ -63,15 +63,29 @@ impl Cli {
 
     /// Gives the options before a verb to the verb, as if they came after it. Fails for an option that the verb lacks.
     pub fn settle(mut self) -> Result<Cli, clap::Error> {
-        let Start { wishes, before: Before { verify, fetch, mut yes } } = std::mem::take(&mut self.start);
-        if let Some(Verb::Fetch(own)) = &mut self.verb {
-            own.yes |= std::mem::take(&mut yes);
-        }
-        let (own_wishes, own_before, verb) = match &mut self.verb {
-            None => (Some(&mut self.start.wishes), Some(&mut self.start.before), ""),
-            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.before), "run"),
+        let Start { wishes, verify } = std::mem::take(&mut self.start);
+        let first = std::mem::take(&mut self.first);
+        let is_taken = match &mut self.verb {
+            None => {
+                self.first = first;
+                true
+            }
+            Some(Verb::Run(run)) => {
+                run.first.fetch |= first.fetch;
+                run.first.yes |= first.yes;
+                true
+            }
+            Some(Verb::Fetch(own)) => {
+                own.yes |= first.yes;
+                !first.fetch
+            }
+            Some(_) => !first.fetch && !first.yes,
+        };
+        let (own_wishes, own_verify, verb) = match &mut self.verb {
+            None => (Some(&mut self.start.wishes), Some(&mut self.start.verify), ""),
+            Some(Verb::Run(run)) => (Some(&mut run.start.wishes), Some(&mut run.start.verify), "run"),
             Some(Verb::Shell(shell)) => {
-                (Some(&mut shell.start.wishes), Some(&mut shell.start.before), "shell")
+                (Some(&mut shell.start.wishes), Some(&mut shell.start.verify), "shell")
             }
             Some(Verb::List(_)) => (None, None, "list"),
             Some(Verb::Explain(explain)) => (Some(&mut explain.question.wishes), None, "explain"),
@@ -102,16 +116,13 @@ impl Cli {
             None if wishes.locked => return Err(not_with("--locked", verb)),
             None => return Err(not_with("--pin-mode <MODE>", verb)),
         }
-        match own_before {
-            Some(own) => {
-                own.verify = own.verify.or(verify);
-                own.fetch |= fetch;
-                own.yes |= yes;
-            }
-            None if verify.is_some() => return Err(not_with("--verify <WHEN>", verb)),
-            None if fetch => return Err(not_with("--fetch", verb)),
-            None if yes => return Err(not_with("--yes", verb)),
-            None => {}
+        match (own_verify, verify) {
+            (Some(own), before) => *own = own.or(before),
+            (None, None) => {}
+            (None, Some(_)) => return Err(not_with("--verify <WHEN>", verb)),
+        }
+        if !is_taken {
+            return Err(not_with(if first.fetch { "--fetch" } else { "--yes" }, verb));
         }
         Ok(self)
     }

@@ -3,7 +3,7 @@
 use super::fetching::{Order, carry_out};
 use super::verdict::say_proof;
 use super::{Exit, failure, follow, only_here, reported_at_every_start, say_before, say_refusal};
-use crate::cli::{Common, FetchWhen, OnFailure, Start};
+use crate::cli::{Common, FetchWhen, First, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
 use crate::fetch::note_uses;
@@ -19,13 +19,19 @@ use crate::settings::files;
 use crate::settings::resolve::Purpose;
 use crate::solve::{Lack, Outcome};
 
-pub fn run(host: &Host, common: &Common, start: &Start, command: &Command) -> Result<Exit, Error> {
+pub fn run(
+    host: &Host,
+    common: &Common,
+    start: &Start,
+    first: First,
+    command: &Command,
+) -> Result<Exit, Error> {
     let mut to_fetch = None;
-    let exit = start_or_order(host, common, start, command, Some(&mut to_fetch))?;
+    let exit = start_or_order(host, common, start, command, first, Some(&mut to_fetch))?;
     let Some(order) = to_fetch else { return Ok(exit) };
     match carry_out(host, common, &order)? {
         // The answer may be another one now that they are here.
-        Exit::Yes => start_or_order(host, common, start, command, None),
+        Exit::Yes => start_or_order(host, common, start, command, first, None),
         _ => Ok(Exit::Refused),
     }
 }
@@ -36,6 +42,7 @@ fn start_or_order(
     common: &Common,
     start: &Start,
     command: &Command,
+    first: First,
     mut to_fetch: Option<&mut Option<Order>>,
 ) -> Result<Exit, Error> {
     crash::will_start(command);
@@ -44,13 +51,13 @@ fn start_or_order(
     only_here(common, "run")?;
     let has_deciding_options = has_deciding_options(common, start);
     if !has_deciding_options
-        && !start.before.fetch
+        && !first.fetch
         && common.verbose == 0
         && let Some(exec) = kept_start(host, command)
     {
         return launch::exec(&exec).map(|never| match never {});
     }
-    let proof = ProofOptions { when: start.before.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+    let proof = ProofOptions { when: start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let subject = Subject::Command(command);
     let request = Request { proof, ..Request::new(host, common, &start.wishes, subject, Purpose::Start) };
     follow(&request, |reached| match reached {
@@ -61,11 +68,11 @@ fn start_or_order(
         }
         Reached::Outcome(facts, outcome) => {
             let layers = &facts.settings.layers;
-            if (start.before.fetch || layers.fetch_when() == FetchWhen::Always)
+            if (first.fetch || layers.fetch_when() == FetchWhen::Always)
                 && let Some(to_fetch) = to_fetch.take()
                 && let Lack::Wheels(wheels) = facts.lack(outcome)
             {
-                *to_fetch = Some(Order::for_start(facts.settings, wheels, start.before.yes));
+                *to_fetch = Some(Order::for_start(facts.settings, wheels, first.yes));
                 return Err(Stop::Exit(Exit::Refused));
             }
             Ok(())
@@ -76,7 +83,7 @@ fn start_or_order(
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = start.before.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             note_fetched(facts, decision);
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {

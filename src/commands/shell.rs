@@ -33,7 +33,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
         None => (Subject::Project, Purpose::Project),
     };
     let proof =
-        ProofOptions { when: options.start.before.verify, is_quiet: common.quiet, ..ProofOptions::default() };
+        ProofOptions { when: options.start.verify, is_quiet: common.quiet, ..ProofOptions::default() };
     let request = Request { proof, ..Request::new(host, common, &options.start.wishes, subject, purpose) };
     follow(&request, |reached| match reached {
         Reached::Settings(settings) if let Some(remark) = &settings.not_allowed => {
@@ -62,7 +62,7 @@ pub fn shell(here: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
             Ok(())
         }
         Reached::Proof(facts, decision, proven) => {
-            let when = options.start.before.verify.or(facts.settings.layers.verify()).unwrap_or_default();
+            let when = options.start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
             let (arguments, env) = prepared(host, shell, &proven.change.diff)?;
             let diff = Diff::between(&here.env, &env);

@@ -44,7 +44,7 @@ pub fn has_deciding_options(common: &Common, start: &Start) -> bool {
         || common.config.is_some()
         || common.no_config
         || !start.wishes.is_empty()
-        || start.before.verify.is_some()
+        || start.verify.is_some()
 }
 
 /// Decides if a proved start is kept. `reports` is true when something is printed at every such start.

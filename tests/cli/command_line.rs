@@ -82,16 +82,13 @@ fn options_before_a_verb_apply_to_the_verb() {
         assert_eq!((wishes.uses, words), (vec!["torch".into(), "jax".into()], vec!["python".into()]));
     }
     let run = |line: &str| match parse(line).unwrap().verb {
-        Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.before.verify),
+        Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.verify),
         other => panic!("{other:?}"),
     };
     assert_eq!(run("--uses torch --verify=never run python"), ("torch".into(), Some(When::Never)));
     assert_eq!(run("--verify=never run --verify=always python"), (String::new(), Some(When::Always)));
     let start = parse("--uses torch --verify never python").unwrap();
-    assert_eq!(
-        (start.start.wishes.uses, start.start.before.verify),
-        (vec!["torch".to_owned()], Some(When::Never))
-    );
+    assert_eq!((start.start.wishes.uses, start.start.verify), (vec!["torch".to_owned()], Some(When::Never)));
     for (line, option) in [
         ("--verify=never verify true", "--verify"),
         ("--verify=never explain true", "--verify"),
