@@ -112,25 +112,28 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
 
 /// `fetch`
 pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
-    finish(json!({ "wheels": wheels, "into": show(place) }))
+    finish(json!({ "wheels": wheels, "into": place.to_string_lossy() }))
 }
 
 /// `fetch list`
 pub fn stored(entries: &[Entry], store: &Path) -> String {
     let entry = |entry: &Entry| {
         let About { distribution, version, sha256, fetched, .. } = &entry.about;
-        let user = |(program, at): &(PathBuf, i64)| json!({ "program": show(program), "last_use": at });
+        let user =
+            |(program, at): &(PathBuf, i64)| json!({ "program": program.to_string_lossy(), "last_use": at });
         json!({
             "distribution": distribution,
             "version": version,
             "sha256": sha256,
             "bytes": entry.size,
             "fetched": fetched,
-            "directory": show(&entry.directory),
+            "directory": entry.directory.to_string_lossy(),
             "users": entry.users.iter().map(user).collect::<Vec<_>>(),
         })
     };
-    finish(json!({ "store": show(store), "wheels": entries.iter().map(entry).collect::<Vec<_>>() }))
+    finish(
+        json!({ "store": store.to_string_lossy(), "wheels": entries.iter().map(entry).collect::<Vec<_>>() }),
+    )
 }
 
 /// `export`

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::fetch::wheelhouse::{Wheelhouse, app, cudart, curand};
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -177,6 +178,19 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
     keep("init", &here(&["init", "--json"]));
     here(&["allow", "-q", "."]);
     keep("allow", &here(&["allow", "--list", "--json"]));
+    let house = Wheelhouse::new(&[cudart(), curand()]);
+    let (linked, opens) = (app("needs-both"), app("opens-cudart"));
+    for words in [&["cudart"][..], &[&linked], &[&opens], &["/bin/true"], &["nothing-here"]] {
+        keep(
+            "fetch",
+            &house.run(&[&["fetch", "--json", "--dry-run"], words].concat()).any_stderr().output().0,
+        );
+    }
+    let mut list = || keep("fetch-list", &house.run(&["fetch", "list", "--json"]).output().0);
+    list();
+    house.fetch(&["-q", "cudart", "curand"]).any_stderr().check();
+    house.run(&[&linked]).any_stdout().check();
+    list();
     all
 }
 
@@ -185,7 +199,9 @@ fn meanings(command: &str) -> BTreeMap<String, String> {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
     let section = page
         .split("\n## ")
-        .find(|section| section.lines().next().is_some_and(|title| title.replace(" --", "-") == command))
+        .find(|section| {
+            section.lines().next().is_some_and(|title| title.replace(" --", "-").replace(' ', "-") == command)
+        })
         .unwrap_or_default();
     let rows =
         section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once(" | "));
@@ -208,6 +224,7 @@ fn every_command_has_a_schema_that_its_output_follows() {
         schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
         schema["title"] = match command {
             "error" => "The JSON of a question that could not be answered".to_owned(),
+            "fetch-list" => "The JSON of `cudarun fetch list`".to_owned(),
             command => format!("The JSON of `cudarun {}`", command.replace('-', " --")),
         }
         .into();

@@ -33,6 +33,27 @@ fn said(output: &Output, parts: &[&str]) {
     }
 }
 
+#[test]
+fn the_file_of_an_administrator_forbids_as_well() {
+    let house = Wheelhouse::new(&[cudart()]);
+    let code = r#"
+        mount -t tmpfs none /opt
+        cp -r /etc /opt/etc
+        mkdir -p /opt/etc/cudarun
+        printf '[fetch]\nwhen = "never"\n' >/opt/etc/cudarun/config.toml
+        mount --bind /opt/etc /etc
+        $FETCH || echo "status $?"
+        ls -A "$STORE" 2>/dev/null || echo 'no store'
+        umount /etc
+        $FETCH && $CUDARUN "$APP"
+    "#;
+    let Some(output) = in_namespace(&house, code) else { return };
+    said(
+        &output,
+        &["settings forbid to fetch (`when = \"never\"`)", "status 2\nno store\n", "cudart 12040\n"],
+    );
+}
+
 /// Its libraries are small in the wheel.
 fn swelling() -> TestWheel {
     cudart().with(Packed::new("nvidia/cuda_runtime/lib/zeros.bin", vec![0; 8 << 20]))

@@ -272,10 +272,11 @@ impl Wheelhouse {
         for directory in ["home", "wheels", "bin", "empty"] {
             fs::create_dir(house.path(directory)).unwrap();
         }
-        for wheel in wheels {
-            house.put(wheel, &wheel.bytes());
+        let all: Vec<(&TestWheel, Vec<u8>)> = wheels.iter().map(|wheel| (wheel, wheel.bytes())).collect();
+        for (wheel, bytes) in &all {
+            house.put(wheel, bytes);
         }
-        house.tabulate(&wheels.iter().map(|wheel| (wheel, wheel.bytes())).collect::<Vec<_>>());
+        house.tabulate(&all);
         house
     }
 
