@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::fetch::wheelhouse::{Wheelhouse, app, cudart, curand};
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -167,6 +168,13 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             Run::new(["doctor", "--json", "--compare", &pair.join(","), "python3", "/home/user/train.py"]);
         keep("doctor-compare", &run.in_directory(env!("CARGO_MANIFEST_DIR")).output().0);
     }
+    let house = Wheelhouse::new(&[cudart(), curand()]);
+    keep("fetch", &house.run(&["fetch", "--dry-run", "--json", &app("needs-both")]).output().0);
+    keep("fetch", &house.run(&["fetch", "--dry-run", "--json", "cudart"]).output().0);
+    keep("explain", &house.run(&["explain", "--json", &app("needs-cudart")]).any_stderr().output().0);
+    house.fetch(&["cudart"]).any_stderr().check();
+    keep("fetch", &house.run(&["fetch", "--dry-run", "--json", "cudart"]).output().0);
+    keep("fetch-list", &house.run(&["fetch", "list", "--json"]).output().0);
     keep("verify", &Run::new(["verify", "--json", "/bin/true"]).any_stderr().output().0);
     let project = tempfile::tempdir().unwrap();
     let report = project.path().join("report");
@@ -185,7 +193,9 @@ fn meanings(command: &str) -> BTreeMap<String, String> {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
     let section = page
         .split("\n## ")
-        .find(|section| section.lines().next().is_some_and(|title| title.replace(" --", "-") == command))
+        .find(|section| {
+            section.lines().next().is_some_and(|title| title.replace(" --", "-").replace(' ', "-") == command)
+        })
         .unwrap_or_default();
     let rows =
         section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once(" | "));
@@ -208,6 +218,7 @@ fn every_command_has_a_schema_that_its_output_follows() {
         schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
         schema["title"] = match command {
             "error" => "The JSON of a question that could not be answered".to_owned(),
+            "fetch-list" => "The JSON of `cudarun fetch list`".to_owned(),
             command => format!("The JSON of `cudarun {}`", command.replace('-', " --")),
         }
         .into();

@@ -7,5 +7,5 @@ mod places;
 mod sockets;
 mod starting;
 mod stored;
-mod wheelhouse;
+pub mod wheelhouse;
 mod words;
