@@ -101,15 +101,3 @@ impl ClientKind {
         }
     }
 }
-
-/// When missing wheels are fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum FetchWhen {
-    /// Only on request, after a question
-    #[default]
-    Ask,
-    /// Never, not even on request
-    Never,
-    /// At every start that needs it, without a question
-    Always,
-}
