@@ -77,6 +77,9 @@ offers no cherry-pick cudarun hook git cherry-
 offers yes cherry-pick cudarun export --shell direnv git cherry-
 offers yes cudnn cudarun list cu
 offers yes cutensor cudarun list cut
+offers yes cudnn cudarun fetch cudn
+offers yes prune cudarun fetch pru
+offers yes cherry-pick cudarun fetch git cherry-
 offers yes none cudarun --pin-mode n
 offers yes toolkit cudarun --without too
 offers yes cudnn= cudarun --pin cudn

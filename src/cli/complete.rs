@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory};
 
+use super::fetching::{ACTIONS, names_program};
 use super::{Cli, Shell};
 
 /// The source of candidates beside those that are listed.
@@ -64,7 +65,7 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
         } else if let (None, Some(named)) = (verb, command.find_subcommand(word)) {
             verb = Some(named);
             index += 1;
-        } else if takes_program(scope) {
+        } else if takes_program(scope) && (!takes_families(scope) || names_program(word)) {
             return program(index);
         } else {
             index += 1;
@@ -92,6 +93,10 @@ pub fn complete(shell: Shell, words: &[OsString], values: Values<'_>) -> Complet
     if verb.is_some() {
         let positional = scope.get_positionals().next();
         return match positional {
+            _ if takes_families(scope) && !current.contains('/') => {
+                let actions = ACTIONS.map(|action| (action.to_owned(), String::new()));
+                beginning(current, Kind::Commands, [values("FAMILY"), actions.to_vec()].concat())
+            }
             _ if takes_program(scope) => program(before.len()),
             Some(argument) => value(argument, "", current, values),
             None => nothing(),
@@ -118,6 +123,10 @@ fn program(index: usize) -> Completion {
 
 fn takes_program(command: &Command) -> bool {
     command.get_positionals().any(|argument| argument.get_id() == "words" && !argument.is_last_set())
+}
+
+fn takes_families(command: &Command) -> bool {
+    command.get_name() == "fetch"
 }
 
 /// The option that a word means, if it takes a value: `--color`, `--color=…`, `-o`, `-qo`.

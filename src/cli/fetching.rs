@@ -45,23 +45,27 @@ pub struct Fetch {
 }
 
 /// Words that name something to do with the store.
-const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
+pub(super) const ACTIONS: [&str; 3] = ["list", "verify", "prune"];
 
 impl Fetch {
     /// False if the words name families, or something to do with the store.
     pub fn names_program(&self) -> bool {
         let first = self.words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-        let (name, _) = family_and_range(&first);
-        let is_family = |family: &Family| {
-            [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name))
-        };
-        !catalog().families.iter().any(is_family) && self.action().is_none()
+        names_program(&first)
     }
 
     /// Returns what to do with the store.
     pub fn action(&self) -> Option<&'static str> {
         ACTIONS.into_iter().find(|action| self.words.first().is_some_and(|word| word == action))
     }
+}
+
+/// False for a family, with a range or without, and for something to do with the store.
+pub(super) fn names_program(word: &str) -> bool {
+    let (name, _) = family_and_range(word);
+    let is_family =
+        |family: &Family| [&family.name, &family.display].iter().any(|own| own.eq_ignore_ascii_case(name));
+    !catalog().families.iter().any(is_family) && !ACTIONS.contains(&word)
 }
 
 /// `cudnn=9.10` is cuDNN in the range `=9.10`, and a name alone in every range.

@@ -88,8 +88,8 @@ impl<'h> Store<'h> {
     pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<Turn, FetchFault> {
         storage::create_directory(&self.directory)
             .map_err(|error| FetchFault::write(&self.directory, error))?;
-        let is_unsafe = |why| FetchFault::Unsafe { place: self.directory.clone(), why };
-        judge_own(self.host, &self.directory).map_err(is_unsafe)?;
+        judge_own(self.host, &self.directory)
+            .map_err(|why| FetchFault::Unsafe { place: self.directory.clone(), why })?;
         let mut has_waited = false;
         let lock = loop {
             match storage::lock(self.host, &self.directory, TURN) {

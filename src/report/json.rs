@@ -356,6 +356,7 @@ fn conflict(conflict: &Conflict) -> Value {
         "unmet": unmet,
         "broken": conflict.broken,
         "contradictions": conflict.contradictions,
+        "to_fetch": conflict.to_fetch,
         "hint": conflict.hint.as_ref().map(hints::hint),
     })
 }

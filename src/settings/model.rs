@@ -289,10 +289,9 @@ impl Setting {
     /// `cudarun allow`.
     pub fn needs_trust(&self) -> bool {
         match (&self.key, &self.value) {
-            (Key::SearchAlso | Key::SearchWithout | Key::Variable(_) | Key::PinMode | Key::FetchFrom, _)
-            | (_, Value::Directory(_) | Value::When(When::Never) | Value::FetchWhen(FetchWhen::Always)) => {
-                true
-            }
+            (Key::SearchWithout | Key::Variable(_) | Key::PinMode, _)
+            | (_, Value::Directory(_) | Value::Directories(_) | Value::When(When::Never))
+            | (_, Value::FetchWhen(FetchWhen::Always)) => true,
             (_, Value::Level(level)) => *level < Level::default(),
             _ => false,
         }
@@ -354,24 +353,18 @@ impl Layers {
     }
 
     pub fn mode(&self) -> Option<pin::Mode> {
-        self.get(&Key::PinMode).find_map(|setting| match setting.value {
-            Value::Mode(mode) => Some(mode),
-            _ => None,
-        })
+        let mut values = self.get(&Key::PinMode).map(|setting| &setting.value);
+        if let Some(Value::Mode(mode)) = values.next() { Some(*mode) } else { None }
     }
 
     pub fn verify(&self) -> Option<When> {
-        self.get(&Key::Verify).find_map(|setting| match setting.value {
-            Value::When(when) => Some(when),
-            _ => None,
-        })
+        let mut values = self.get(&Key::Verify).map(|setting| &setting.value);
+        if let Some(Value::When(when)) = values.next() { Some(*when) } else { None }
     }
 
     pub fn level(&self) -> Option<Level> {
-        self.get(&Key::VerifyLevel).find_map(|setting| match setting.value {
-            Value::Level(level) => Some(level),
-            _ => None,
-        })
+        let mut values = self.get(&Key::VerifyLevel).map(|setting| &setting.value);
+        if let Some(Value::Level(level)) = values.next() { Some(*level) } else { None }
     }
 
     pub fn on_failure(&self) -> OnFailure {
@@ -386,10 +379,8 @@ impl Layers {
 
     /// Returns the store that a setting names.
     pub fn store(&self) -> Option<&Path> {
-        self.get(&Key::FetchStore).find_map(|setting| match &setting.value {
-            Value::Directory(store) => Some(store.as_path()),
-            _ => None,
-        })
+        let mut values = self.get(&Key::FetchStore).map(|setting| &setting.value);
+        if let Some(Value::Directory(store)) = values.next() { Some(store) } else { None }
     }
 
     pub fn is_locked(&self) -> bool {

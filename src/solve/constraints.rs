@@ -224,9 +224,8 @@ fn allowed(slot: &Slot<'_>, installation: &Installation, _: &World<'_>) -> Optio
     })
 }
 
-/// Its files are those that a lock has recorded.
+/// Its files are those that a lock has recorded. Files of an offer can be compared once they are here.
 fn locked(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
-    // Its files can be compared once they are here.
     if world.is_offer(installation) {
         return None;
     }

@@ -2,7 +2,7 @@
 //! or by a script that a comment above it names, or is marked as needing a GPU:
 //!
 //! - `<!-- run -->`: here, in a project with a `train.py` that opens a stand-in cuDNN; of a transcript, what it prints
-//!   is compared
+//!   is compared. cudarun fetches a stand-in CUDA runtime from a directory
 //! - `<!-- run on NAME -->`: a transcript, on a machine of `tests/machines/`
 //! - `<!-- run by PATH -->`, `<!-- run by PATH as NAME -->`: by a script of ours, which takes it from the document by
 //!   that name or runs all of it itself
@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::fetch::wheelhouse::{Wheelhouse, cudart};
 use crate::pin::real_loader::WORLD;
 use crate::support::machine::Machine;
 use crate::support::{CUDARUN, Workshop};
@@ -136,7 +137,7 @@ struct Place {
     /// Before the commands, in bash.
     prologue: String,
     env: Vec<(String, String)>,
-    _keeps: (Option<Machine>, Option<Workshop>),
+    _keeps: (Option<Machine>, Option<(Workshop, Wheelhouse)>),
 }
 
 impl Place {
@@ -148,9 +149,13 @@ impl Place {
         Place { directory: machine.root().to_owned(), prologue, env, _keeps: (Some(machine), None) }
     }
 
-    /// A home with a project in it, and cuDNN where the loader finds it.
+    /// A home with a project in it, cuDNN where the loader finds it, and wheels that the user's settings name.
     fn project() -> Place {
         let workshop = Workshop::new();
+        let wheels = Wheelhouse::new(&[cudart()]);
+        let from = wheels.path("wheels");
+        let settings = format!("[fetch]\nwhen = \"always\"\nfrom = [\"{}\"]\n", from.display());
+        workshop.write("home/.config/cudarun/config.toml", &settings);
         let train = "import ctypes\nctypes.CDLL('libcudnn.so.9')\n";
         workshop.write("home/project/train.py", train);
         workshop
@@ -163,9 +168,10 @@ impl Place {
             ("HOME".to_owned(), home.display().to_string()),
             ("LD_LIBRARY_PATH".to_owned(), WORLD.library_path(&["new"])),
             ("BIN".to_owned(), bin.display().to_string()),
+            ("CUDARUN_TEST_WHEELS".to_owned(), wheels.path("table.toml").display().to_string()),
         ];
         let prologue = "PATH=$BIN:$PATH\ncudarun -q allow\n".to_owned();
-        Place { directory: home.join("project"), prologue, env, _keeps: (None, Some(workshop)) }
+        Place { directory: home.join("project"), prologue, env, _keeps: (None, Some((workshop, wheels))) }
     }
 
     fn run(&self, script: &str) -> (bool, String) {

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::fetch::wheelhouse::{Wheelhouse, app, cudart};
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -129,6 +130,14 @@ fn the_json_that_is_printed_is_documented() {
     collect(&set.any_stderr().status(2).json(), &documented, &mut undocumented);
     let verified = Run::new(["verify", "--json", "/bin/true"]).json();
     collect(&verified, &documented, &mut undocumented);
+    let house = Wheelhouse::new(&[cudart()]);
+    let app = app("needs-cudart");
+    let missing = house.run(&["explain", "--json", &app]).status(1).json();
+    assert_eq!(missing["to_fetch"][0]["distribution"], "nvidia-cuda-runtime-cu12", "{missing:#}");
+    collect(&missing, &documented, &mut undocumented);
+    collect(&house.run(&["fetch", "--dry-run", "--json", &app]).json(), &documented, &mut undocumented);
+    house.fetch(&[&app]).any_stderr().check();
+    collect(&house.run(&["fetch", "list", "--json"]).json(), &documented, &mut undocumented);
     let directory = tempfile::tempdir().unwrap();
     let report = directory.path().join("report");
     Run::new(["trace", "--json", "--all", "-o", report.to_str().unwrap(), "/bin/true"]).check();

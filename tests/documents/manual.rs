@@ -45,6 +45,10 @@ const FILES: &[(&str, &str)] = &[
         "~/.config/cudarun/config.toml",
         "The user's settings (`$XDG_CONFIG_HOME/cudarun/config.toml` where that is set).",
     ),
+    (
+        "~/.local/share/cudarun/store",
+        "The wheels of `cudarun fetch` (`$XDG_DATA_HOME/cudarun/store` where that is set).",
+    ),
     ("~/.config/cudarun/allowed", "The files that `cudarun allow` has allowed."),
     ("/etc/cudarun/config.toml", "Settings for all users."),
 ];

@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "pin",
     "cli",
     "settings",
+    "fetch",
     "verify",
     "launch",
     "shell",
