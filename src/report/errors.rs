@@ -209,7 +209,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
             let before = if text.as_encoded_bytes().ends_with(b".py") { "python3" } else { "--from" };
             Some(format!("cudarun diagnose {before} {}", shell_words(std::slice::from_ref(text))))
         }
-        Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}=>=9.1,<10\"")),
+        Error::BadRange { family, .. } => Some(format!("cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\"")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::NoSuchSource { name, sources } => Some(one_of(name, "sources", sources)),
         Error::Setting(reason) | Error::Fetch(reason) => reason.hint(),
