@@ -26,8 +26,8 @@ impl Platform {
     pub fn wheel(&self, package: &str) -> Option<(&'static Wheel, &'static WheelFile)> {
         let (name, version) = package.split_once(' ')?;
         let version = version.parse().ok()?;
-        let rows = wheels().iter().filter(|wheel| wheel.name == name);
-        rows.filter_map(|wheel| Some((wheel, self.file(wheel, version)?))).next()
+        let mut rows = wheels().iter().filter(|wheel| wheel.name == name);
+        rows.find_map(|wheel| Some((wheel, self.file(wheel, version)?)))
     }
 
     /// True for a tag, or several joined by dots, of which one fits.

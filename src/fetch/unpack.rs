@@ -199,6 +199,7 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn not_archive(error: rawzip::Error) -> FetchFault {
     WheelFault::NotArchive { why: error.to_string() }.into()
 }

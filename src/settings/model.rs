@@ -290,8 +290,8 @@ impl Setting {
     pub fn needs_trust(&self) -> bool {
         match (&self.key, &self.value) {
             (Key::SearchWithout | Key::Variable(_) | Key::PinMode, _)
-            | (_, Value::Directory(_) | Value::Directories(_) | Value::When(When::Never))
-            | (_, Value::FetchWhen(FetchWhen::Always)) => true,
+            | (_, Value::Directory(_) | Value::Directories(_) | Value::When(When::Never)) => true,
+            (_, Value::FetchWhen(when)) => *when == FetchWhen::Always,
             (_, Value::Level(level)) => *level < Level::default(),
             _ => false,
         }
