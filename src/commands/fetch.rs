@@ -51,6 +51,11 @@ fn families(options: &Fetch) -> Result<Option<Vec<FamilyWish>>, Error> {
     options.words.iter().map(wish).collect::<Result<_, Error>>().map(Some)
 }
 
+/// Settings that are not allowed may name another store, so nothing is written before they are.
+fn purpose(options: &Fetch) -> Purpose {
+    if options.dry_run { Purpose::Answer } else { Purpose::Start }
+}
+
 fn of_families(
     there: &Host,
     common: &Common,
@@ -59,7 +64,7 @@ fn of_families(
 ) -> Result<Order, Error> {
     let mut order = None;
     let scope = |settings: &Settings| pipeline::any_program(settings, common);
-    let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), Purpose::Answer);
+    let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), purpose(options));
     follow(&request, |reached| match reached {
         Reached::Inventory(settings, inventory) => {
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
@@ -78,7 +83,7 @@ fn of_families(
 fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<Order, Exit>, Error> {
     let command = command_of(&options.words);
     let mut order = None;
-    let request = Request::new(there, common, &options.wishes, Subject::Command(&command), Purpose::Answer);
+    let request = Request::new(there, common, &options.wishes, Subject::Command(&command), purpose(options));
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
             let wheels = match facts.lack(outcome) {

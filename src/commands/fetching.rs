@@ -70,7 +70,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
         if !common.quiet {
             report::say(&style.page(report::NOTHING_TO_FETCH));
         }
-    } else {
+    } else if !common.quiet || order.dry_run || !may(order) {
         let to_fetch =
             report::ToFetch { wheels: &missing, place: &place, free: store.free(), from: &order.supply.from };
         let text = style.page(&report::to_fetch(&to_fetch, style));
@@ -82,7 +82,7 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     if order.when == FetchWhen::Never {
         return Err(failed(FetchFault::Forbidden));
     }
-    if !(order.yes || order.when == FetchWhen::Always || asks()) {
+    if !(may(order) || asks()) {
         if !can_ask() {
             report::say(&style.page(report::NOT_ALLOWED_TO_FETCH));
         }
@@ -99,6 +99,11 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     }
     .map_err(failed)?;
     Ok(Exit::Yes)
+}
+
+/// True if it was allowed before.
+fn may(order: &Order) -> bool {
+    order.yes || order.when == FetchWhen::Always
 }
 
 fn can_ask() -> bool {

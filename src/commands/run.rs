@@ -6,18 +6,14 @@ use super::{Exit, failure, follow, only_here, reported_at_every_start, say_befor
 use crate::cli::{Common, FetchWhen, First, OnFailure, Start};
 use crate::crash;
 use crate::error::Error;
-use crate::fetch::note_uses;
 use crate::host::Host;
-use crate::inventory::Origin;
 use crate::launch;
-use crate::pin::Decision;
 use crate::pipeline::{
-    self, Facts, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
+    self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
-use crate::settings::files;
 use crate::settings::resolve::Purpose;
-use crate::solve::{Lack, Outcome};
+use crate::solve::Lack;
 
 pub fn run(
     host: &Host,
@@ -85,7 +81,6 @@ fn start_or_order(
         Reached::Proof(facts, decision, proven) => {
             let when = start.verify.or(facts.settings.layers.verify()).unwrap_or_default();
             say_proof(decision, proven, when, common)?;
-            note_fetched(facts, decision);
             if facts.settings.layers.on_failure() == OnFailure::Diagnose {
                 return failure::watch(facts, decision, Some(&proven.change), command, common, None);
             }
@@ -98,13 +93,4 @@ fn start_or_order(
         }
         _ => Ok(()),
     })
-}
-
-/// Notes which fetched wheels the program uses.
-fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
-    let Outcome::Plan(plan) = &decision.outcome else { return };
-    let picked = plan.picks.iter().map(|pick| &pick.installation);
-    let fetched = picked.filter(|one| one.origin == Origin::Fetched).map(|one| one.directory.as_path());
-    let lock = files::lock(facts.host, facts.settings.project.as_deref());
-    note_uses(facts.host, fetched, &facts.program.path, &lock);
 }

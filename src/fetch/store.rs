@@ -69,9 +69,13 @@ pub struct Turn {
 }
 
 impl<'h> Store<'h> {
-    /// Opens the user's store, or another one that a person has named. Makes nothing.
+    /// Opens the store that a person has named, if this user may write there, or else the user's own. Makes nothing.
     pub fn of(host: &'h Host, named: Option<&Path>) -> Result<Store<'h>, FetchFault> {
-        let directory = named.map(Path::to_owned).or_else(|| storage::user_store(host));
+        let may_write = |store: &&Path| match host.stat(store) {
+            Ok(stat) => stat.uid == host.uid,
+            Err(_) => true,
+        };
+        let directory = named.filter(may_write).map(Path::to_owned).or_else(|| storage::user_store(host));
         let directory = directory.ok_or(FetchFault::NoHome)?;
         Ok(Store { host, directory })
     }

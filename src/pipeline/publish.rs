@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use super::facts::Facts;
 use crate::environment::Diff;
 use crate::error::Error;
+use crate::fetch::note_uses;
 use crate::host::Host;
+use crate::inventory::Origin;
 use crate::pin::{Decision, Mode, Pinned, PublishedPaths, audit_module, view};
+use crate::settings::files;
 use crate::solve::{Outcome, Plan};
 use crate::storage::{self, Refusal};
 
@@ -20,6 +23,7 @@ pub struct Change {
 /// Publishes the plan of a decision. If no directory can hold the view, the plan is pinned without one, if the program
 /// gets all of it by itself.
 pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Error> {
+    note_fetched(facts, decision);
     match change(facts, decision, true) {
         Err(error @ Error::NoCache { .. }) => {
             let Outcome::Plan(plan) = &decision.outcome else { return Err(error) };
@@ -30,6 +34,15 @@ pub fn publish(facts: &Facts<'_>, decision: &mut Decision) -> Result<Change, Err
         }
         changed => changed,
     }
+}
+
+/// Notes which fetched wheels the program uses, so that they are kept.
+fn note_fetched(facts: &Facts<'_>, decision: &Decision) {
+    let Outcome::Plan(plan) = &decision.outcome else { return };
+    let picked = plan.picks.iter().map(|pick| &pick.installation);
+    let fetched = picked.filter(|one| one.origin == Origin::Fetched).map(|one| one.directory.as_path());
+    let lock = files::lock(facts.host, facts.settings.project.as_deref());
+    note_uses(facts.host, fetched, &facts.program.path, &lock);
 }
 
 /// The change that publishing would make; nothing is written.
