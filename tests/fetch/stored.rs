@@ -40,7 +40,7 @@ const CURAND: &str = "nvidia-curand-cu12 10.3.5.147";
 #[test]
 fn a_list_shows_each_wheel_and_its_users() {
     let empty = Wheelhouse::new(&[cudart()]);
-    let none = format!("no fetched wheels in ./.local/share/cudarun/store\n");
+    let none = "no fetched wheels in ./.local/share/cudarun/store\n";
     empty.run(&["fetch", "list"]).stdout(none).check();
     let json = empty.run(&["fetch", "list", "--json"]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
