@@ -149,6 +149,24 @@ fn prune_keeps_a_wheel_that_a_process_maps() {
 }
 
 #[test]
+fn prune_keeps_a_wheel_that_the_lock_of_a_project_names() {
+    let house = filled();
+    let project = house.path("home/project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join(".cudarun.toml"), "").unwrap();
+    let app = app("needs-cudart");
+    house.run(&["record", &app]).in_directory(&project).any_stdout().any_stderr().check();
+    let lock = fs::read_to_string(project.join(".cudarun.lock")).unwrap();
+    assert!(lock.contains(&sum(&cudart().bytes())), "{lock}");
+    house.run(&[&app]).in_directory(&project).stdout("cudart 12040\n").check();
+    let prune = || house.run(&["fetch", "prune", "--all"]).any_stdout().check();
+    let text = prune();
+    assert!(text.contains(CURAND) && !text.contains(CUDART), "{text}");
+    fs::remove_file(project.join(".cudarun.lock")).unwrap();
+    assert!(prune().contains(CUDART));
+}
+
+#[test]
 fn an_entry_without_its_description_does_not_count() {
     let house = filled();
     let app = app("needs-cudart");
