@@ -28,11 +28,11 @@ struct Packed {
 /// Unpacks the files whose path `is_wanted` allows into an existing directory. Refuses an archive that holds a link, or a
 /// path that leads outside, wanted or not.
 pub(super) fn unpack(bytes: &[u8], to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<(), FetchFault> {
-    let archive = ZipArchive::from_slice(bytes).map_err(not_archive)?;
+    let archive = ZipArchive::from_slice(bytes)?;
     let mut files = Vec::new();
     let mut names = BTreeSet::new();
     let mut entries = archive.entries();
-    while let Some(entry) = entries.next_entry().map_err(not_archive)? {
+    while let Some(entry) = entries.next_entry()? {
         let raw = entry.file_path();
         let name = String::from_utf8_lossy(raw.as_ref()).into_owned();
         if !is_below(Path::new(&name)) || name.contains(['\\', '\0']) {
@@ -174,7 +174,7 @@ fn extract(
     file: &Packed,
     out: &mut impl Write,
 ) -> Result<Vec<u8>, FetchFault> {
-    let entry = archive.get_entry(file.at).map_err(not_archive)?;
+    let entry = archive.get_entry(file.at)?;
     let broken = |error: io::Error| match error.raw_os_error() {
         Some(_) => FetchFault::write(Path::new(&file.name), error),
         None => WheelFault::Damaged { name: file.name.clone(), why: error.to_string() }.into(),
@@ -199,9 +199,10 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn not_archive(error: rawzip::Error) -> FetchFault {
-    WheelFault::NotArchive { why: error.to_string() }.into()
+impl From<rawzip::Error> for FetchFault {
+    fn from(error: rawzip::Error) -> FetchFault {
+        WheelFault::NotArchive { why: error.to_string() }.into()
+    }
 }
 
 /// The alphabet for file names, without padding, as RECORD has it.

@@ -86,7 +86,7 @@ fn a_truncated_wheel_is_refused() {
 #[test]
 fn a_file_that_is_no_archive_is_refused() {
     is_refused(b"<html>404</html>", &["not a wheel: "]);
-    is_refused(&[b'P'; 70_000], &["not a wheel: "]);
+    is_refused("P".repeat(70_000).as_bytes(), &["not a wheel: "]);
     is_refused(&archive(&[]), &["no RECORD"]);
 }
 
@@ -196,7 +196,7 @@ fn damage_inside_of_the_archive_is_refused() {
 fn files_beside_the_libraries_are_not_kept() {
     let beside = ["elsewhere/module.py", "top.pth", "nvidia_cuda_runtime_cu12-12.4.127.data/scripts/evil"];
     let wheel = beside.iter().fold(cudart(), |wheel, name| wheel.with(Packed::new(name, "import evil")));
-    let house = Wheelhouse::new(&[wheel.clone()]);
+    let house = Wheelhouse::new(std::slice::from_ref(&wheel));
     house.fetch(&["cudart"]).stderr_contains(&["fetched"]).check();
     let entry = house.store().join(sum(&wheel.bytes()));
     assert_eq!(

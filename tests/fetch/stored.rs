@@ -40,7 +40,7 @@ const CURAND: &str = "nvidia-curand-cu12 10.3.5.147";
 #[test]
 fn a_list_shows_each_wheel_and_its_users() {
     let empty = Wheelhouse::new(&[cudart()]);
-    let none = format!("no fetched wheels in ./.local/share/cudarun/store\n");
+    let none = "no fetched wheels in ./.local/share/cudarun/store\n";
     empty.run(&["fetch", "list"]).stdout(none).check();
     let json = empty.run(&["fetch", "list", "--json"]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
@@ -146,6 +146,24 @@ fn prune_keeps_a_wheel_that_a_process_maps() {
     prune().stdout_contains(&[CUDART]).check();
     assert_eq!(house.entries(), [""; 0]);
     assert!(!names(&house.store()).iter().any(|name| name.starts_with(".stage-")));
+}
+
+#[test]
+fn prune_keeps_a_wheel_that_the_lock_of_a_project_names() {
+    let house = filled();
+    let project = house.path("home/project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join(".cudarun.toml"), "").unwrap();
+    let app = app("needs-cudart");
+    house.run(&["record", &app]).in_directory(&project).any_stdout().any_stderr().check();
+    let lock = fs::read_to_string(project.join(".cudarun.lock")).unwrap();
+    assert!(lock.contains(&sum(&cudart().bytes())), "{lock}");
+    house.run(&[&app]).in_directory(&project).stdout("cudart 12040\n").check();
+    let prune = || house.run(&["fetch", "prune", "--all"]).any_stdout().check();
+    let text = prune();
+    assert!(text.contains(CURAND) && !text.contains(CUDART), "{text}");
+    fs::remove_file(project.join(".cudarun.lock")).unwrap();
+    assert!(prune().contains(CUDART));
 }
 
 #[test]

@@ -76,3 +76,16 @@ fn nothing_is_fetched_for_a_program_that_has_all() {
     let json = house.run(&["fetch", "--json", app]).json();
     assert_eq!(json["wheels"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn a_library_that_no_wheel_has_is_named() {
+    let house = Wheelhouse::new(&[curand()]);
+    let app = BUILT.path("needs-cudart");
+    let app = app.to_str().unwrap();
+    house.run(&["fetch", app]).status(1).stderr_contains(&["libcudart.so.12"]).check();
+    house.run(&["--fetch", "--yes", app]).status(125).stderr_contains(&["libcudart.so.12"]).check();
+    // Nothing that could help is fetched for a part of its libraries.
+    let both = BUILT.path("needs-both");
+    house.run(&["fetch", both.to_str().unwrap()]).status(1).stderr_contains(&["libcudart.so.12"]).check();
+    house.has_no_entry();
+}
