@@ -43,6 +43,11 @@ impl Knowledge {
         self.drivers.branch.iter().find(|branch| branch.driver == driver.branch()).map(|branch| branch.cuda)
     }
 
+    /// Returns the CUDA version that brought a version of PTX.
+    pub fn cuda_of_ptx(&self, version: &str) -> Option<CudaVersion> {
+        self.drivers.ptx.iter().find(|(ptx, _)| ptx == version).map(|(_, cuda)| *cuda)
+    }
+
     /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
     pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<DriverVersion> {
         let toolkits = self.drivers.toolkit.iter();

@@ -146,8 +146,7 @@ pub struct Framework {
     #[serde(default)]
     pub dlopens: Vec<String>,
     pub dlopened_by: Option<Vec<String>>,
-    #[serde(default)]
-    pub required_for_gpu: Vec<String>,
+    pub required_for_gpu: Option<Vec<String>>,
     pub works_without: Option<Vec<String>>,
     #[serde(default)]
     pub core_objects: Vec<String>,
@@ -275,6 +274,7 @@ pub struct Drivers {
     pub floor: Vec<DriverOfCuda>,
     pub branch: Vec<Branch>,
     pub toolkit: Vec<DriverOfCuda>,
+    pub ptx: Vec<(String, CudaVersion)>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -47,6 +47,13 @@ impl View<'_, '_, '_> {
         Answer::new(is_newer, vec![said(driver), installation(first)])
     }
 
+    pub(super) fn ptx_version_newer_than_driver(&self, version: &str) -> Answer {
+        let supported = self.facts.inventory.driver.as_ref().and_then(|driver| Some((driver, driver.cuda?)));
+        let needed = knowledge().cuda_of_ptx(version).zip(supported);
+        let Some((needed, (driver, supported))) = needed else { return Answer::unknown() };
+        Answer::new(needed > supported, vec![said(driver)])
+    }
+
     pub(super) fn more_ranks_than_gpus(&self) -> Answer {
         let inventory = self.facts.inventory;
         let set = LOCAL_RANKS.iter().find_map(|name| {

@@ -1,6 +1,6 @@
 //! Questions about libraries: where copies are, which one the program gets, and what that one lacks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::facts::{Library, View, installation, is_shim, serves};
@@ -91,14 +91,24 @@ impl View<'_, '_, '_> {
         if self.facts.program.packages.iter().all(|package| package.name != framework) {
             return Answer::unknown();
         }
-        let missing = self.start.prediction.missing.iter().filter(|missing| {
-            let family = missing.family.as_deref();
-            family.is_some_and(|family| self.offering(family, &missing.name).is_empty() != is_here)
+        let predicted = self.start.prediction.missing.iter().filter_map(|missing| {
+            Some((missing.family.as_deref()?, missing.name.as_str(), &missing.requester))
         });
-        let asked = missing.map(|missing| Evidence::File {
-            path: missing.requester.clone(),
+        // A framework opens some when it first uses a GPU.
+        let opened = self.facts.program.requirements.iter().filter_map(|one| {
+            let is_its = one.by.name.split(' ').next() == Some(framework);
+            let name = one.named().filter(|name| is_its && self.given(name).is_none())?;
+            Some((one.family.as_str(), name, &one.by.file))
+        });
+        let missing: BTreeMap<&str, (&str, &PathBuf)> =
+            opened.chain(predicted).map(|(family, name, by)| (name, (family, by))).collect();
+        let missing = missing
+            .into_iter()
+            .filter(|(name, (family, _))| self.offering(family, name).is_empty() != is_here);
+        let asked = missing.map(|(name, (_, by))| Evidence::File {
+            path: by.clone(),
             line: None,
-            text: missing.name.clone(),
+            text: name.to_owned(),
         });
         let evidence: Vec<Evidence> = asked.take(FEW).collect();
         Answer::new(!evidence.is_empty(), evidence)

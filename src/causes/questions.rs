@@ -84,7 +84,10 @@ impl View<'_, '_, '_> {
             Q::NoPtxas => self.no_tool("ptxas"),
             Q::PtxasOlder(about) => self.tool_older_than("ptxas", text(&about.of)?),
             Q::NoLibdevice => self.no_libdevice(),
-            Q::PtxNewerThanDriver(about) => self.ptx_newer_than_driver(&library(&about.of)?),
+            Q::PtxNewerThanDriver(about) => match said.get(Capture::Ptx) {
+                Some(version) => self.ptx_version_newer_than_driver(version),
+                None => self.ptx_newer_than_driver(&library(&about.of)?),
+            },
             Q::EnvironmentDropped => self.environment_dropped(),
             Q::InterfaceAbsent(about) => {
                 self.interface_absent(said.get(Capture::Interface).or(text(&about.of))?)

@@ -32,7 +32,7 @@ pub struct Diagnose {
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Explain this message
-    #[arg(long, value_name = "MESSAGE", conflicts_with = "from", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "MESSAGE", conflicts_with = "from", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub text: Option<String>,
     /// Start PROGRAM in the environment as it is, as without cudarun
     #[arg(long, conflicts_with_all = ["from", "text"])]
