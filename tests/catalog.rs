@@ -78,7 +78,10 @@ fn every_profile_names_what_there_is() {
         let stems = [&framework.dlopens, &from_wheels];
         let unknown = stems.into_iter().flatten().find(|stem| !is_known(stem));
         assert!(unknown.is_none(), "{name}: {unknown:?}");
-        assert!(framework.required_for_gpu.iter().flatten().all(|stem| framework.dlopens.contains(stem)), "{name}");
+        assert!(
+            framework.required_for_gpu.iter().flatten().all(|stem| framework.dlopens.contains(stem)),
+            "{name}"
+        );
         let families = framework.floor.keys().chain(framework.major.keys());
         let stranger = families.into_iter().find(|family| catalog.family(family).is_none());
         assert!(stranger.is_none(), "{name}: {stranger:?}");

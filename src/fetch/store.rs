@@ -90,8 +90,7 @@ impl<'h> Store<'h> {
 
     /// Waits until no other process writes. Removes what killed ones have left.
     pub fn take_turn(&self, mut waits: impl FnMut()) -> Result<Turn, FetchFault> {
-        // The first start that notes a use must not change the store, which kept starts watch.
-        storage::create_directory(&self.directory.join(LEASES))
+        storage::create_directory(&self.directory)
             .map_err(|error| FetchFault::write(&self.directory, error))?;
         judge_own(self.host, &self.directory)
             .map_err(|why| FetchFault::Unsafe { place: self.directory.clone(), why })?;

@@ -55,7 +55,11 @@ impl FrameworkReader<'_> {
             // Some families have one suffix for every CUDA.
             let of_cuda = || family.suffix(cuda.map_or(0, |cuda| cuda.value.major)).map(str::to_owned);
             let suffix = major.or_else(of_cuda);
-            let need = if framework.required_for_gpu.iter().flatten().any(|needed| needed == stem) { Need::Essential } else { Need::Used };
+            let need = if framework.required_for_gpu.iter().flatten().any(|needed| needed == stem) {
+                Need::Essential
+            } else {
+                Need::Used
+            };
             if suffix.is_none() {
                 readings.push(Reading { sought: Sought::Soname(stem.clone()), found: None });
             }
