@@ -82,10 +82,12 @@ pub(super) fn carry_out(host: &Host, common: &Common, order: &Order) -> Result<E
     if order.when == FetchWhen::Never {
         return Err(failed(FetchFault::Forbidden));
     }
-    if !(may(order) || asks()) {
-        if !can_ask() {
+    let is_allowed = may(order)
+        || asks().unwrap_or_else(|| {
             report::say(&style.page(report::NOT_ALLOWED_TO_FETCH));
-        }
+            false
+        });
+    if !is_allowed {
         return Ok(Exit::No);
     }
     let mut say = |step: &Step<'_>| {
@@ -106,17 +108,13 @@ fn may(order: &Order) -> bool {
     order.yes || order.when == FetchWhen::Always
 }
 
-fn can_ask() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// Asks the person. Any other answer than yes is a no, and so is no terminal.
-fn asks() -> bool {
-    if !can_ask() {
-        return false;
+/// Asks the person, if there is a terminal for that. Any other answer than yes is a no.
+fn asks() -> Option<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return None;
     }
     report::say(report::MAY_FETCH);
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
-    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+    Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
