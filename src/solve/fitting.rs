@@ -1,6 +1,5 @@
 //! Wheels with which there is a set: the solver tries those of the table as if they were installed.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -11,8 +10,9 @@ use super::search::{self, DeadEnd, Filled};
 use super::slots;
 use super::world::World;
 use crate::catalog::{Wheel, catalog, wheels};
+use crate::formats::names;
 use crate::inventory::Installation;
-use crate::program::Asker;
+use crate::program::{Asker, Requirement};
 use crate::version::Version;
 
 /// A wheel that a set takes, and what asks for it.
@@ -45,11 +45,16 @@ pub(super) fn fitting(
             missing.and_then(of_symbol).is_none_or(|needed| *version >= needed)
                 && missing.is_none_or(|missing| may_have_code(missing, version))
         };
-        // Among equals, the first is picked: the one for the newer CUDA.
+        // Among equals, the first is picked: the one for the CUDA of other libraries of the program, or else for CUDA 12.
+        let cuda =
+            world.program.requirements.iter().find_map(|one| one.by.cuda.or_else(|| cuda_of_name(one)));
         let rows = wheels().iter().filter(|wheel| lacking.contains(&wheel.family));
-        let names: BTreeSet<(Reverse<u32>, &str)> =
-            rows.map(|wheel| (Reverse(wheel.cuda), wheel.name.as_str())).collect();
-        let known = names.into_iter().flat_map(|(_, name)| versions(name, world.program));
+        let names: BTreeSet<(u32, u32, &str)> = rows
+            .map(|wheel| {
+                (wheel.cuda.abs_diff(cuda.unwrap_or(12)), u32::MAX - wheel.cuda, wheel.name.as_str())
+            })
+            .collect();
+        let known = names.into_iter().flat_map(|(_, _, name)| versions(name, world.program));
         let offers: Vec<Installation> = known
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {
@@ -115,4 +120,10 @@ pub(super) fn of_symbol(missing: &Unmet) -> Option<Version> {
 
 pub(super) fn reasons(missing: &Unmet) -> impl Iterator<Item = &Reason> {
     missing.candidates.iter().map(|candidate| candidate.reason.deepest())
+}
+
+/// Returns the only CUDA major whose libraries have the requested name.
+pub(super) fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
+    let name = requirement.named()?;
+    catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
 }

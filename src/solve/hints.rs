@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::fitting::{fitting, of_symbol, reasons};
+use super::fitting::{cuda_of_name, fitting, of_symbol, reasons};
 use super::hint::{Hint, Wanted};
 use super::model::{Broken, Conflict, Contradiction, ContradictionSide, Rejection, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
-use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Before, Condition, Demand, Extra, Requirement, Want};
+use crate::program::{Before, Condition, Demand, Extra, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// Returns what could help, the best first.
@@ -289,12 +288,6 @@ fn cuda_major(missing: &Unmet) -> Option<u32> {
     });
     let of_copy = missing.candidates.iter().find_map(|candidate| candidate.installation.cuda);
     of_asker.or(of_name).or(of_reason).or(of_copy)
-}
-
-/// Returns the only CUDA major whose libraries have the requested name.
-fn cuda_of_name(requirement: &Requirement) -> Option<u32> {
-    let name = requirement.named()?;
-    catalog().family_of(name)?.0.cuda_of_suffix(names::split(name)?.1)
 }
 
 /// Returns the number in the requested SONAME, or the major of the version that a requirement insists on.

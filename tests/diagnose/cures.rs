@@ -72,7 +72,7 @@ fn a_bundled_shim_is_no_copy_of_cudnn() {
     let of =
         |more: String| with(python(&[alone.concat(), more]), &["python3", "-c", "import ctranslate2"], &[]);
     let install = cure(&of(String::new()), message, "not-installed");
-    assert!(install.contains(" -m pip install \"nvidia-cudnn-cu1"), "{install}");
+    assert!(install.contains(" -m pip install \"nvidia-cudnn-cu12==9"), "{install}");
     assert!(install.ends_with(" && cudarun python3 -c 'import ctranslate2'"), "{install}");
     cure(&of(eight), message, "other-major");
     cure(&of(rest), message, "not-on-path");
