@@ -5,7 +5,7 @@ Each case is an environment of real wheels that lacks all of NVIDIA's. Without c
 prints a version. The wheels come from the index, by pip or by uv, or from a directory that `cudarun fetch --into` has filled,
 in a network namespace without interfaces. A second start fetches nothing. With a lock, another store gets the very set.
 
-torch is tried only if CUDARUN_REAL_LARGE is 1. Nothing that is fetched is kept: about 3 GB are downloaded,
+torch and onnxruntime-gpu are tried only if CUDARUN_REAL_LARGE is 1. Nothing that is fetched is kept: about 3 GB are downloaded,
 6 GB without that limit.
 """
 
@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from stacks import CUPY, NUMPY, TORCH, slim
+from stacks import CUPY, NUMPY, ONNX, TORCH, slim
 from wheels import environment
 
 CUDARUN = os.path.abspath(sys.argv[1])
@@ -42,6 +42,14 @@ import cupy
 from cupy.cuda import cublas, cufft, curand, cusolver, cusparse, nvrtc
 print("NVRTC", nvrtc.getVersion(), "cuBLAS", version("libcublas.so.12", "cublasGetProperty"))
 """
+# As `import` opens them on a machine with a GPU. Releases before 1.23 get nothing where there is none.
+OF_ONNX = """
+import ctypes, os, onnxruntime
+capi = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")
+ctypes.CDLL(os.path.join(capi, "libonnxruntime_providers_shared.so"), mode=ctypes.RTLD_GLOBAL)
+ctypes.CDLL(os.path.join(capi, "libonnxruntime_providers_cuda.so"))
+print("cuDNN", ctypes.CDLL("libcudnn.so.9").cudnnGetVersion())
+"""
 OF_TORCH = """
 import torch
 print("cuDNN", torch.backends.cudnn.version())
@@ -50,9 +58,10 @@ COMPONENTS = "cublas cufft curand cusolver cusparse cuda-nvrtc nvjitlink cuda-ru
 CASES = {
     "ctranslate2": (["ctranslate2==4.6.1", "pyyaml==6.0.2", NUMPY], OF_CTRANSLATE2, "cublas cudnn", "directory"),
     "cupy": (CUPY, OF_CUPY, COMPONENTS, "pip"),
+    "onnxruntime": (["onnxruntime-gpu==1.23.2", *ONNX[1:]], OF_ONNX, "cuda-runtime cublas cudnn cufft curand", "pip"),
     "torch": (TORCH, OF_TORCH, COMPONENTS + " cudnn cusparselt nccl cuda-cupti", "pip"),
 }
-LARGE = {"torch"}
+LARGE = {"onnxruntime", "torch"}
 
 
 class Case:
