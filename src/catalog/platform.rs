@@ -1,5 +1,7 @@
 //! The platform tags of wheels.
 
+use std::collections::BTreeSet;
+
 use super::wheel_rows::{Wheel, WheelFile};
 use super::wheels;
 use crate::formats::elf;
@@ -11,15 +13,20 @@ const NAMED: [(&str, [u32; 2]); 3] =
 
 /// A kind of machine: the ELF machine of its programs, and the version of its C library.
 #[derive(Clone, Copy, Debug)]
-pub struct Platform {
+pub struct Platform<'n> {
     pub machine: u16,
     pub glibc: Version,
+    /// The names of the only files that count, if not all do.
+    pub at_hand: Option<&'n BTreeSet<String>>,
 }
 
-impl Platform {
+impl Platform<'_> {
     /// Returns the file of a wheel's release for this kind of machine.
     pub fn file<'w>(&self, wheel: &'w Wheel, version: Version) -> Option<&'w WheelFile> {
-        wheel.files.iter().find(|file| file.version == version && self.takes(&file.platform))
+        let is_at_hand =
+            |file: &WheelFile| self.at_hand.is_none_or(|names| names.contains(&file.name(wheel)));
+        let mut files = wheel.files.iter().filter(|file| file.version == version);
+        files.find(|file| self.takes(&file.platform) && is_at_hand(file))
     }
 
     /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
-use super::fetching::{Order, carry_out};
+use super::fetching::{Order, carry_out, from};
 use super::{Exit, command_of, follow, machine, only_here, say, say_refusal, stored};
 use crate::cli::{self, Common, Fetch};
 use crate::error::Error;
+use crate::fetch;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory;
@@ -67,10 +68,11 @@ fn of_families(
     let request = Request::new(there, common, &options.wishes, Subject::Machine(&scope), purpose(options));
     follow(&request, |reached| match reached {
         Reached::Inventory(settings, inventory) => {
+            let at_hand = fetch::at_hand(there, &from(settings, options));
             let machine = inventory::machine(there).unwrap_or(elf::X86_64);
-            let wheels = wheels_of(families, options.cuda, machine, &inventory).map_err(|family| {
-                Error::NoWheel { family: family.family, range: family.range.to_string() }
-            })?;
+            let wheels = wheels_of(families, options.cuda, machine, &inventory, at_hand.as_ref()).map_err(
+                |family| Error::NoWheel { family: family.family, range: family.range.to_string() },
+            )?;
             order = Some(Order::new(settings, wheels, options));
             Ok(())
         }
@@ -86,7 +88,7 @@ fn of_program(there: &Host, common: &Common, options: &Fetch) -> Result<Result<O
     let request = Request::new(there, common, &options.wishes, Subject::Command(&command), purpose(options));
     let exit = follow(&request, |reached| match reached {
         Reached::Outcome(facts, outcome) => {
-            let wheels = match facts.lack(outcome) {
+            let wheels = match facts.lack(outcome, &from(facts.settings, options)) {
                 Lack::Nothing => Vec::new(),
                 Lack::Wheels(wheels) => wheels,
                 // The decision says why there is no set.

@@ -27,11 +27,9 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(settings: &Settings, wheels: Vec<MissingWheel>, options: &Fetch) -> Order {
-        let from = [options.from.clone(), settings.layers.directories(&Key::FetchFrom)];
-        let from = from.into_iter().find(|from| !from.is_empty()).unwrap_or_default();
         Order {
             into: options.into.clone(),
-            supply: Supply { from, client: options.client },
+            supply: Supply { from: from(settings, options), client: options.client },
             dry_run: options.dry_run,
             json: options.json,
             ..Order::for_start(settings, wheels, options.yes)
@@ -52,6 +50,12 @@ impl Order {
             json: false,
         }
     }
+}
+
+/// Returns the directories that wheels come from: those of the option, or else those of the settings.
+pub(super) fn from(settings: &Settings, options: &Fetch) -> Vec<PathBuf> {
+    let from = [options.from.clone(), settings.layers.directories(&Key::FetchFrom)];
+    from.into_iter().find(|from| !from.is_empty()).unwrap_or_default()
 }
 
 /// Shows what is to be got, asks where nothing has allowed it, and gets it.

@@ -86,7 +86,11 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
     if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(NotRecorded::Twice { family: (*pair[0].0).to_owned() });
     }
-    let platform = Platform { machine: facts.program.machine, glibc: inventory.glibc.unwrap_or_default() };
+    let platform = Platform {
+        machine: facts.program.machine,
+        glibc: inventory.glibc.unwrap_or_default(),
+        at_hand: None,
+    };
     lock.families = installations.into_values().map(|one| family(one, platform)).collect();
     let cuda = lock.families.iter().filter_map(|family| family.cuda).max();
     lock.driver = cuda.and_then(|cuda| knowledge().driver_floor(cuda, None));
@@ -94,7 +98,7 @@ fn lock(facts: &Facts<'_>, observation: &Observation, status: ExitStatus) -> Res
     Ok(lock)
 }
 
-fn family(installation: &Installation, platform: Platform) -> Family {
+fn family(installation: &Installation, platform: Platform<'_>) -> Family {
     let package = installation.package.as_deref();
     let build_id = |member: &Member| Some((member.soname.clone(), member.build_id.clone()?));
     Family {

@@ -12,6 +12,7 @@ use crate::pipeline::{
     self, Keeping, ProofOptions, Reached, Request, Stop, Subject, has_deciding_options, kept_start,
 };
 use crate::program::Command;
+use crate::settings::Key;
 use crate::settings::resolve::Purpose;
 use crate::solve::Lack;
 
@@ -66,7 +67,7 @@ fn start_or_order(
             let layers = &facts.settings.layers;
             if (first.fetch || layers.fetch_when() == FetchWhen::Always)
                 && let Some(to_fetch) = to_fetch.take()
-                && let Lack::Wheels(wheels) = facts.lack(outcome)
+                && let Lack::Wheels(wheels) = facts.lack(outcome, &layers.directories(&Key::FetchFrom))
             {
                 *to_fetch = Some(Order::for_start(facts.settings, wheels, first.yes));
                 return Err(Stop::Exit(Exit::Refused));

@@ -1,6 +1,7 @@
 //! Gets wheels that are missing into a store of cudarun's own: the person's client downloads them, and each file is checked
 //! before it counts. Nothing that is installed changes. cudarun itself opens no socket.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,13 @@ pub enum Step<'s> {
     Waits,
     Begins(&'s MissingWheel),
     Done(&'s MissingWheel, Duration),
+}
+
+/// Returns the names of the files in directories that wheels come from; `None` without directories.
+pub fn at_hand(host: &Host, from: &[PathBuf]) -> Option<BTreeSet<String>> {
+    let names = |from: &PathBuf| host.list(&host.absolute(from)).unwrap_or_default();
+    let names = from.iter().flat_map(names).map(|entry| entry.name.to_string_lossy().into_owned());
+    (!from.is_empty()).then(|| names.collect())
 }
 
 /// Gets each wheel that the store does not have. Complete ones stay if a later one fails.

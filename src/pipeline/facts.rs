@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::causes;
 use crate::doctor::Examination;
 use crate::error::Error;
+use crate::fetch;
 use crate::formats::elf;
 use crate::host::{FileId, Host};
 use crate::inventory::{self, Inventory};
@@ -88,15 +89,18 @@ impl<'h> Facts<'h> {
             passed,
             failed_proofs: failed_proofs.to_vec(),
             mapped: self.mapped(),
+            at_hand: fetch::at_hand(self.host, &self.settings.layers.directories(&Key::FetchFrom)),
             can_force: pin::can_force(&self.searcher, &self.program)
                 && matches!(self.settings.layers.mode(), None | Some(pin::Mode::Audit)),
             ..Policy::default()
         }
     }
 
-    /// The wheels that the program lacks beside what is installed.
-    pub fn lack(&self, outcome: &Outcome) -> Lack {
-        solve::lack(outcome, &self.inventory, &self.program, &self.policy(0, &[]))
+    /// The wheels that the program lacks beside what is installed. If some of these directories are given, those that
+    /// they contain are preferred.
+    pub fn lack(&self, outcome: &Outcome, from: &[PathBuf]) -> Lack {
+        let policy = Policy { at_hand: fetch::at_hand(self.host, from), ..self.policy(0, &[]) };
+        solve::lack(outcome, &self.inventory, &self.program, &policy)
     }
 
     pub(super) fn question(&self, policy: Policy) -> Question<'_, 'h> {

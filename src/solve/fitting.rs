@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::model::Unmet;
-use super::offers::{of_wheel, versions};
+use super::offers::{of_wheel, releases, versions};
 use super::reason::Reason;
 use super::search::{self, DeadEnd, Filled};
 use super::slots;
@@ -54,7 +54,10 @@ pub(super) fn fitting(
                 (wheel.cuda.abs_diff(cuda.unwrap_or(12)), u32::MAX - wheel.cuda, wheel.name.as_str())
             })
             .collect();
-        let known = names.into_iter().flat_map(|(_, _, name)| versions(name, world.program));
+        let known = names.into_iter().flat_map(|(_, _, name)| match world.policy.at_hand {
+            Some(_) => releases(name),
+            None => versions(name, world.program),
+        });
         let offers: Vec<Installation> = known
             .filter(|(version, wheel)| may_help(wheel, version))
             .filter_map(|(version, wheel)| {

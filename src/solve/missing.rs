@@ -27,8 +27,19 @@ pub enum Lack {
 }
 
 /// Finds the wheels that a program lacks beside what is installed: as few as possible, and only those that this machine can
-/// load. A GPU need not be here: the libraries that the program uses on one count.
+/// load. A GPU need not be here: the libraries that the program uses on one count. If those at hand are not enough, all
+/// wheels count.
 pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
+    let at_hand = lack_of(outcome, inventory, program, policy);
+    match at_hand {
+        Lack::NoOffer(_) if policy.at_hand.is_some() => {
+            lack_of(outcome, inventory, program, &Policy { at_hand: None, ..policy.clone() })
+        }
+        at_hand => at_hand,
+    }
+}
+
+fn lack_of(outcome: &Outcome, inventory: &Inventory, program: &Program, policy: &Policy) -> Lack {
     let unmet = if let Outcome::Conflict(conflict) = outcome { conflict.unmet.as_slice() } else { &[] };
     let mut lacking: BTreeSet<String> = unmet.iter().map(|missing| missing.family.clone()).collect();
     let families: BTreeSet<&String> =
@@ -44,13 +55,14 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
         return Lack::Nothing;
     }
     let Some(glibc) = inventory.glibc else { return Lack::NoOffer(lacking) };
-    let platform = Platform { machine: program.machine, glibc };
+    let mut policy = policy.clone();
+    let at_hand = policy.at_hand.clone();
+    let platform = Platform { machine: program.machine, glibc, at_hand: at_hand.as_ref() };
     let place = |wheel: &Wheel, version: Version| {
         platform.file(wheel, version)?;
         Some(Path::new(STORE).join(&wheel.directory))
     };
     let program = &with_all(program, &lacking);
-    let mut policy = policy.clone();
     let mut released = vec![policy.released.clone()];
     released.extend(policy.can_force.then(all_families));
     for released in released {
@@ -104,7 +116,7 @@ fn with_all(program: &Program, families: &BTreeSet<String>) -> Program {
     program
 }
 
-fn missing(offered: Offered, platform: Platform) -> Option<MissingWheel> {
+fn missing(offered: Offered, platform: Platform<'_>) -> Option<MissingWheel> {
     let (wheel, file) = platform.wheel(&offered.package)?;
     Some(MissingWheel { names: offered.names, asked_by: offered.asked_by, ..MissingWheel::new(wheel, file) })
 }
@@ -117,14 +129,15 @@ pub struct FamilyWish {
 }
 
 /// Returns the newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
-/// one, or the newest that the driver runs. Fails with the first family that has no wheel.
+/// one, or the newest that the driver runs. If those at hand are not enough, all wheels count. Fails with the first family that has no wheel.
 pub fn wheels_of(
     wishes: &[FamilyWish],
     cuda: Option<u32>,
     machine: u16,
     inventory: &Inventory,
+    at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyWish> {
-    let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default() };
+    let platform = Platform { machine, glibc: inventory.glibc.unwrap_or_default(), at_hand };
     let most = inventory.driver.as_ref().and_then(|driver| driver.cuda).map_or(u32::MAX, |cuda| cuda.major);
     let majors: BTreeSet<u32> = wheels().iter().map(|wheel| wheel.cuda).collect();
     let fitting = majors.into_iter().rev().filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
@@ -135,10 +148,17 @@ pub fn wheels_of(
             Err(wish) => lacking = lacking.or(Some(wish)),
         }
     }
-    lacking.or(wishes.first().cloned()).map_or(Ok(Vec::new()), Err)
+    match at_hand {
+        Some(_) => wheels_of(wishes, cuda, machine, inventory, None),
+        None => lacking.or(wishes.first().cloned()).map_or(Ok(Vec::new()), Err),
+    }
 }
 
-fn of_major(wishes: &[FamilyWish], major: u32, platform: Platform) -> Result<Vec<MissingWheel>, FamilyWish> {
+fn of_major(
+    wishes: &[FamilyWish],
+    major: u32,
+    platform: Platform<'_>,
+) -> Result<Vec<MissingWheel>, FamilyWish> {
     let mut pending: VecDeque<FamilyWish> = wishes.iter().cloned().collect();
     let mut done = BTreeSet::new();
     let mut found = Vec::new();

@@ -32,6 +32,8 @@ pub struct Policy {
     pub failed_proofs: Vec<FailedProof>,
     /// The files that the program maps without cudarun.
     pub mapped: BTreeSet<FileId>,
+    /// The files of wheels in the directories that wheels come from, if a person named some.
+    pub at_hand: Option<BTreeSet<String>>,
 }
 
 /// An installation that does not work here, as a proof has shown.

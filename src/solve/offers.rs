@@ -37,6 +37,12 @@ pub(super) fn versions<'p>(name: &str, program: &'p Program) -> BTreeMap<Version
     pinned.filter(is_of_line).map(row_of).chain(known.clone()).collect()
 }
 
+/// Returns every release of a wheel, whether or not the solver usually tries it.
+pub(super) fn releases(name: &str) -> BTreeMap<Version, &'static Wheel> {
+    let rows = wheels().iter().filter(|wheel| wheel.name == name);
+    rows.flat_map(|wheel| wheel.releases().map(move |version| (version, wheel))).collect()
+}
+
 /// Returns the installation that a wheel of this version would be, with its libraries in this directory.
 pub(super) fn of_wheel(
     wheel: &Wheel,

@@ -5,7 +5,9 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::wheelhouse::{BUILT, Packed, TestWheel, Wheelhouse, app, cudart, curand, names, shown, sum};
+use super::wheelhouse::{
+    BUILT, Packed, TestWheel, Wheelhouse, app, cudart, curand, names, newer_cudart, shown, sum,
+};
 use crate::support::{CUDARUN, copy_program, is_root, skipped};
 
 /// Runs shell code in a mount namespace of its own, as root: `$STORE` is the store, `$FETCH` the command, `$APP` a program.
@@ -227,6 +229,22 @@ fn a_wheel_that_no_directory_has_is_named() {
     fs::create_dir(&second).unwrap();
     fs::write(second.join(&name), cudart().bytes()).unwrap();
     house.fetch(&["--from", second.to_str().unwrap(), "cudart"]).stderr_contains(&["fetched"]).check();
+}
+
+#[test]
+fn the_wheels_of_the_directory_are_preferred_to_newer_ones() {
+    let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
+    let app = app("needs-cudart");
+    let newer = ["fetched nvidia-cuda-runtime-cu12 12.9.79"];
+    let older = ["fetched nvidia-cuda-runtime-cu12 12.4.127"];
+    house.fetch(&[&app]).stderr_contains(&newer).check();
+    let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
+    fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();
+    house.fetch(&["--dry-run", "cudart=12.9"]).stdout_contains(&["nvidia-cuda-runtime-cu12 12.9.79"]).check();
+    house.fetch(&["cudart"]).stderr_contains(&older).check();
+    let house = Wheelhouse::new(&[cudart(), newer_cudart()]);
+    fs::remove_file(house.path("wheels").join(newer_cudart().file_name())).unwrap();
+    house.fetch(&[&app]).stderr_contains(&older).check();
 }
 
 #[test]

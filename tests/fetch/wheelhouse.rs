@@ -123,6 +123,10 @@ pub fn cudart() -> TestWheel {
     TestWheel::new("cudart", "nvidia-cuda-runtime-cu12", "12.4.127", "cuda_runtime", "libcudart.so.12")
 }
 
+pub fn newer_cudart() -> TestWheel {
+    TestWheel::new("cudart", "nvidia-cuda-runtime-cu12", "12.9.79", "cuda_runtime", "libcudart.so.12")
+}
+
 pub fn curand() -> TestWheel {
     TestWheel::new("curand", "nvidia-curand-cu12", "10.3.5.147", "curand", "libcurand.so.10")
 }

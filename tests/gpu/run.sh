@@ -273,6 +273,7 @@ examined "LD_LIBRARY_PATH=$toolkit/compat" 1 "$toolkit/compat"
 "$here/children.sh" "$cudarun" || failed=1
 "$here/shims.sh" "$cudarun" || failed=1
 "$here/diagnose.sh" "$cudarun" || failed=1
+"$here/fetch.sh" "$cudarun" || failed=1
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1

@@ -18,7 +18,7 @@ s#; with a lock of driver 999: [^|]*#; refused with a lock of driver 999 #g
 s#; found ([^|;]*; )?[^|;]*compute capability [0-9.]+##g
 s#status 0; (cuDNN [0-9]+, shim)#\1#g
 # The beginning of a long message
-s#([^|; ][^|;]{51}[^|; ]) *[^|; ][^|;]{3,}[^|; ]#\1…#g
+s#([^|; ][^|;]{43}[^|; ]) *[^|; ][^|;]{3,}[^|; ]#\1…#g
 # Ends
 s#; +\|# |#g
 s# +# #g
